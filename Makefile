@@ -120,7 +120,8 @@ docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and 
 docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, rebuilt after every change
 	@$(BIN)/mkdocs serve
 
-pictures: $(INSTALLED) ## Take the pictures of docs/images from a running dashboard, in a headless Chromium
+pictures: $(INSTALLED) ## Make docs/images: draw docs/drawings with Graphviz, photograph a running dashboard in Chromium
+	@$(BIN)/python hack/drawings.py
 	@$(BIN)/python hack/pictures.py
 
 build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions

@@ -12,6 +12,8 @@ import sys
 from importlib import metadata
 from typing import Any, Final
 
+from trainwright.api.errors import UserError
+
 LIBRARIES: Final = {
     "dashboard": {"aiohttp": "aiohttp"},
     "fast": {"uvloop": "uvloop"},
@@ -28,7 +30,7 @@ LIBRARIES: Final = {
 """Modules and their distributions by extra, as in pyproject.toml."""
 
 
-class MissingExtraError(ImportError):
+class MissingExtraError(UserError, ImportError):
     """The libraries of an extra are not installed; the text says what to install."""
 
 

@@ -69,6 +69,19 @@ class PartialObject(Object):
     metadata: ObjectMeta | None = None
 
 
+def dig(obj: Document | None, path: str) -> Any:
+    """The value at a path of wire names, such as `spec.template.spec`; None where any part of it is absent or null.
+
+    The one way to look into an object without a model.
+    """
+    found: Any = obj
+    for name in path.split("."):
+        if not isinstance(found, dict):
+            return None
+        found = found.get(name)
+    return found
+
+
 def _meta(obj: AnyObject, attribute: str, wire_name: str) -> Any:
     if isinstance(obj, dict):
         return (obj.get("metadata") or {}).get(wire_name)

@@ -6,43 +6,66 @@ fails by a rule of its `podFailurePolicy` has the index of the rule in its messa
 That message is no API of Kubernetes: where it changes, a failure is counted that would be free, and no more.
 """
 
-from collections.abc import Iterable, Sequence
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, FailurePolicyRule
+from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT
 from trainwright.api.kubernetes.batch.v1 import (
     PodFailurePolicy,
     PodFailurePolicyOnExitCodesRequirement,
     PodFailurePolicyOnPodConditionsPattern,
     PodFailurePolicyRule,
 )
-from trainwright.api.objects import annotations_of
+from trainwright.api.kubernetes.core.v1 import (
+    EnvVar,
+    EnvVarSource,
+    ObjectFieldSelector,
+    PersistentVolumeClaimVolumeSource,
+    Volume,
+    VolumeMount,
+)
+from trainwright.api.objects import annotations_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_ATTEMPT_BASE,
+    ANNOTATION_CHECKPOINTS,
     ANNOTATION_FREE_EXIT_CODES,
     ANNOTATION_NO_RETRY_EXIT_CODES,
+    ANNOTATION_ON_STALL,
+    ANNOTATION_PROGRESS_STALL_AFTER,
     ANNOTATION_RECOVERY,
+    ANNOTATION_RESUME_FROM,
     ANNOTATION_RETRIES,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
+    NODE,
     RECOVERY_GANG,
     STEP_DATASET_INITIALIZER,
     STEP_MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.progress import Problem
+from trainwright.api.trainer.v1alpha1.progress import declared as progress_declared
 from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
     DEFAULT_RETRIES,
     MOST_RETRIES,
+    STANDING,
+    STANDING_BASE,
+    STANDING_HOLD,
+    STANDING_RETRIES,
     Declaration,
     Retries,
+    claim_of,
     declared,
     late_changes,
     named,
     without_effect_yet,
 )
-from trainwright.plugins.contract import Finding, Info, PodSet, Warned, invalid
+from trainwright.plugins.contract import Finding, Info, PodSet, Reference, Runtime, Warned, invalid
 
 _WHY = f"{ANNOTATION_RECOVERY}: {RECOVERY_GANG}"
 _DISRUPTED, _FINAL, _FREE = range(3)
@@ -50,6 +73,12 @@ _DISRUPTED, _FINAL, _FREE = range(3)
 _FAIL_JOB = "FailJob"
 _BY_RULE = "PodFailurePolicy"
 """Reason of a Job that a rule has failed."""
+_WHY_CHECKPOINTS = ANNOTATION_CHECKPOINTS
+VARIABLE_CHECKPOINTS, VARIABLE_RESUME = "TRAINWRIGHT_CHECKPOINT_DIR", "TRAINWRIGHT_RESUME_FROM"
+VARIABLE_ATTEMPT, VARIABLE_BASE = "TRAINWRIGHT_ATTEMPT", "TRAINWRIGHT_ATTEMPT_BASE"
+"""Their sum is the attempt, from 0."""
+CHECKPOINTS_VOLUME, CHECKPOINTS_FOLDER = "trainwright-checkpoints", "/mnt/trainwright-checkpoints"
+_UID = 8
 _NEVER = "Never"
 _FALLBACK = "FallbackToLogsOnError"
 _REPLACES_EARLY = "TerminatingOrFailed"
@@ -91,6 +120,9 @@ class RecoveryPlugin:
                 yield Warned(f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}")
         if old is not None:
             return
+        yield from _about_stalls(info, own, wanted)
+        if wanted.resume_from and not wanted.checkpoints:
+            yield Warned(f"annotation {ANNOTATION_RESUME_FROM} has no effect without {ANNOTATION_CHECKPOINTS}")
         unused = without_effect_yet(own)
         for name in unused:
             yield Warned(f"annotation {name} has no effect: this version of Trainwright does not act on it yet")
@@ -98,12 +130,19 @@ class RecoveryPlugin:
             yield from map(Warned, _kept(info))
             return
         for name in named(own):
-            if name not in (ANNOTATION_RECOVERY, *unused):
+            if name not in (ANNOTATION_RECOVERY, ANNOTATION_CHECKPOINTS, ANNOTATION_RESUME_FROM, *unused):
                 yield Warned(f"annotation {name} has no effect without {ANNOTATION_RECOVERY}: {RECOVERY_GANG}")
+
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
+        """What the manager knows of the attempts of a job that recovers."""
+        wanted, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
+        return (standing_of(job),) if wanted.is_gang else ()
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Write the rules into the Jobs of all ranks, and into the JobSet."""
         wanted, _ = self._declared(info, job)
+        if wanted.checkpoints:
+            _keep_checkpoints(info, job, wanted)
         if not wanted.is_gang:
             return
         ruled = []
@@ -118,12 +157,72 @@ class RecoveryPlugin:
             if not info.has_failure_policy:
                 pods.set_pod_failure_policy(_pod_rules(wanted), why=_WHY)
                 ruled.append(pods.name)
+        standing = self._standing(info, job)
+        if base := standing.get(STANDING_BASE):
+            info.set_pod_annotation(ANNOTATION_ATTEMPT_BASE, base, why=_WHY)
+        info.held = STANDING_HOLD in standing
+        if (left := standing.get(STANDING_RETRIES)) is not None:
+            wanted = replace(wanted, retries=int(left))
         if not info.has_failure_policy:
             steps = [pods.name for pods in info.pod_sets if _is_initializer(pods)]
             info.set_failure_policy(_rules(wanted, ruled, steps), why=_WHY)
 
+    def _standing(self, info: Info, job: TrainJob) -> Mapping[str, str]:
+        """What the manager knows of the attempts so far; nothing before the first one has ended."""
+        found = info.facts.find(standing_of(job))
+        return annotations_of(found) if found is not None else {}
+
     def _declared(self, info: Info, job: TrainJob) -> tuple[Declaration, tuple[Problem, ...]]:
         return declared(annotations_of(job), annotations_of(info.runtime), self._allowed)
+
+
+def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
+    """Tell each trainer container where its checkpoints are, and mount the claim.
+
+    The folder has the job's uid: a job of the same name must not go on from the last step of the one before.
+    """
+    claim = claim_of(wanted.checkpoints)
+    place = wanted.checkpoints if claim is None else posixpath.join(CHECKPOINTS_FOLDER, claim[1])
+    uid = uid_of(job)[:_UID]
+    folder = posixpath.join(place, f"{job.name}-{uid}" if uid else job.name)
+    for pods in _ranks(info):
+        container = pods.container(NODE)
+        if container is None:
+            continue
+        if claim is not None:
+            source = PersistentVolumeClaimVolumeSource(claim_name=claim[0])
+            pods.set_volume(Volume(name=CHECKPOINTS_VOLUME, persistent_volume_claim=source), why=_WHY_CHECKPOINTS)
+            mount = VolumeMount(name=CHECKPOINTS_VOLUME, mount_path=CHECKPOINTS_FOLDER)
+            container.set_mount(mount, why=_WHY_CHECKPOINTS)
+        container.set_env(VARIABLE_CHECKPOINTS, folder, why=_WHY_CHECKPOINTS)
+        for name, field in (
+            (VARIABLE_ATTEMPT, f"metadata.labels['{LABEL_ATTEMPT}']"),
+            (VARIABLE_BASE, f"metadata.annotations['{ANNOTATION_ATTEMPT_BASE}']"),
+        ):
+            origin = EnvVarSource(field_ref=ObjectFieldSelector(field_path=field))
+            container.set_variable(EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
+        if wanted.resume_from:
+            container.set_env(VARIABLE_RESUME, wanted.resume_from, why=ANNOTATION_RESUME_FROM)
+
+
+def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:
+    if not wanted.restarts_stalled or _says_when(own, annotations_of(info.runtime)):
+        return
+    if own.get(ANNOTATION_ON_STALL) == "restart":
+        field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
+        yield invalid(field, "restart", f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
+    else:
+        yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
+
+
+def _says_when(own: Mapping[str, str], runtime: Mapping[str, str]) -> bool:
+    """Whether the job or its runtime says how long reports may stand still."""
+    return progress_declared(own, runtime)[0].stall_after is not None
+
+
+def standing_of(job: TrainJob) -> Reference:
+    """The fact that tells of the attempts of a job."""
+    return Reference(STANDING, job.namespace, job.name)
 
 
 def _ranks(info: Info) -> list[PodSet]:

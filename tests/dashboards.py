@@ -14,13 +14,13 @@ import msgspec
 from yarl import URL
 
 from trainwright.api.objects import Document
-from trainwright.controller.cli.comparing.comparison import Comparison
+from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.answering import Site
-from trainwright.controller.cli.dashboard.files import File
+from trainwright.controller.cli.dashboard.answering import DashboardSite
+from trainwright.controller.cli.dashboard.files import PageFile
 from trainwright.controller.cli.dashboard.keys import KeptKeys
-from trainwright.controller.cli.dashboard.reports import Reports
-from trainwright.controller.cli.dashboard.security import Guard
+from trainwright.controller.cli.dashboard.reports import KeptReports
+from trainwright.controller.cli.dashboard.security import PageGuard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client
@@ -30,16 +30,16 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
-A = TypeVar("A", bound=contract.Answer | Comparison)
-KINDS: dict[str, type[contract.Answer]] = {
-    "snapshot": contract.Jobs,
+A = TypeVar("A", bound=contract.PageAnswer | JobComparison)
+KINDS: dict[str, type[contract.PageAnswer]] = {
+    "snapshot": contract.JobList,
     "rows": contract.Rows,
     "connection": contract.Connection,
     "heartbeat": contract.Heartbeat,
     "bye": contract.Heartbeat,
     "job": contract.Job,
     "points": contract.Points,
-    "gone": contract.Gone,
+    "gone": contract.JobGone,
 }
 
 
@@ -55,8 +55,8 @@ class Got:
         return msgspec.json.decode(self.body, type=kind)
 
     @property
-    def problem(self) -> contract.Problem:
-        found = self.as_(contract.Problem)
+    def problem(self) -> contract.PageProblem:
+        found = self.as_(contract.PageProblem)
         assert found.code == self.status
         return found
 
@@ -132,7 +132,7 @@ class Browser:
 
     async def act(self, path: str, **headers: str) -> Got:
         """Ask for a change, as the page does; `headers` replace those of the page."""
-        session = (await self.get("/api/v1/session")).as_(contract.Session)
+        session = (await self.get("/api/v1/session")).as_(contract.PageSession)
         given = {"Origin": self.root, "X_Trainwright_Action": session.action_token, **headers}
         return await self.get(path, method="POST", **{name: value for name, value in given.items() if value})
 
@@ -270,16 +270,16 @@ async def dashboard(
     transport: Transport,
     namespace: str = "",
     *,
-    files: dict[str, File] | None = None,
+    files: dict[str, PageFile] | None = None,
     context: str = "test",
     kept: KeptKeys | None = None,
-    reports: Reports | None = None,
+    reports: KeptReports | None = None,
     changes: bool = False,
-) -> AsyncIterator[tuple[Browser, Site]]:
+) -> AsyncIterator[tuple[Browser, DashboardSite]]:
     """Serve the jobs of a namespace for the length of the block; yields a browser that has brought the token."""
     client = Client(transport, user_agent="trainwright-dashboard")
     cluster = contract.Cluster(context=context, server="https://test", namespace=namespace)
-    site = Site(
+    site = DashboardSite(
         client,
         cluster,
         plugins=explaining_plugins(),
@@ -287,7 +287,7 @@ async def dashboard(
         reports=reports,
         changes=changes,
     )
-    server = Server(site, Guard(), files=files, kept=kept)
+    server = Server(site, PageGuard(), files=files, kept=kept)
     ready = asyncio.Event()
     async with TaskScope("test dashboard") as tasks:
         tasks.start("test dashboard/server", server.run(ready.set))

@@ -32,7 +32,16 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-__all__ = ["ReadError", "Report", "Reporter", "TorchtuneLogger", "lightning_callback", "read", "transformers_callback"]
+__all__ = [
+    "ReadError",
+    "Report",
+    "Reporter",
+    "TorchtuneLogger",
+    "latest_checkpoint",
+    "lightning_callback",
+    "read",
+    "transformers_callback",
+]
 
 SERVER_URL = "KUBEFLOW_TRAINER_SERVER_URL"
 SERVER_CA = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
@@ -40,6 +49,12 @@ SERVER_TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # the name of a variable that ho
 FILE = "TRAINWRIGHT_PROGRESS_FILE"
 FINAL = "TRAINWRIGHT_PROGRESS_FINAL"
 """Variable with the path of the container's termination message."""
+CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
+RESUME_FROM = "TRAINWRIGHT_RESUME_FROM"
+ATTEMPTS = ("TRAINWRIGHT_ATTEMPT_BASE", "TRAINWRIGHT_ATTEMPT")
+"""Variables whose sum is the attempt, from 0."""
+LATEST = "latest"
+"""The file in the folder of checkpoints that says which one is whole."""
 DEFAULT_FILE = "/var/run/trainwright/progress.json"
 DEFAULT_FINAL = "/dev/termination-log"
 
@@ -641,7 +656,8 @@ class Reporter:
         self._taken: object = self._latest
         self._steps, self._epochs = _Pace(_WARM_UP_STEPS), _Pace(0)
         self._channels: list[_Channel] = []
-        self._final = ""
+        self._final = self._checkpoint = ""
+        self._rank = -1
         self._sending = self._left = False
         self._wake: queue.SimpleQueue[queue.SimpleQueue[None] | None] = queue.SimpleQueue()
         self._handler = self._on_sigterm
@@ -729,6 +745,28 @@ class Reporter:
                 self._first = (step if first[0] is None else first[0], epoch if first[1] is None else first[1])
         except Exception as error:  # the training goes on
             self._warn("update", f"a call of update was left out: {error!r}")
+
+    def checkpoint(self, path: Any, step: Any = None) -> None:
+        """Note that a checkpoint is whole, so that the next attempt begins from it: call it after it is written.
+
+        Rank 0 alone notes it. It writes a small file into the folder of checkpoints and waits for it; without that
+        folder, it is only reported. Raises nothing: a warning says what is wrong.
+
+        path: of the file or folder, or an address.
+        step: that the checkpoint holds.
+        """
+        if self._rank != 0:
+            return
+        try:
+            number = self._plain(step, "the step of a checkpoint")
+            folder = os.environ.get(CHECKPOINT_DIR, "")
+            if folder and "://" not in folder:
+                _note_checkpoint(folder, os.fspath(path), number)
+            if number is not None:
+                self.update(metrics={"checkpoint_step": str(number)})  # of texts, the last one counts
+            self._checkpoint = os.fspath(path)
+        except Exception as error:  # the training goes on, and may write a checkpoint again
+            self._warn("checkpoint", f"a checkpoint is not noted: {error}")
 
     def close(self, state: str = "completed") -> None:
         """Send the last report, for at most 2 seconds: "completed" (100 %), "failed", or "running" to leave it open."""
@@ -923,6 +961,7 @@ class Reporter:
             "state": state,
             "message": message or None,
             "rank": 0,
+            "checkpoint": self._checkpoint or None,
             "progressPercentage": percentage,
             "estimatedRemainingSeconds": _duration(remaining),
             "lastUpdatedTime": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -1023,6 +1062,70 @@ def _silence() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_silence)
+
+
+# --- Checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def latest_checkpoint() -> "str | None":
+    """The path of the last whole checkpoint, or where the first attempt begins from; None: begin at the start.
+
+    It reads the file that Reporter.checkpoint has written. Never raises.
+    """
+    try:
+        folder = os.environ.get(CHECKPOINT_DIR, "")
+        known = _latest(folder) if folder else {}
+        path = known.get("path")
+        if isinstance(path, str) and path:
+            found = os.path.join(folder, path)
+            if "://" in path or os.path.exists(found):
+                return path if "://" in path else found
+        start = os.environ.get(RESUME_FROM, "")
+        return start if start and ("://" in start or os.path.exists(start)) else None
+    except Exception:  # whatever a file system raises: the training begins at the start
+        return None
+
+
+def _latest(folder: str) -> "dict[str, Any]":
+    """What the file says; nothing if it is missing or torn. Raises OSError if the folder is out of reach."""
+    try:
+        with open(os.path.join(folder, LATEST), "rb") as stream:
+            known = json.loads(stream.read(FILE_BYTES))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _note_checkpoint(folder: str, path: str, step: "float | None") -> None:
+    """Write the file, whole or not at all. Raises OSError; ValueError if a later attempt has written it."""
+    attempt, known = _attempt(), _latest(folder)
+    if isinstance(known.get("attempt"), int) and known["attempt"] > attempt:
+        raise ValueError(f"attempt {known['attempt']} has begun, so attempt {attempt} may no longer say what is latest")
+    if "://" not in path:
+        whole = os.path.abspath(path)
+        if not os.path.exists(whole):
+            raise FileNotFoundError(f"{path} does not exist")
+        inside = os.path.relpath(whole, os.path.abspath(folder))
+        # Relative, so that the folder may be mounted elsewhere.
+        path = whole if inside.startswith("..") else inside
+    name = os.path.join(folder, LATEST)
+    temporary = os.path.join(folder, f".{LATEST}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(json.dumps({"path": path, "step": step, "attempt": attempt}).encode() + _LINE_END)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _attempt() -> int:
+    """The attempt that this process belongs to, from 1."""
+    texts = [os.environ.get(name, "") for name in ATTEMPTS]
+    return 1 + sum(int(text) for text in texts if text.isascii() and text.isdigit())
 
 
 # --- Frameworks -------------------------------------------------------------------------------------------------------

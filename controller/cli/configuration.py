@@ -6,17 +6,18 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import ManifestError, documents
 from trainwright.controller.runtime import ConfigurationError
-
-if TYPE_CHECKING:
-    from trainwright.controller.trainer.assembly.settings import Settings
-    from trainwright.plugins.registry import Registry
+from trainwright.controller.trainer.assembly.features import features_of
+from trainwright.controller.trainer.assembly.installation import shipped_installation
+from trainwright.controller.trainer.assembly.selection import selection_of
+from trainwright.controller.trainer.assembly.settings import Settings, settings_of
+from trainwright.plugins.registry import Registry
 
 API_VERSION = "config.trainer.kubeflow.org/v1alpha1"
 KIND = "Configuration"
@@ -34,18 +35,13 @@ def load_configuration(path: Path | None) -> Configuration:
     return configuration
 
 
-def load_registry(path: Path | None) -> "Registry":
+def load_registry(path: Path | None) -> Registry:
     """The plugins of a manager with the Configuration in the file, those of its feature gates among them.
 
     Raises:
         ConfigurationError: as `load_configuration`, for unknown gates, and for a plugin that only a gate turns on.
         RegistryError: the plugins cannot be loaded together.
     """
-    # Imported here: not every command needs plugins.
-    from trainwright.controller.trainer.assembly.features import features_of  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.installation import shipped_installation  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.selection import selection_of  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     configuration = load_configuration(path)
     features = features_of(configuration.feature_gates or {})
@@ -53,7 +49,7 @@ def load_registry(path: Path | None) -> "Registry":
     return Registry.load(selection, installation=shipped_installation(configuration))
 
 
-def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> "Settings":
+def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> Settings:
     """The settings of a manager with the Configuration in the file.
 
     Args:
@@ -63,8 +59,6 @@ def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> "Sett
     Raises:
         ConfigurationError: as `load_configuration`, and for values that cannot take effect.
     """
-    # Imported here: it imports what servers need, which the other commands do not use.
-    from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415
 
     configuration, problems = _read(path)
     if feature_gates:

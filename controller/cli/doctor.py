@@ -6,52 +6,36 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainwright.controller.cli.reading import WRONG_USE, add_kubeconfig, chosen_cluster
+import msgspec
 
-if TYPE_CHECKING:
-    from trainwright.api.objects import Document
-    from trainwright.api.rights import Rule
-    from trainwright.controller.trainer.doctor.examination import Examined
-    from trainwright.controller.trainer.doctor.site import Site
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the sub-command."""
-    parser = subparsers.add_parser(
-        "doctor",
-        help="say what is wrong with an installation",
-        description="Examine an installation: JobSet, definitions, webhooks and their certificates, the leader, the "
-        "rights of the manager, each runtime, devices, queues, quotas, clock. Nothing is changed; writes are dry runs. "
-        "It needs no manager, and works with Kubeflow Trainer's own installations. Exit code 0 if nothing is wrong, 1 "
-        "if something is, 2 if the cluster cannot be examined, 3 if nothing was found and not all could be checked.",
-    )
-    add_kubeconfig(parser)
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        help="where objects are tried as dry runs (default: the one that the manager is limited to, or default)",
-    )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    parser.set_defaults(run=run)
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.errors import UserError
+from trainwright.api.objects import Document
+from trainwright.api.rights import Rule
+from trainwright.controller.cli.arguments.values import gates
+from trainwright.controller.cli.local.training import definitions
+from trainwright.controller.cli.rbac import placed
+from trainwright.controller.cli.reading import chosen_cluster
+from trainwright.controller.runtime import Client, ConfigurationError, HTTPTransport, KubernetesError
+from trainwright.controller.trainer.assembly.permissions import rights
+from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.why.site.examination import Examined, examine
+from trainwright.controller.trainer.why.site.gathering import Gatherer
+from trainwright.controller.trainer.why.site.survey import DEFAULT_HOME, Level, SiteSurvey
+from trainwright.plugins.contract import RegistryError
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, Selection
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine; returns the exit code."""
-    # Imported here: the help does not need it.
-    from trainwright.controller.runtime import KubernetesError  # noqa: PLC0415
-    from trainwright.controller.trainer.doctor.examination import examine  # noqa: PLC0415
-    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
     try:
         examined = examine(asyncio.run(_gather(arguments)))
     except KubernetesError as error:
-        print(f"error: the cluster cannot be examined: {error}", file=sys.stderr)
-        return WRONG_USE
-    except RegistryError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_USE
+        raise UserError(f"the cluster cannot be examined: {error}") from error
     if arguments.output == "json":
         print(json.dumps([_plain(one) for one in examined], indent=2))
     else:
@@ -59,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code_of(examined)
 
 
-def text_of(examined: "Sequence[Examined]") -> str:
+def text_of(examined: Sequence[Examined]) -> str:
     """What people read: a line for each check, and each finding with its remedy."""
     lines = []
     for one in examined:
@@ -70,9 +54,8 @@ def text_of(examined: "Sequence[Examined]") -> str:
     return "\n".join(lines)
 
 
-def code_of(examined: "Sequence[Examined]") -> int:
+def code_of(examined: Sequence[Examined]) -> int:
     """The exit code."""
-    from trainwright.controller.trainer.doctor.findings import Level  # noqa: PLC0415 - as above
 
     levels = {finding.level for one in examined for finding in one.findings}
     if levels & {Level.PROBLEM, Level.WARNING}:
@@ -80,18 +63,14 @@ def code_of(examined: "Sequence[Examined]") -> int:
     return 3 if Level.UNKNOWN in levels else 0
 
 
-def _plain(one: "Examined") -> dict[str, Any]:
+def _plain(one: Examined) -> dict[str, Any]:
     findings = [
         {"level": finding.level.value, "message": finding.message, "remedy": finding.remedy} for finding in one.findings
     ]
     return {"check": one.title, "findings": findings}
 
 
-async def _gather(arguments: argparse.Namespace) -> "Site":
-    from trainwright.controller.runtime import Client, HTTPTransport  # noqa: PLC0415 - as above
-    from trainwright.controller.trainer.doctor.gathering import Gatherer  # noqa: PLC0415
-    from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
+async def _gather(arguments: argparse.Namespace) -> SiteSurvey:
 
     def tell(what: str) -> None:
         if sys.stderr.isatty():
@@ -108,37 +87,25 @@ async def _gather(arguments: argparse.Namespace) -> "Site":
         await client.close()
 
 
-def shipped_definitions() -> "Mapping[str, Document]":
+def shipped_definitions() -> Mapping[str, Document]:
     """The CustomResourceDefinitions of this version, by name."""
-    from trainwright.controller.cli.local.training import definitions  # noqa: PLC0415 - as above
 
     return {one["metadata"]["name"]: one for one in definitions()}
 
 
-def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
+def needed_rights(site: SiteSurvey) -> Sequence[tuple[str, Sequence[Rule]]]:
     """The rights that the manager of the site needs, by the namespace in which; empty for the whole cluster.
 
     They are those of the roles that `trainwright rbac` prints for it. Raises ConfigurationError.
     """
-    import msgspec  # noqa: PLC0415 - as above
 
-    from trainwright.api.config.v1alpha1 import Configuration  # noqa: PLC0415
-    from trainwright.controller.cli.rbac import placed  # noqa: PLC0415
-    from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415
-    from trainwright.controller.trainer.doctor.site import DEFAULT_HOME  # noqa: PLC0415
-    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
-
-    found = site.configuration if isinstance(site.configuration, dict) else {}
+    found = site.if_read("configuration") or {}
     try:
         configuration = msgspec.convert(found, Configuration)
-        gates = parse_gates(site.feature_gates)
+        on_or_off = gates(site.feature_gates)
     except (msgspec.ValidationError, ValueError) as error:
         raise ConfigurationError(f"the manager's Configuration: {error}") from error
-    configuration.feature_gates = {**(configuration.feature_gates or {}), **gates}
+    configuration.feature_gates = {**(configuration.feature_gates or {}), **on_or_off}
     settings = settings_of(configuration)
     try:
         registry = Registry.load(settings.plugins)

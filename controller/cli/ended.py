@@ -70,7 +70,7 @@ class Ended:
 def sentence_of(job: TrainJob, record: Document, now: Now = wall_clock) -> str:
     """What `trainwright explain` says of a job that failed and of which nothing but the record is left."""
     # Imported here: a list without a failed job needs none of it.
-    from trainwright.controller.trainer.explain import Objects, explain  # noqa: PLC0415
+    from trainwright.controller.trainer.why import Objects, explain  # noqa: PLC0415
 
     document = {"apiVersion": TrainJob.RESOURCE.api_version, "kind": TrainJob.RESOURCE.kind, **wire(job)}
     kind = {"apiVersion": ConfigMap.RESOURCE.api_version, "kind": ConfigMap.RESOURCE.kind}

@@ -11,36 +11,18 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainwright.controller.cli.reading import add_kubeconfig, reading, run_reading
+import msgspec
 
-if TYPE_CHECKING:
-    from trainwright.controller.trainer.explain import Explanation, Reader
-    from trainwright.plugins.contract import Cause, Explains
+from trainwright.api.times import wall_clock
+from trainwright.controller.cli.causes import shown_explanation
+from trainwright.controller.cli.reading import reading, run_reading
+from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.plugins.contract import Cause, Explains
+from trainwright.plugins.registry import Registry
 
 WATCH_SECONDS = 2.0
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the sub-command."""
-    parser = subparsers.add_parser(
-        "explain",
-        help="say why a TrainJob does not train",
-        description="Say in one sentence why a TrainJob does not train, or that it does. Reads the cluster of the "
-        "kubeconfig and changes nothing; needs no manager. Exit code 0 if the job runs or is complete, 1 if it "
-        "failed or is stuck, 3 if it waits; 2 for a wrong command line, and for a job or cluster that cannot be "
-        "read.",
-    )
-    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
-    parser.add_argument("-n", "--namespace", help="its namespace (default: the one of the kubeconfig's context)")
-    parser.add_argument("--all", action="store_true", help="show all causes that were found, not only the first two")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format (default: text)")
-    parser.add_argument(
-        "--watch", action="store_true", help="go on until the job is over, and show each change (Ctrl-C ends it)"
-    )
-    add_kubeconfig(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,8 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _explain(arguments: argparse.Namespace) -> int:
-    # Imported here: the help does not need it.
-    from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
 
     async with reading(arguments, "trainwright-explain") as client:
         reader = Reader(client, explaining_plugins())
@@ -61,17 +41,16 @@ async def _explain(arguments: argparse.Namespace) -> int:
         return explanation.exit_code
 
 
-def explaining_plugins() -> "Sequence[Explains]":
+def explaining_plugins() -> Sequence[Explains]:
     """The installed plugins that explain jobs, whatever a Configuration disables: the cluster may have other settings.
 
     Raises RegistryError.
     """
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     return [entry.plugin for entry in Registry.load().having("explain")]  # type: ignore[misc]
 
 
-async def _watch(reader: "Reader", arguments: argparse.Namespace) -> int:
+async def _watch(reader: Reader, arguments: argparse.Namespace) -> int:
     """Show the explanation whenever it changes, until the job is over."""
     shown: object = None
     while True:
@@ -86,7 +65,7 @@ async def _watch(reader: "Reader", arguments: argparse.Namespace) -> int:
         await asyncio.sleep(WATCH_SECONDS)
 
 
-def show(explanation: "Explanation", output: str = "text", *, everything: bool = False) -> None:
+def show(explanation: Explanation, output: str = "text", *, everything: bool = False) -> None:
     """Print the explanation."""
     if output == "json":
         print(json.dumps(as_json(explanation), ensure_ascii=False))
@@ -94,9 +73,8 @@ def show(explanation: "Explanation", output: str = "text", *, everything: bool =
     print("\n".join(lines_of(explanation, everything=everything)))
 
 
-def lines_of(explanation: "Explanation", *, everything: bool = False) -> list[str]:
+def lines_of(explanation: Explanation, *, everything: bool = False) -> list[str]:
     """The explanation as text: the sentence, the object to look at, and what else there is."""
-    from trainwright.api.times import wall_clock  # noqa: PLC0415
 
     now, first = wall_clock(), explanation.cause
     lines = [f"{explanation.outcome}: {first.message}", *_details(first, now)]
@@ -111,7 +89,7 @@ def lines_of(explanation: "Explanation", *, everything: bool = False) -> list[st
     return lines
 
 
-def _details(cause: "Cause", now: datetime) -> list[str]:
+def _details(cause: Cause, now: datetime) -> list[str]:
     parts = [str(cause.about)] if cause.about is not None else []
     if cause.since is not None:
         parts.append(f"since {cause.since:%Y-%m-%d %H:%M:%S} UTC ({_age((now - cause.since).total_seconds())})")
@@ -125,28 +103,15 @@ def _age(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
-def as_json(explanation: "Explanation") -> dict[str, Any]:
+def as_json(explanation: Explanation) -> dict[str, Any]:
     """The explanation as data. Keys are added over time, never changed."""
+    told = msgspec.to_builtins(shown_explanation(explanation))
     return {
         "namespace": explanation.namespace,
         "name": explanation.name,
-        "outcome": str(explanation.outcome),
+        "outcome": told["outcome"],
         "exitCode": explanation.exit_code,
-        "cause": _cause(explanation.cause),
-        "others": [_cause(cause) for cause in explanation.others],
-        "notRead": list(explanation.unread),
-    }
-
-
-def _cause(cause: "Cause") -> dict[str, Any]:
-    from trainwright.api.times import format_time  # noqa: PLC0415
-
-    about = cause.about
-    return {
-        "reason": cause.reason,
-        "message": cause.message,
-        "severity": cause.severity.name.capitalize(),
-        "object": {"kind": about.kind, "namespace": about.namespace, "name": about.name} if about else None,
-        "since": format_time(cause.since) if cause.since else None,
-        "pods": cause.pods,
+        "cause": told["cause"],
+        "others": told["others"],
+        "notRead": told["notRead"],
     }

@@ -10,6 +10,8 @@ import re
 import shutil
 from pathlib import Path
 
+from trainwright.api.errors import UserError
+
 MARKER = "trainwright-cluster.json"
 """Says that a folder is a cluster's, and in which format."""
 FORMAT = 1
@@ -49,7 +51,7 @@ _DRAFT = re.compile(rf"\.({'|'.join(re.escape(name) for name in sorted(_FILES))}
 """What `write_private` leaves if it is killed."""
 
 
-class ForeignFolderError(Exception):
+class ForeignFolderError(UserError):
     """The folder is not a cluster's, so it is neither used nor deleted."""
 
 

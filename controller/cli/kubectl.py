@@ -11,19 +11,6 @@ from trainwright.controller.cli import state
 _REFUSED, _NO_PROGRAM = 1, 127
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the sub-command."""
-    parser = subparsers.add_parser(
-        "kubectl",
-        help="run the kubectl of this machine on the local cluster",
-        # All that follows is kubectl's: with this prefix, nothing looks like an option of ours.
-        prefix_chars="\0",
-        add_help=False,
-    )
-    parser.add_argument("arguments", nargs="*", metavar="ARGS")
-    parser.set_defaults(run=run, passed_on=None)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Run kubectl in place of this process. Returns only where that is impossible: 1 no cluster, 127 no kubectl."""
     folder, why = state.only_running()

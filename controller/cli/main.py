@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point of the `trainwright` command: parses the command line and calls the module of the sub-command.
+"""Entry point of the `trainwright` command: parses the command line and calls the function that `commands` names.
 
-The module of a sub-command has a function `add_parser(subparsers)`, which sets the default `run`: a function that takes
-the parsed arguments and returns the exit code. It imports large modules only when it runs, so that help texts are fast.
 Exit codes: 0 success, 1 failure, 2 wrong command line. The installed command begins in `entry`.
 """
 
@@ -19,15 +17,15 @@ if __name__ == "__main__":
 
 import argparse
 import io
+import os
 from collections.abc import Sequence
 
 import trainwright
-from trainwright.controller.cli import doctor, explain, generate, initialize, kubectl, manager, plugins, rbac, render
-from trainwright.controller.cli.dashboard import commands as dashboard
-from trainwright.controller.cli.local import commands as local
-from trainwright.controller.cli.progress import commands as progress
+from trainwright.api.errors import UserError
+from trainwright.controller.cli.arguments.local import LocalParser
+from trainwright.controller.cli.commands import COMMANDS, LOCAL, WrongUseError, add_commands, loaded
 
-COMMANDS = (dashboard, doctor, explain, generate, initialize, kubectl, local, manager, plugins, progress, rbac, render)
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -37,9 +35,9 @@ def build_parser() -> argparse.ArgumentParser:
         description="Distributed training on Kubernetes: the manager of TrainJobs and the tools around it.",
     )
     parser.add_argument("--version", action="version", version=f"trainwright {trainwright.__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for command in COMMANDS:
-        command.add_parser(subparsers)
+    parser.set_defaults(parser=parser, run="", wrong_use=2)
+    local = add_commands(parser, COMMANDS, dest="command")["local"]
+    add_commands(local, LOCAL, dest="local_command", parser_class=LocalParser)
     return parser
 
 
@@ -55,20 +53,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = " ".join(filter(None, (parser.prog, arguments.command, getattr(arguments, "local_command", None))))
         parser.print_usage(sys.stderr)
         advice = getattr(arguments, "advice", f"see `{command} --help`")
-        parser.exit(
-            getattr(arguments, "wrong_use", 2), f"{command}: error: unknown arguments: {' '.join(unknown)}; {advice}\n"
-        )
+        parser.exit(arguments.wrong_use, f"{command}: error: unknown arguments: {' '.join(unknown)}; {advice}\n")
     if rest is not None:
         if not hasattr(arguments, "passed_on"):
             parser.error("nothing is started that could take what follows --")
         arguments.passed_on = rest
-    if not hasattr(arguments, "run"):
-        parser.print_help(sys.stderr)
+    if not arguments.run:
+        arguments.parser.print_help(sys.stderr)
         return 2
     if not getattr(arguments, "takes_signals", False):
         early.release_signals()
-    code: int = arguments.run(arguments)
-    return code
+    return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run a command. Ctrl-C, a reader who has gone, such as `head`, and errors for users end it without a traceback."""
+    try:
+        if arguments.tuned:
+            from trainwright.controller.runtime import tune_collector  # noqa: PLC0415 - not for the help
+
+            tune_collector()
+        return loaded(arguments.run)(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python writes what is left at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code: int = arguments.wrong_use if isinstance(error, WrongUseError) else arguments.failed
+        return code
 
 
 def _write_any_text() -> None:

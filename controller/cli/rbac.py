@@ -8,14 +8,16 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
-
-if TYPE_CHECKING:
-    from trainwright.controller.trainer.assembly.permissions import Rights
+from trainwright.controller.cli.configuration import load_settings
+from trainwright.controller.runtime import ConfigurationError
+from trainwright.controller.trainer.assembly.permissions import Rights, rights
+from trainwright.controller.trainer.assembly.settings import Election
+from trainwright.plugins.contract import RegistryError
+from trainwright.plugins.registry import Registry
 
 API_VERSION = "rbac.authorization.k8s.io/v1"
 API_GROUP = "rbac.authorization.k8s.io"
@@ -23,45 +25,8 @@ NAME = "kubeflow-trainer-controller-manager"
 """Name of the roles, their bindings and the service account, as in Kubeflow Trainer."""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the sub-command."""
-    parser = subparsers.add_parser(
-        "rbac",
-        help="print the roles that the manager needs",
-        description="Print the roles that the manager needs with the plugins that are installed here and enabled in "
-        "its Configuration, and the bindings of the roles to its service account. Apply them after you add or remove a "
-        "plugin. Exit code 1 if the Configuration or a plugin is invalid.",
-    )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="file with the Configuration of the manager (default: the shipped one)",
-    )
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        default="kubeflow-system",
-        help="namespace of the manager (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--only-namespace",
-        default="",
-        metavar="NAMESPACE",
-        help="the manager is started with --namespace=NAMESPACE (default: it manages all namespaces)",
-    )
-    parser.set_defaults(run=run)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Print the roles; returns the exit code."""
-    # Imported here: the help does not need it.
-    from trainwright.controller.cli.configuration import load_settings  # noqa: PLC0415
-    from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.settings import Election  # noqa: PLC0415
-    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     try:
         settings = load_settings(arguments.config, {})
@@ -83,13 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def roles(needed: "Rights", jobs_in: str = "") -> Iterator[Document]:
+def roles(needed: Rights, jobs_in: str = "") -> Iterator[Document]:
     """The roles. `jobs_in` is the only namespace whose TrainJobs the manager manages; empty for all."""
     for namespace, rules in placed(needed, jobs_in):
         yield _object("Role" if namespace else "ClusterRole", namespace) | {"rules": [*map(_rule, rules)]}
 
 
-def bindings(needed: "Rights", home: str, jobs_in: str = "") -> Iterator[Document]:
+def bindings(needed: Rights, home: str, jobs_in: str = "") -> Iterator[Document]:
     """The bindings of the roles to the service account in the namespace `home`."""
     for namespace, _ in placed(needed, jobs_in):
         kind = "Role" if namespace else "ClusterRole"
@@ -99,7 +64,7 @@ def bindings(needed: "Rights", home: str, jobs_in: str = "") -> Iterator[Documen
         }
 
 
-def placed(needed: "Rights", jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:
+def placed(needed: Rights, jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:
     """Namespaces and the rules that are granted there; the first entry is for the whole cluster."""
     here = [rule for rule in needed.on_jobs if jobs_in and rule.namespaced]
     everywhere = [rule for rule in needed.on_jobs if rule not in here]
@@ -137,6 +102,5 @@ def _rule(rule: Rule) -> Document:
 
 def rendered(documents: Iterable[Document]) -> str:
     """The documents as YAML."""
-    from trainwright.api.manifest import dump  # noqa: PLC0415 - YAML is not needed for the help
 
     return "---\n".join(map(dump, documents))

@@ -10,85 +10,24 @@ import asyncio
 import difflib
 import itertools
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trainwright.api.trainer.v1alpha1 import TrainJob
-    from trainwright.controller.cli.rendering.output import Rendered
-    from trainwright.controller.cli.rendering.sources import Inputs
-    from trainwright.controller.cli.rendering.views import View
-    from trainwright.plugins.contract import Runtime
-    from trainwright.plugins.pipeline import Pipeline
-
-FORMATS = ("yaml", "json", "diff")
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the sub-command."""
-    parser = subparsers.add_parser(
-        "render",
-        help="print the objects that a TrainJob becomes",
-        description="Print the objects that TrainJobs become, in the order in which they would be applied. Needs no "
-        "cluster. Exit code 0 if all TrainJobs were rendered, 1 if one is invalid, 2 for a wrong command line.",
-    )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="file or folder with TrainJobs, which may hold runtimes too; - for standard input; may be repeated",
-    )
-    parser.add_argument(
-        "--runtime",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="file or folder with runtimes; may be repeated (default: the shipped ones; with --cluster the cluster's)",
-    )
-    parser.add_argument(
-        "-n", "--namespace", default="default", help="namespace of objects without one (default: %(default)s)"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=FORMATS,
-        help="format; diff compares the objects with the runtime's template, or with --cluster with the existing "
-        "objects (default: yaml; with --cluster diff)",
-    )
-    parser.add_argument(
-        "--cluster",
-        action="store_true",
-        help="read runtimes that no file has, and existing objects, from a cluster; nothing in it is changed",
-    )
-    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig for --cluster (default: as for the manager)")
-    parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="file with the Configuration of the manager, whose section plugins is used",
-    )
-    parser.add_argument("--explain", action="store_true", help="say which plugin or patch set each value, and why")
-    parser.set_defaults(run=run)
+from trainwright.api import extras
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.configuration import load_registry
+from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings
+from trainwright.controller.cli.rendering.cluster import ClusterView
+from trainwright.controller.cli.rendering.output import RenderedJob, show
+from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
+from trainwright.controller.cli.rendering.views import ExistingObjects, FilesOnly
+from trainwright.controller.runtime import ApiError, ConfigurationError, KubernetesError
+from trainwright.controller.trainer.build.runtimes import target_of
+from trainwright.plugins.contract import FactUnavailable, PipelineError, RegistryError, Runtime
+from trainwright.plugins.pipeline import Pipeline
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Render; returns the exit code."""
-    # Imported here: the help does not need it.
-    from trainwright.controller.runtime import tune_collector  # noqa: PLC0415
-
-    tune_collector()  # before the other imports: garbage collection takes a tenth of their time
-    from trainwright.api import extras  # noqa: PLC0415
-    from trainwright.controller.cli.configuration import load_registry  # noqa: PLC0415
-    from trainwright.controller.cli.rendering.output import show  # noqa: PLC0415
-    from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, Inputs  # noqa: PLC0415
-    from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
-    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
-    from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
-
-    inputs = Inputs()
+    inputs = RenderInputs()
     inputs.read(arguments.filename, namespace=arguments.namespace)
     inputs.read(arguments.runtime, namespace=arguments.namespace, wanted=RUNTIME_KINDS)
     if not arguments.runtime and not arguments.cluster:
@@ -115,11 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _render_all(
-    pipeline: "Pipeline", inputs: "Inputs", arguments: argparse.Namespace, *, difference: bool
-) -> "list[Rendered]":
-    from trainwright.controller.runtime import ApiError, ConfigurationError, KubernetesError  # noqa: PLC0415
+    pipeline: Pipeline, inputs: RenderInputs, arguments: argparse.Namespace, *, difference: bool
+) -> list[RenderedJob]:
 
-    rendered: list[Rendered] = []
+    rendered: list[RenderedJob] = []
     try:
         view = _view(arguments)
     except KubernetesError as error:
@@ -142,22 +80,15 @@ async def _render_all(
     return rendered
 
 
-def _view(arguments: argparse.Namespace) -> "View":
+def _view(arguments: argparse.Namespace) -> ExistingObjects:
     """Raises ConfigurationError if the cluster cannot be reached by any configuration."""
-    if not arguments.cluster:
-        from trainwright.controller.cli.rendering.views import FilesOnly  # noqa: PLC0415
-
-        return FilesOnly()
-    from trainwright.controller.cli.rendering.cluster import ClusterView  # noqa: PLC0415
-
-    return ClusterView.of(arguments.kubeconfig, arguments.context)
+    return ClusterView.of(arguments.kubeconfig, arguments.context) if arguments.cluster else FilesOnly()
 
 
-async def _rendered(pipeline: "Pipeline", job: "TrainJob", inputs: "Inputs", view: "View") -> "Rendered | None":
+async def _rendered(
+    pipeline: Pipeline, job: TrainJob, inputs: RenderInputs, view: ExistingObjects
+) -> RenderedJob | None:
     """Admit and build one job as the manager would; returns None if it has problems. An existing job is updated."""
-    from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings  # noqa: PLC0415
-    from trainwright.controller.cli.rendering.output import Rendered  # noqa: PLC0415
-    from trainwright.plugins.contract import FactUnavailable, PipelineError  # noqa: PLC0415
 
     runtime = _known_runtime(job, inputs) or await view.runtime(job)
     if runtime is None:
@@ -176,14 +107,13 @@ async def _rendered(pipeline: "Pipeline", job: "TrainJob", inputs: "Inputs", vie
         for warning in (*runtime_warnings(runtime), *verdict.warnings):
             print(f"warning: TrainJob {job.name}: {warning}", file=sys.stderr)
         inputs.problems += [f"TrainJob {job.name}: {error}" for error in verdict.errors]
-        return None if wrong or not verdict.allowed else Rendered(job, runtime, run.render(facts))
+        return None if wrong or not verdict.allowed else RenderedJob(job, runtime, run.render(facts))
     except (PipelineError, FactUnavailable) as error:
         inputs.problems.append(f"TrainJob {job.name}: {error}")
         return None
 
 
-def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
-    from trainwright.controller.trainer.build.runtimes import target_of  # noqa: PLC0415
+def _known_runtime(job: TrainJob, inputs: RenderInputs) -> Runtime | None:
 
     kind, key = target_of(job)
     for runtime in inputs.runtimes:
@@ -192,9 +122,8 @@ def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
     return None
 
 
-def _miss_runtime(job: "TrainJob", inputs: "Inputs", *, advice: str) -> None:
+def _miss_runtime(job: TrainJob, inputs: RenderInputs, *, advice: str) -> None:
     """Report that the runtime is unknown, unless its file has problems of its own or could not be read."""
-    from trainwright.controller.trainer.build.runtimes import target_of  # noqa: PLC0415
 
     kind, key = target_of(job)
     name = f"{kind.RESOURCE.kind} {key.name}"

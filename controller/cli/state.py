@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
+from trainwright.api.errors import UserError
 from trainwright.controller.cli import folders
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
@@ -26,12 +27,12 @@ _LOOK_SECONDS = 0.001
 """A start tries again after so long a time: whoever only looks at the lock lets it go after microseconds."""
 
 
-class InUseError(Exception):
+class InUseError(UserError):
     """Another process runs the cluster of this folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ClusterRun:
     """A cluster that runs."""
 
     name: str
@@ -68,26 +69,24 @@ def make_folder(folder: Path) -> None:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold the folder for the length of the block. Raises InUseError."""
-    import fcntl  # noqa: PLC0415 - Windows has none, where the other commands work
-
     # On a network file system a shared lock needs a file that can be read, an exclusive one a file that can be written.
     with (folder / "lock").open("a+", encoding="utf-8") as lock:
-        while not _is_locked(lock, fcntl.LOCK_EX):
+        while not _is_locked(lock, "alone"):
             # Who looks has a shared lock, which refuses the exclusive one but not another shared one.
-            if not _is_locked(lock, fcntl.LOCK_SH):
+            if not _is_locked(lock, "shared"):
                 raise InUseError(f"a cluster runs from {folder} already: {HELD}")
             # Not kept: two that start at once would refuse each other for ever.
-            fcntl.flock(lock, fcntl.LOCK_UN)
+            _is_locked(lock, "not")
             time.sleep(_LOOK_SECONDS)
         yield
 
 
-def _is_locked(file: TextIO, how: int) -> bool:
+def _is_locked(file: TextIO, how: Literal["alone", "shared", "not"]) -> bool:
     """Take a lock if that is possible at once; returns whether it was."""
-    import fcntl  # noqa: PLC0415 - as in `held`
+    import fcntl  # noqa: PLC0415 - Windows has none, where the other commands work
 
     try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_NB | {"alone": fcntl.LOCK_EX, "shared": fcntl.LOCK_SH, "not": fcntl.LOCK_UN}[how])
     except BlockingIOError:
         return False
     return True
@@ -97,11 +96,9 @@ def is_held(folder: Path) -> bool:
     """Whether a process runs the cluster of the folder."""
     if not is_cluster(folder):
         return False
-    import fcntl  # noqa: PLC0415 - as in `held`
-
     try:
         with (folder / "lock").open(encoding="utf-8") as lock:
-            return not _is_locked(lock, fcntl.LOCK_SH)
+            return not _is_locked(lock, "shared")
     except OSError:
         return False
 
@@ -111,7 +108,7 @@ def is_cluster(folder: Path) -> bool:
     return (folder / "lock").is_file()
 
 
-def write(folder: Path, run: Run) -> None:
+def write(folder: Path, run: ClusterRun) -> None:
     """Say that the cluster runs."""
     temporary = folder / "run.json.new"
     temporary.write_text(json.dumps(asdict(run)) + "\n", encoding="utf-8")
@@ -123,17 +120,17 @@ def remove(folder: Path) -> None:
     (folder / "run.json").unlink(missing_ok=True)
 
 
-def running(folder: Path) -> Run | None:
+def running(folder: Path) -> ClusterRun | None:
     """The cluster of the folder, if it runs and is ready."""
     if not is_held(folder):
         return None
     with suppress(OSError, ValueError, TypeError):
         known: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return Run(**known)
+        return ClusterRun(**known)
     return None
 
 
-def all_running() -> list[tuple[Path, Run | None]]:
+def all_running() -> list[tuple[Path, ClusterRun | None]]:
     """All clusters under the root, with those that run."""
     if not root().is_dir():
         return []

@@ -47,15 +47,15 @@ from trainwright.controller.local.apiserver.podmetrics import ContainerUse, PodM
 from trainwright.controller.local.apiserver.policies import Policies
 from trainwright.controller.local.apiserver.presets import add_presets
 from trainwright.controller.local.apiserver.requestlog import RequestLog
-from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.local.apiserver.serving import HOST, served
-from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.transport import InProcessTransport
-from trainwright.controller.local.apiserver.webhooks import WebhookCaller, Webhooks
+from trainwright.controller.local.apiserver.webhooks import WebhookAdmission, WebhookCaller
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
-from trainwright.controller.local.node.node import STOP_SECONDS, Node
+from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
@@ -110,7 +110,7 @@ class RunningCluster:
     api: RunningServer
     manager: Manager
     """Runs the controllers and the node."""
-    node: Node
+    node: LocalNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class AssembledServer:
 
 
 async def assembled(
-    store: Store,
+    store: ObjectStore,
     *,
     token: str,
     signing_key: SigningKey,
@@ -149,7 +149,7 @@ async def assembled(
         address: its URL, once it has one.
         now: the time of day.
     """
-    registry = Registry()
+    registry = ResourceRegistry()
     serve_built_in(registry, for_others=for_others)
     definitions = Definitions(store, registry, now=now)
     caller = WebhookCaller()
@@ -161,7 +161,7 @@ async def assembled(
         store,
         registry,
         authenticator,
-        Chain(plugins, Policies(store, registry), Webhooks(store, registry, caller)),
+        Chain(plugins, Policies(store, registry), WebhookAdmission(store, registry, caller)),
         pages=(
             health,
             version,
@@ -248,7 +248,7 @@ async def api_server(
         yield RunningServer(server, config, kubeconfig, made.webhooks)
 
 
-def _store(path: Path | None, now: Now) -> Store:
+def _store(path: Path | None, now: Now) -> ObjectStore:
     """Raises StateFileError."""
 
     def seconds() -> float:
@@ -257,7 +257,7 @@ def _store(path: Path | None, now: Now) -> Store:
     # Without a file the versions of an earlier run are not known. The clock's microseconds are above all of them, so a
     # client that asks for changes since one of them is told that it is too old, and lists again. A version of the
     # future would be waited for in silence.
-    return Store(path, now=seconds, first=1 if path else int(seconds() * 1_000_000))
+    return ObjectStore(path, now=seconds, first=1 if path else int(seconds() * 1_000_000))
 
 
 class _Address:
@@ -334,7 +334,7 @@ async def local_cluster(
         )
         api.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await install_jobset(manager.client)
-        node = Node(manager.client, settings, server=api.config.server, now=now)
+        node = LocalNode(manager.client, settings, server=api.config.server, now=now)
         workloads = WorkloadSettings(
             now=now,
             authority=(api.config.ca_data or b"").decode(),
@@ -374,7 +374,7 @@ async def _no_execs(namespace: str, pod: str, request: ExecRequest) -> ExecSessi
     raise UnavailableExecError(_NO_NODE)
 
 
-def gone_from(node: Node) -> GonePods:
+def gone_from(node: LocalNode) -> GonePods:
     """The pods of a node that are gone, and whose logs are kept."""
 
     async def gone(namespace: str, pod: str) -> Document | None:
@@ -383,7 +383,7 @@ def gone_from(node: Node) -> GonePods:
     return gone
 
 
-def logs_of(node: Node) -> LogSource:
+def logs_of(node: LocalNode) -> LogSource:
     """The logs of a node for whoever serves them."""
 
     async def logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
@@ -405,7 +405,7 @@ def logs_of(node: Node) -> LogSource:
     return logs
 
 
-def execs_of(node: Node) -> ExecSource:
+def execs_of(node: LocalNode) -> ExecSource:
     """The processes of a node for whoever serves them."""
 
     async def start(namespace: str, pod: str, request: ExecRequest) -> ExecSession:
@@ -419,7 +419,7 @@ def execs_of(node: Node) -> ExecSource:
     return start
 
 
-def uses_of(node: Node) -> Callable[[], Awaitable[Sequence[ContainerUse]]]:
+def uses_of(node: LocalNode) -> Callable[[], Awaitable[Sequence[ContainerUse]]]:
     """What the containers of a node use now, for whoever serves it."""
 
     async def uses() -> Sequence[ContainerUse]:
@@ -438,7 +438,7 @@ def uses_of(node: Node) -> Callable[[], Awaitable[Sequence[ContainerUse]]]:
     return uses
 
 
-def attaches_of(node: Node) -> ExecSource:
+def attaches_of(node: LocalNode) -> ExecSource:
     """The processes that containers of a node run, for whoever serves them."""
 
     async def join(namespace: str, pod: str, request: ExecRequest) -> ExecSession:
@@ -481,7 +481,7 @@ async def install_jobset(client: Client) -> None:
     await install(client, [definition, *hooks], owner="trainwright-local")
 
 
-async def compacting(store: Store, now: Now) -> None:
+async def compacting(store: ObjectStore, now: Now) -> None:
     """Forget old changes and events until cancelled."""
     while True:
         await asyncio.sleep(_COMPACT_SECONDS)

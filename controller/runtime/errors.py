@@ -40,8 +40,10 @@ import ssl
 from dataclasses import dataclass
 from typing import ClassVar
 
+from trainwright.api.errors import UserError
 
-class KubernetesError(Exception):
+
+class KubernetesError(UserError):
     """Root of the tree."""
 
 

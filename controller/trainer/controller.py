@@ -8,6 +8,7 @@ shows where these steps belong between the watch and the status.
 
 import asyncio
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_o
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.recovery import STANDING
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import (
     LOW_PRIORITY,
@@ -24,6 +26,7 @@ from trainwright.controller.runtime import (
     Done,
     Event,
     ExponentialLimiter,
+    KubernetesError,
     Manager,
     NotFound,
     Result,
@@ -38,10 +41,13 @@ from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, decide
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.memory import JobMemory, Memories
+from trainwright.controller.trainer.job.memory import JobMemory
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.job.state import is_ours
-from trainwright.controller.trainer.job.status import is_finished
+from trainwright.controller.trainer.job.status import is_finished, without_end
+from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 
@@ -61,6 +67,8 @@ class Options:
     """How many TrainJobs are reconciled at the same time."""
     created_condition: bool = False
     """Whether to write the condition `Created`."""
+    obsolete: frozenset[str] = frozenset()
+    """Types of conditions to remove: the part that writes them is off."""
     now: Now = wall_clock
     """For deadlines and transition times."""
 
@@ -88,7 +96,10 @@ class TrainJobController:
         runtimes: Runtimes,
         snapshots: Snapshots,
         events: JobEvents,
+        records: JobRecords,
         options: Options,
+        *,
+        recoveries: Recoveries | None = None,
     ) -> None:
         """Declare everything; `manager.run` starts it.
 
@@ -100,8 +111,11 @@ class TrainJobController:
             runtimes: reads runtimes from the manager's cache.
             snapshots: reads and creates the snapshots of runtimes.
             events: reports to users and admins.
+            records: what is remembered of jobs.
             options: how it works.
+            recoveries: what is known of the attempts of jobs that recover; None: none do.
         """
+        self._recoveries = recoveries
         self._client = manager.client
         self._cache = manager.cache
         self._pipeline = pipeline
@@ -110,11 +124,14 @@ class TrainJobController:
         self._options = options
         self._events = events
         self._objects = JobObjects(manager, pipeline, kinds, facts, snapshots, events)
-        self._memories = Memories(asyncio.get_running_loop().time)
+        self._records, self._time = records, asyncio.get_running_loop().time
         builder = manager.controller(NAME).for_(TrainJob, predicates=[_is_more_than_progress])
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
         kinds.declare(builder, self._cache, runtimes)
+        if recoveries is not None:
+            facts.provide(STANDING, recoveries.standing)
+            builder.source(recoveries.changed)
         limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
         builder.reconcile(self.reconcile, workers=options.workers, limiter=limiter)
         # After `reconcile`, which declares the kinds: an index is added to a declared kind.
@@ -124,17 +141,26 @@ class TrainJobController:
         """Reconcile one TrainJob."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job):
-            self._memories.forget(key)
+            self._records.drop(key, JobMemory)
             return Done()
-        memory = self._memories.of(key, uid_of(job))
-        failure = await self._make(job, memory) if _is_built(job) else None
+        memory = self._records.of(key, uid_of(job)).part(JobMemory)
+        ruling = None
+        if self._recoveries is not None and _is_built(job):
+            try:
+                ruling = await self._recoveries.ruling(job)
+            except KubernetesError as error:
+                # Without the record, neither the next JobSet nor the end of the job is known.
+                return Backoff("the record of attempts", at_most=RETRY_SECONDS, error=error)
+        failure = await self._make(job, memory, ruling) if _is_built(job) else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
         failure = failure or unseen
         end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
         failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
+        observed = without_end(job, observed) if ruling is not None and ruling.goes_on else observed
         attempt = self._attempt(job, memory, obstacle, failure, end_unknown)
+        attempt = replaced(attempt, ruling=ruling)
         decision = decide(job, observed, attempt, self._options.now())
         if attempt.obstacle is not None and not decision.end and memory.reports():
             self._events.blocked(job, attempt.obstacle)
@@ -147,10 +173,11 @@ class TrainJobController:
             return Backoff(CLOCK, at_most=decision.look_again, error=error)
         return _result(failure, obstacle, decision)
 
-    async def _make(self, job: TrainJob, memory: JobMemory) -> Exception | None:
+    async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling | None) -> Exception | None:
         """Make the job's objects. Returns the error, or None."""
+        is_gone = ruling is not None and ruling.is_replaced
         try:
-            await self._objects.make(job, memory.build)
+            await self._objects.make(job, memory.build, end_is_known=is_gone)
         except Exception as error:
             return error
         return None
@@ -174,19 +201,20 @@ class TrainJobController:
         end_unknown: str,
     ) -> Attempt:
         """The outcome of this attempt, together with what is remembered of earlier ones."""
-        now, since = self._memories.monotonic(), memory.counters_since
+        now, since = self._time(), memory.counters_since
         if since is None and _has_waited():
             since = now - COUNTERS_SECONDS
         shown_in = 0.0
         if obstacle is not None:
             shown_in = memory.meet(obstacle, now)
         elif failure is None:
-            memory.hindrance = None
+            memory.obstacle = None
         return Attempt(
             failed=failure is not None,
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
             created=self._options.created_condition and failure is None and not end_unknown and _is_built(job),
+            obsolete=self._options.obsolete,
             end_unknown=end_unknown,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
             foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,
@@ -197,10 +225,10 @@ class TrainJobController:
     ) -> None:
         """Write the status, delete the objects of a job that has to end, and update the job's memory."""
         if decision.counters_wait and memory.counters_since is None:
-            memory.counters_since = self._memories.monotonic()
+            memory.counters_since = self._time()
         if decision.status is not None:
             # Due until it is written: if counters waited again after a failure, that wait would end the backoff.
-            memory.counters_since = self._memories.monotonic() - COUNTERS_SECONDS
+            memory.counters_since = self._time() - COUNTERS_SECONDS
             await self._client.patch(
                 TrainJob, job.name, job.namespace, decision.status, type="merge", subresource="status"
             )
@@ -209,11 +237,11 @@ class TrainJobController:
         if decision.end:
             await self._objects.delete(job, references)
         if decision.over:
-            self._memories.forget(key)
+            self._records.drop(key, JobMemory)
 
     def _waiting_for(self, runtime: Runtime) -> list[Key]:
         """The jobs to reconcile when a runtime appears or changes: those that were blocked because it was missing."""
-        waiting = self._memories.hindered_by(Reason.RUNTIME_MISSING)
+        waiting = self._records.keys(JobMemory, lambda memory: memory.has(Reason.RUNTIME_MISSING))
         if not waiting:
             # This includes the time before the first lists have arrived, when TrainJobs cannot be looked up.
             return []

@@ -14,6 +14,7 @@ They do not derive from errors of the controller, which plugins do not know. The
 and when it tries again (`controller/trainer/job/obstacles.py`).
 """
 
+from trainwright.api.errors import UserError
 from trainwright.api.messages import shortened
 
 
@@ -54,7 +55,7 @@ class FactUnavailable(Exception):
     """A fact could not be read, or no plugin announced it (see `UsesFacts`)."""
 
 
-class RegistryError(Exception):
+class RegistryError(UserError):
     """The plugins cannot work together; the message has one line per problem, each naming plugin and distribution."""
 
     def __init__(self, problems: list[str]) -> None:

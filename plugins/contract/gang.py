@@ -15,7 +15,7 @@ from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import LimitRange
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -143,7 +143,7 @@ class GangScheduler(ABC, Generic[P]):
         if group is None or not picture.is_controller_of(group):
             return ()
         waiting = [pod for pod in picture.present_pods if _has_no_node(pod)]
-        members = int((group.get("spec") or {}).get("minMember") or 0)
+        members = int(dig(group, "spec.minMember") or 0)
         if not waiting or members <= 0:
             return ()
         about = About.of(group, self.group.kind)
@@ -208,18 +208,17 @@ def _gang_cause(
 
 
 def _has_no_node(pod: Document) -> bool:
-    phase = (pod.get("status") or {}).get("phase") or "Pending"
-    return phase == "Pending" and not (pod.get("spec") or {}).get("nodeName")
+    phase = dig(pod, "status.phase") or "Pending"
+    return phase == "Pending" and not dig(pod, "spec.nodeName")
 
 
 def _later_step(picture: Picture) -> str | None:
     """The step that others of the JobSet wait for to be complete, if there is one that has not ended."""
     jobset = picture.jobset or {}
     ended = {
-        status.get("name"): status.get("succeeded") or 0
-        for status in (jobset.get("status") or {}).get("replicatedJobsStatus") or ()
+        status.get("name"): status.get("succeeded") or 0 for status in dig(jobset, "status.replicatedJobsStatus") or ()
     }
-    for replicated in (jobset.get("spec") or {}).get("replicatedJobs") or ():
+    for replicated in dig(jobset, "spec.replicatedJobs") or ():
         for step in replicated.get("dependsOn") or ():
             if step.get("status", "Complete") == "Complete" and not ended.get(step.get("name")):
                 return str(step.get("name"))

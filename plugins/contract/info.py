@@ -29,6 +29,7 @@ class Info:
         "_pod_labels",
         "annotations",
         "facts",
+        "held",
         "job",
         "labels",
         "ml_policy",
@@ -78,6 +79,8 @@ class Info:
         self.reporter: PodRef | None = None
         """The pod that reports the progress of the job. The pipeline sets it between EnforcePodGroupPolicy and
         EnforcePodSpec; None before, and for a job without trainer pods."""
+        self.held = False
+        """Whether the JobSet is suspended for now though the job is not: its next attempt is held back."""
         self._pod_labels: dict[str, str] = {}
         self._pod_annotations: dict[str, str] = {}
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of one TrainJob and of everything down to its pods, from which its causes are read.
+"""Questions to a cluster and their answers, from which checks read what is wrong: with a TrainJob, or an installation.
 
-A check asks the picture for objects and gives causes. It never waits: what the picture does not hold yet counts as not
-known, and is noted in `wanted`. Whoever gathers the picture reads what is wanted and runs the checks again, until no
-check wants more. So only what a check needs is read, and a picture over caches or over recorded objects is answered at
-once. All objects are dictionaries in wire form: a cluster may have other versions of a kind than this process knows.
+A check asks a survey for objects. It never waits: what the survey does not hold yet counts as not known, and is noted
+in `wanted`. The reader of the survey reads what is wanted and runs the checks again, until no check wants more. So only
+what a check needs is read, and a survey over caches or over recorded objects is answered at once. All objects are
+dictionaries in wire form: a cluster may have other versions of a kind than this process knows.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
     LABEL_REPLICATED_JOB,
 )
 from trainwright.api.messages import plain
-from trainwright.api.objects import Document, annotations_of, labels_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, namespace_of, uid_of
 from trainwright.api.times import parse
 from trainwright.plugins.contract.facts import Unreadable
 
@@ -44,6 +44,10 @@ class Verb(Enum):
     """Whether the API server serves the kind."""
     LOG = "log"
     """The last lines of a container."""
+    TRY = "try"
+    """Whether the API server would take an object: a create as a dry run."""
+    MAY = "may"
+    """Whether a service account has a right."""
 
 
 class Query(NamedTuple):
@@ -57,7 +61,7 @@ class Query(NamedTuple):
     labels: str = ""
     """Label selector of a list."""
     fields: str = ""
-    """Field selector of a list; container and run of a log."""
+    """Field selector of a list; container and run of a log; the object to try, as JSON; the account and its verb."""
 
 
 class NotServed:
@@ -72,14 +76,12 @@ Source: TypeAlias = Callable[[Query], Answer | None]
 """Answers a query from what was read. None: it was not read yet."""
 
 
-class Picture:
-    """What is known of one TrainJob at one moment."""
+class Survey:
+    """What is known of a cluster at one moment. Questions that name no namespace are about `namespace`; empty: all."""
 
-    def __init__(self, job: Document, source: Source, now: datetime) -> None:
-        self.job = job
+    def __init__(self, source: Source, now: datetime, namespace: str = "") -> None:
         self.now = now
-        self.namespace = namespace_of(job)
-        self.name = name_of(job)
+        self.namespace = namespace
         self.wanted: dict[Query, None] = {}
         """Queries without an answer yet, in the order in which they were asked."""
         self.unread: dict[Query, str] = {}
@@ -88,39 +90,37 @@ class Picture:
         """What the checks have asked and learned, so that a picture can be kept."""
         self._source = source
 
-    # ------------------------------------------------------------------ asking
-
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Document | None:
         """The object, or None if it does not exist or is not known; see `lacks`."""
-        found = self._ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
+        found = self.ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
         return found[0] if isinstance(found, tuple) and found else None
 
     def lacks(self, resource: Resource, name: str, namespace: str | None = None) -> bool:
         """Whether it is certain that the object does not exist."""
-        found = self._ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
+        found = self.ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
         return isinstance(found, tuple) and not found
 
     def list(
         self, resource: Resource, *, labels: str = "", fields: str = "", namespace: str | None = None
     ) -> tuple[Document, ...]:
         """The objects; empty too if they are not known, see `knows`."""
-        found = self._ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
+        found = self.ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
         return found if isinstance(found, tuple) else ()
 
     def knows(self, resource: Resource, *, labels: str = "", fields: str = "", namespace: str | None = None) -> bool:
         """Whether the list was read, so that what is not in it does not exist."""
-        found = self._ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
+        found = self.ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
         return isinstance(found, tuple)
 
     def serves(self, resource: Resource) -> bool | None:
         """Whether the API server has the kind; None if that is not known."""
-        found = self._ask(Query(Verb.SERVES, resource))
+        found = self.ask(Query(Verb.SERVES, resource))
         return None if found is None or isinstance(found, Unreadable) else found is not NOT_SERVED
 
     def log(self, pod: Document, container: str, *, previous: bool = False) -> tuple[str, ...]:
         """The last lines of a container, made harmless; empty if they cannot be read."""
         run = "previous" if previous else "current"
-        found = self._ask(Query(Verb.LOG, POD, namespace_of(pod), name_of(pod), fields=f"{container},{run}"))
+        found = self.ask(Query(Verb.LOG, POD, namespace_of(pod), name_of(pod), fields=f"{container},{run}"))
         return tuple(map(plain, found[0]["lines"])) if isinstance(found, tuple) and found else ()
 
     def events(self, *objects: Document | None) -> tuple[Document, ...]:
@@ -134,7 +134,8 @@ class Picture:
     def _in(self, resource: Resource, namespace: str | None) -> str:
         return "" if not resource.namespaced else self.namespace if namespace is None else namespace
 
-    def _ask(self, query: Query) -> Answer | None:
+    def ask(self, query: Query) -> Answer | None:
+        """The answer; None until it was read, which is noted in `wanted`."""
         answer = self._source(query)
         if answer is None:
             self.wanted[query] = None
@@ -144,7 +145,14 @@ class Picture:
             self.unread[query] = answer.message
         return answer
 
-    # ------------------------------------------------------------------ what belongs to the job
+
+class Picture(Survey):
+    """What is known of one TrainJob, and of everything down to its pods."""
+
+    def __init__(self, job: Document, source: Source, now: datetime) -> None:
+        super().__init__(source, now, namespace_of(job))
+        self.job = job
+        self.name = name_of(job)
 
     @cached_property
     def jobset(self) -> Document | None:
@@ -171,12 +179,12 @@ class Picture:
     def is_of_present_attempt(self, pod: Document) -> bool:
         """Whether a pod of the job, which may be gone, is none of an attempt before a restart of the JobSet."""
         jobset = self.jobset
-        attempt = str((jobset.get("status") or {}).get("restarts") or 0) if jobset is not None else None
+        attempt = str(dig(jobset, "status.restarts") or 0) if jobset is not None else None
         return attempt in (None, labels_of(pod).get(LABEL_ATTEMPT, attempt))
 
     def is_controller_of(self, obj: Document) -> bool:
         """Whether the object belongs to this very TrainJob."""
-        owners = (obj.get("metadata") or {}).get("ownerReferences") or ()
+        owners = dig(obj, "metadata.ownerReferences") or ()
         return any(owner.get("uid") == uid_of(self.job) for owner in owners)
 
     def lasted(self, since: datetime | None, seconds: float) -> bool:
@@ -214,7 +222,7 @@ def place_of(pod: Document) -> tuple[str, int, str]:
 
 def condition_of(obj: Document | None, kind: str) -> Document | None:
     """The condition of that type, whatever its status."""
-    conditions: Iterable[Document] = ((obj or {}).get("status") or {}).get("conditions") or ()
+    conditions: Iterable[Document] = dig(obj, "status.conditions") or ()
     return next((one for one in conditions if one.get("type") == kind), None)
 
 
@@ -234,12 +242,12 @@ def moment(text: Any) -> datetime | None:
 
 def since_of(condition: Document | None) -> datetime | None:
     """When the condition changed last."""
-    return moment((condition or {}).get("lastTransitionTime"))
+    return moment(dig(condition, "lastTransitionTime"))
 
 
 def created_at(obj: Document) -> datetime | None:
     """When the object was created."""
-    return moment((obj.get("metadata") or {}).get("creationTimestamp"))
+    return moment(dig(obj, "metadata.creationTimestamp"))
 
 
 def event_time(event: Document) -> str:
@@ -250,7 +258,7 @@ def event_time(event: Document) -> str:
         or event.get("lastTimestamp")
         or event.get("eventTime")
         or event.get("firstTimestamp")
-        or (event.get("metadata") or {}).get("creationTimestamp")
+        or dig(event, "metadata.creationTimestamp")
         or ""
     )
     return found

@@ -39,7 +39,7 @@ def jobset_component(info: Info, job: TrainJob) -> Component:
         pod.metadata = _marked(pod.metadata, info)
         if step_of(replicated) in STEP_CONTAINERS:
             replicated.replicas = 1
-    info.template.suspend = job.spec.suspend if job.spec is not None else None
+    info.template.suspend = True if info.held else job.spec.suspend if job.spec is not None else None
     return Component.owned_by(
         job,
         JobSet.RESOURCE,

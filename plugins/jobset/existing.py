@@ -25,13 +25,13 @@ _PATCHED = frozenset({"replicatedJobs", "suspend"})
 """Fields of the spec that can change after creation; all others come from the snapshot of the runtime."""
 
 
-def may_apply(job: TrainJob, live: JobSet) -> bool:
-    """Whether the JobSet may be written: it is to be suspended, or it is suspended and is to be resumed.
+def may_apply(job: TrainJob, live: JobSet, *, held: bool = False) -> bool:
+    """Whether the JobSet may be written: it is to be suspended or held back, or it is suspended and is to be resumed.
 
     A running JobSet is left alone: Kubernetes allows hardly any change, and each would restart pods.
     """
     suspend = job.spec is not None and bool(job.spec.suspend)
-    return suspend or (live.spec is not None and bool(live.spec.suspend))
+    return suspend or held or (live.spec is not None and bool(live.spec.suspend))
 
 
 def as_stored(component: Component, live: JobSet) -> Component:

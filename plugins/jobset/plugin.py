@@ -70,7 +70,7 @@ class JobSetPlugin:
         live = info.facts.get(jobset_of(job), JobSet)
         if live is None or not is_of(job, live):
             return [replace(jobset_component(info, job), settled=live is None)]
-        if not may_apply(job, live):
+        if not may_apply(job, live, held=info.held):
             return []
         return [with_fallback(as_stored(jobset_component(info, job), live), live)]
 

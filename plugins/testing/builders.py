@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TrainJobs and runtimes from a few lines of YAML, with the defaults that the API server sets."""
 
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -32,7 +34,7 @@ def train_job(spec: str = "", *, metadata: dict[str, Any] | None = None, **field
     """
     whole = {
         "runtimeRef": {"name": "blueprint", "kind": "TrainingRuntime"},
-        **(yaml.safe_load(spec) or {}),
+        **(deepcopy(_read(spec) or {})),
         **fields,
     }
     stored = {"name": "job", "namespace": "team", "uid": "u-1", **(metadata or {})}
@@ -56,9 +58,15 @@ def in_state(job: TrainJob, state: JobState, *, reason: str = "Because") -> Trai
 
 def runtime(text: str = RUNTIME, *, metadata: dict[str, Any] | None = None, **fields: Any) -> TrainingRuntime:
     """A TrainingRuntime `blueprint` in namespace `team` from YAML; keywords replace fields of its spec."""
-    document = yaml.safe_load(text)
+    document = deepcopy(_read(text))
     spec = {**document["spec"], **fields}
     stored = {"name": "blueprint", "namespace": "team", **(document.get("metadata") or {}), **(metadata or {})}
     made = msgspec.convert({"metadata": stored, "spec": spec}, TrainingRuntime)
     made.set_defaults()
     return made.typed()
+
+
+@cache
+def _read(text: str) -> Any:
+    """What the YAML says. A suite builds hundreds of objects from a few texts, and reading one is most of the work."""
+    return yaml.safe_load(text)

@@ -84,7 +84,7 @@ def charted(browser: Browser, seconds: float) -> None:
     """One job with long curves, which reports each second."""
     job = sample_job("running")
     key = f"{job.row.namespace}/{job.row.name}"
-    series: contract.Series = sample("series", contract.Series)
+    series: contract.JobSeries = sample("series", contract.JobSeries)
 
     def points(first: int, count: int) -> contract.Points:
         return contract.Points(

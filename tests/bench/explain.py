@@ -17,7 +17,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.unit.trainer.explain.world import NOW, PLUGINS, World, condition
-from trainwright.controller.trainer.explain import Objects, explain
+from trainwright.controller.trainer.why import Objects, explain
 
 SHORT = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available."
 

@@ -58,7 +58,7 @@ def memory(pid: int) -> int:
 
 
 @contextmanager
-def cluster(folder: Path, *arguments: str) -> Iterator[tuple[float, state.Run]]:
+def cluster(folder: Path, *arguments: str) -> Iterator[tuple[float, state.ClusterRun]]:
     """A cluster in a process of its own; yields the seconds until it was ready, and how it runs."""
     began = time.perf_counter()
     with subprocess.Popen(

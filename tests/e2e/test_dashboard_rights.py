@@ -13,7 +13,7 @@ from tests.e2e.conftest import NOWHERE, Trainer
 from tests.pages import blocks_of
 from tests.repository import ROOT
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.answering import Site
+from trainwright.controller.cli.dashboard.answering import DashboardSite
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing.waiting import contains, eventually, eventually_sync
 
@@ -29,7 +29,7 @@ def documented() -> Rules:
 
 
 @asynccontextmanager
-async def seen_by(trainer: Trainer, user: str, rules: Rules) -> AsyncIterator[tuple[Browser, Site]]:
+async def seen_by(trainer: Trainer, user: str, rules: Rules) -> AsyncIterator[tuple[Browser, DashboardSite]]:
     """The dashboard of a user who has these rights in the namespace of the test."""
     kubeconfig = trainer.cluster.add_user(user, rules=rules, namespace=trainer.namespace)
     transport = HTTPTransport(load_config(kubeconfig))
@@ -69,9 +69,9 @@ async def test_the_rights_of_the_page_are_enough(jobs: Trainer) -> None:
             # The rest needs rights that the page does not name, and is not needed to say why.
             unread = {text.removeprefix("no right to ").split()[1] for text in job.explanation.not_read}
             assert unread <= {"nodes"}, job.explanation.not_read
-            series = (await browser.get(path(jobs, name, "series"))).as_(contract.Series)
+            series = (await browser.get(path(jobs, name, "series"))).as_(contract.JobSeries)
             assert series.unread == ""
-            objects = (await browser.get(path(jobs, name, "objects"))).as_(contract.Objects)
+            objects = (await browser.get(path(jobs, name, "objects"))).as_(contract.ObjectsView)
             assert (objects.problems, [one.kind for one in objects.objects]) == ([], ["JobSet"])
         waits = (await browser.get(path(jobs, "waits"))).as_(contract.Job)
         assert waits.explanation is not None
@@ -97,7 +97,7 @@ async def test_each_right_less_costs_its_own_part_alone(jobs: Trainer) -> None:
             assert {one.part for one in job.unread} == {part}, right
             assert all(f" {right}" in one.message for one in job.unread)
             assert (job.row.name, bool(job.pods)) == ("waits", right != "pods")
-            series = (await browser.get(path(jobs, "waits", "series"))).as_(contract.Series)
+            series = (await browser.get(path(jobs, "waits", "series"))).as_(contract.JobSeries)
             said = f"no right to get configmaps in namespace {jobs.namespace}: reports from before"
             assert series.unread.startswith(said) == (right == "configmaps")
 

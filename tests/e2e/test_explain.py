@@ -24,7 +24,7 @@ from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually
-from trainwright.controller.trainer.explain import Explanation, Reader
+from trainwright.controller.trainer.why import Explanation, Reader
 from trainwright.plugins.contract import Picture
 
 pytestmark = pytest.mark.parity

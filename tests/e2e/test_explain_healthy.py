@@ -9,8 +9,8 @@ import pytest
 from tests.e2e.conftest import Trainer
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.trainer.explain import Explanation, Reader
 from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.trainer.why import Explanation, Reader
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 ON_THEIR_WAY = {"Starting", "Running", "StepWaits", "Complete"}

@@ -45,10 +45,10 @@ class Page:
         except HTTPError as error:
             return error.code, error.read()
 
-    def jobs(self) -> dict[str, contract.Row]:
+    def jobs(self) -> dict[str, contract.JobRow]:
         code, body = self.get("/api/v1/jobs")
         assert code == 200, body
-        return {row.name: row for row in msgspec.json.decode(body, type=contract.Jobs).jobs}
+        return {row.name: row for row in msgspec.json.decode(body, type=contract.JobList).jobs}
 
 
 def address_in(text: str) -> str:

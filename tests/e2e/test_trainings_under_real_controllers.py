@@ -18,7 +18,7 @@ from trainwright.api.objects import Document, name_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.node.images import Images
 from trainwright.controller.local.node.interface import LogOptions
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
@@ -39,7 +39,7 @@ def chain(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
         running.stop_program(MANAGER)
 
 
-async def lines(client: Client, node: Node, namespace: str) -> list[str]:
+async def lines(client: Client, node: LocalNode, namespace: str) -> list[str]:
     """What the pods have written."""
     found: list[str] = []
     for pod in (await client.list(Pod.RESOURCE, namespace)).items:

@@ -34,7 +34,7 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("status and decision", "controller/trainer/job/"),
     ("states of jobs", "controller/trainer/job/state.py"),
     ("progress", "controller/trainer/progress/"),
-    ("explain", "controller/trainer/explain/"),
+    ("explain", "controller/trainer/why/"),
     ("one reconcile", "controller/trainer/controller.py"),
     ("the rest", "controller/"),
 )

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from tests.simulation.rules import JOBS, true_conditions
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.network import Weather
 from trainwright.controller.local.testing.simulation.plan import Step
 from trainwright.controller.local.testing.simulation.rules import Rule, Violation
@@ -38,7 +38,7 @@ class Coverage(Rule):
         super().__init__(world, say)
         self._states: dict[str, str] = {}
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Note the state of a job."""
         if change.collection == JOBS:
             if change.type == "DELETED":

@@ -83,6 +83,17 @@ MUTANTS: tuple[Mutant, ...] = (
         [Edit(_TRAINER + "job/status.py", "    if any(map(_is_end, conditions)):\n", "    if not conditions:\n")],
     ),
     Mutant(
+        "explained-for-ever",
+        "what a manager with the gate Explain wrote stays when one without the gate follows",
+        [
+            Edit(
+                _TRAINER + "job/status.py",
+                "    conditions = [condition for condition in conditions if condition.type not in obsolete]\n",
+                "",
+            )
+        ],
+    ),
+    Mutant(
         "two-ends",
         "a job that has failed by its deadline completes",
         [
@@ -216,6 +227,17 @@ MUTANTS: tuple[Mutant, ...] = (
                 _RUNTIME + "apply/owner.py",
                 "    if controller is None and adopt:\n",
                 "    if controller is None:\n",
+            )
+        ],
+    ),
+    Mutant(
+        "adopts-unseen",
+        "the first apply takes over an object of somebody else that the cache has not shown, if no field of it differs",
+        [
+            Edit(
+                _RUNTIME + "apply/applier.py",
+                "must_be_new=bool(owner_uid))",
+                "must_be_new=False)",
             )
         ],
     ),

@@ -7,13 +7,14 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.memory import NoLeaks, NoOldFailures
 from trainwright.controller.local.testing.simulation.rules import Rule, Violation
 from trainwright.controller.local.testing.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
 _ENDS = frozenset({"Complete", "Failed"})
+_EXPLAINING = frozenset({"Stuck", "Restarting", "Waiting"})
 _OWNED = ("jobsets.", "podgroups.", "configmaps", "secrets")
 """Beginnings of the names of collections whose objects jobs own."""
 
@@ -27,7 +28,7 @@ class OneEnd(Rule):
         super().__init__(world, say)
         self._ended: dict[str, str] = {}
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Compare with the end that was seen before."""
         if change.collection != JOBS:
             return
@@ -57,7 +58,7 @@ class ConditionsAreKept(Rule):
         super().__init__(world, say)
         self._quota: dict[str, list[str]] = {}
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Look at the types."""
         if change.collection != JOBS:
             return
@@ -80,7 +81,7 @@ class ForeignObjectsAreKept(Rule):
 
     name = "foreign-kept"
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Look for an owner of ours that comes to an object which had none."""
         if change.type != "MODIFIED" or change.before is None or not change.collection.startswith(_OWNED):
             return
@@ -110,7 +111,7 @@ class DeadlineInTime(Rule):
 
     name = "early-deadline"
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Compare the times that the job says."""
         if change.collection != JOBS or change.type != "MODIFIED" or change.before is None:
             return
@@ -128,7 +129,7 @@ class OneJobSet(Rule):
 
     name = "jobset"
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Compare the fixed fields."""
         if change.collection != JOBSETS or change.type != "MODIFIED" or change.before is None:
             return
@@ -157,6 +158,8 @@ class StatesAreTold(Rule):
                     self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
                 if self._is_late(job):
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
+                if not is_on("Explain", self.world.notes, self.world.version) and (left := held.keys() & _EXPLAINING):
+                    self._tell(job, f"is {min(left)}, and the manager does not explain", "stale-obstacle")
             elif stale := held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
 
@@ -173,6 +176,8 @@ class StatesAreTold(Rule):
         if ends.keys() & {"Completed", "Failed"} and not over:
             self._tell(job, f"has {sorted(held)}, its JobSet {sorted(ends)}", "end-is-told")
         suspended = bool(jobset["spec"].get("suspend"))
+        if over and not suspended and not ends.keys() & {"Completed", "Failed"}:
+            self._tell(job, f"is {sorted(over)}, and its JobSet runs", "end-is-carried-out")
         # Whoever takes away the runtime and the snapshot of a job keeps it from being built, which `Blocked` says.
         if not over and "Blocked" not in held and suspended != bool(job["spec"].get("suspend")):
             self._tell(job, f"suspend={job['spec'].get('suspend')}, JobSet suspend={suspended}", "suspend-is-told")
@@ -181,10 +186,8 @@ class StatesAreTold(Rule):
             self._tell(job, f"tells {told}, its JobSet counts {counted}", "counters")
         wanted = {one["name"]: one.get("replicas", 1) for one in jobset["spec"]["replicatedJobs"]}
         there = {name: one.get("ready", 0) + one.get("succeeded", 0) for name, one in counted.items()}
-        # A job that failed again and again is Restarting for a while though its pods run. A manager that does not
-        # explain leaves what an earlier one said.
-        explains = is_on("Explain", self.world.notes, self.world.version)
-        stale = sorted(held.keys() & {"Stuck", "Waiting"}) if explains else []
+        # A job that failed again and again is Restarting for a while though its pods run.
+        stale = sorted(held.keys() & {"Stuck", "Waiting"})
         if not over and stale and all(there.get(name, 0) >= count for name, count in wanted.items()):
             self._tell(job, f"trains and is {stale[0]} ({held[stale[0]].get('reason')})", "stale-obstacle")
 

@@ -453,8 +453,7 @@ async def _foreign_snapshot(world: World, step: Step) -> None:
 
 
 async def _foreign_hostfile(world: World, step: Step) -> None:
-    document = {**_CONFIG_MAP, "data": {"hostfile": "of somebody else"}}
-    await _make_foreign(world, step, document, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
+    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
 
 
 async def _foreign_secret(world: World, step: Step) -> None:
@@ -470,7 +469,7 @@ async def _make_foreign(world: World, step: Step, document: Document, name: str,
         made = await world.admin.get(kind, name, space)
 
         async def delete() -> None:
-            await asyncio.sleep(step.more - 20)
+            await asyncio.sleep((step.more - 20) * 3)
             with suppress(ApiError):
                 await world.admin.delete(kind, name, space, uid=uid_of(made), propagation="Background")
 

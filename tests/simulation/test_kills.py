@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.rules import JOBS, conditions
 from tests.simulation.scenario import TrainJobs
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.node import PodLives
 from trainwright.controller.local.testing.simulation.plan import Plan, Step
 from trainwright.controller.local.testing.simulation.rules import Rule
@@ -141,7 +141,7 @@ class Killed(TrainJobs):
                 if not self.point.is_done:
                     raise Unreachable(f"{request}: killed before (simulated)")
 
-        def count(change: Change) -> None:
+        def count(change: StoreChange) -> None:
             name, document = change.name.name, change.object.document()
             if change.type == "ADDED" and change.collection in ("configmaps", "secrets", "jobs.batch"):
                 self.writes[f"{change.collection} {name}"] += 1

@@ -51,6 +51,12 @@ ANNOTATION_FREE_EXIT_CODES: Final = "trainwright.dev/free-exit-codes"
 """Exit codes after which all ranks restart without a charge."""
 ANNOTATION_ON_STALL: Final = "trainwright.dev/on-stall"
 ANNOTATION_AVOID_NODES: Final = "trainwright.dev/avoid-nodes"
+ANNOTATION_CHECKPOINTS: Final = "trainwright.dev/checkpoints"
+"""Where a job keeps its checkpoints: `pvc://CLAIM/PATH`, an absolute path, or an address."""
+ANNOTATION_RESUME_FROM: Final = "trainwright.dev/resume-from"
+"""The checkpoint that the first attempt begins from: a path in the pods, or an address."""
+ANNOTATION_ATTEMPT_BASE: Final = "trainwright.dev/attempt-base"
+"""Of pods: how many attempts there were before the first one of their JobSet, or before its last resume."""
 
 # Steps, which are also the names of replicated jobs and containers of initializers.
 STEP_TRAINER: Final = "trainer"

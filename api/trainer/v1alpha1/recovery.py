@@ -5,16 +5,20 @@ An annotation of the TrainJob takes precedence over that of the runtime, and tha
 cannot be used counts as not set.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_AVOID_NODES,
+    ANNOTATION_CHECKPOINTS,
     ANNOTATION_FREE_EXIT_CODES,
     ANNOTATION_NO_RETRY_EXIT_CODES,
     ANNOTATION_ON_STALL,
     ANNOTATION_RECOVERY,
+    ANNOTATION_RESUME_FROM,
     ANNOTATION_RETRIES,
     ANNOTATION_RETRIES_HANG,
     ANNOTATION_RETRIES_INFRASTRUCTURE,
@@ -25,9 +29,23 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.api.trainer.v1alpha1.progress import Problem
 
 DEFAULT_RETRIES = 3
+DEFAULT_RETRIES_MEMORY = 1
+DEFAULT_RETRIES_INFRASTRUCTURE = 50
+DEFAULT_RETRIES_HANG = 2
 MOST_RETRIES = 100
+STANDING = Resource(
+    group="trainwright.dev", version="v1alpha1", kind="RecoveryStanding", plural="recoverystandings", namespaced=True
+)
+"""Stands for what the manager knows of the recovery of a job, as a fact for plugins. No API server has this kind."""
+STANDING_BASE, STANDING_HOLD, STANDING_RETRIES = "base", "hold", "retries"
+"""Its annotations: attempts before the next JobSet or resume; whether that is held back; the retries that it has."""
 CANNOT_RUN = (126, 127)
 """Exit codes of shells for a program that they cannot run. A retry does not change that."""
+CLAIM_SCHEME = "pvc://"
+_NO_PARENT = r"(?!.*(?:^|/)[.][.](?:/|$))"
+_CLAIM = re.compile(r"pvc://([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)((?:/(?![.][.](?:/|$))[^/\s]+)*/?)")
+_PATH = re.compile(rf"{_NO_PARENT}/[^\s]*")
+_ADDRESS = re.compile(r"(?!pvc:)[a-z][a-z0-9+.-]*://[^\s]+")
 _MOST_OF_A_CAUSE = 1000
 _CODES = range(1, 256)
 _DIGITS = 9
@@ -53,6 +71,14 @@ class Declaration:
     """Exit codes, ascending."""
     free: tuple[int, ...] = ()
     """Exit codes, ascending; none of them is in `no_retry`."""
+    memory: int = DEFAULT_RETRIES_MEMORY
+    infrastructure: int = DEFAULT_RETRIES_INFRASTRUCTURE
+    hang: int = DEFAULT_RETRIES_HANG
+    checkpoints: str = ""
+    """Where checkpoints are kept; empty: the job says nothing of it."""
+    resume_from: str = ""
+    restarts_stalled: bool = False
+    """Whether ranks that stand still are restarted, not only shown."""
 
     @property
     def is_gang(self) -> bool:
@@ -103,7 +129,7 @@ def without_effect_yet(annotations: Mapping[str, str]) -> list[str]:
 
 def late_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:
     """Warnings about annotations that have changed after the creation of the job."""
-    for name in _READERS:
+    for name in _COMPILED:
         if old.get(name) != new.get(name):
             yield (
                 f"the change of annotation {name} has no effect on this TrainJob: the rules of its JobSet are fixed "
@@ -118,6 +144,28 @@ def _one_of(*values: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _on_stall(text: str) -> bool:
+    return _one_of("mark", "restart")(text) == "restart"
+
+
+def _place(text: str) -> str:
+    if _CLAIM.fullmatch(text) or _ADDRESS.fullmatch(text) or _PATH.fullmatch(text):
+        return text
+    raise ValueError("must be pvc://CLAIM/PATH, an absolute path or an address")
+
+
+def _start(text: str) -> str:
+    if _PATH.fullmatch(text) or (_ADDRESS.fullmatch(text) and not text.startswith(CLAIM_SCHEME)):
+        return text
+    raise ValueError("must be an absolute path in the pods, or an address")
+
+
+def claim_of(place: str) -> tuple[str, str] | None:
+    """The claim and the folder in it that a place of checkpoints names; None for a path or an address."""
+    found = _CLAIM.fullmatch(place)
+    return (found[1], (found[2] or "").strip("/")) if found is not None else None
 
 
 def _whole(most: int) -> Callable[[str], int]:
@@ -151,15 +199,26 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
+_COMPILED = (
+    ANNOTATION_RECOVERY,
+    ANNOTATION_RETRIES,
+    ANNOTATION_NO_RETRY_EXIT_CODES,
+    ANNOTATION_FREE_EXIT_CODES,
+    ANNOTATION_CHECKPOINTS,
+    ANNOTATION_RESUME_FROM,
+)
+"""Those that become rules of the JobSet; the manager looks at the others whenever an attempt ends."""
 _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_RECOVERY: ("mode", _one_of(RECOVERY_NONE, RECOVERY_GANG)),
     ANNOTATION_RETRIES: ("retries", _whole(MOST_RETRIES)),
     ANNOTATION_NO_RETRY_EXIT_CODES: ("no_retry", _codes),
     ANNOTATION_FREE_EXIT_CODES: ("free", _free_codes),
-    ANNOTATION_RETRIES_MEMORY: ("", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_INFRASTRUCTURE: ("", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_HANG: ("", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_ON_STALL: ("", _one_of("mark", "restart")),
+    ANNOTATION_RETRIES_MEMORY: ("memory", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_HANG: ("hang", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_ON_STALL: ("restarts_stalled", _on_stall),
     ANNOTATION_AVOID_NODES: ("", _one_of("true", "false")),
+    ANNOTATION_CHECKPOINTS: ("checkpoints", _place),
+    ANNOTATION_RESUME_FROM: ("resume_from", _start),
 }
 """Field and reader by annotation; no field: it is reserved."""

@@ -7,21 +7,20 @@ from datetime import datetime
 
 import msgspec
 
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.comparing.measures import (
     Direction,
     Measure,
-    Report,
+    MeasuredReport,
     direction_of,
     measures_of,
     sorted_metrics,
 )
-from trainwright.controller.cli.comparing.parameters import GROUPS, Name, parameters_of
+from trainwright.controller.cli.comparing.parameters import GROUPS, ParameterName, parameters_of
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import view_of
-from trainwright.controller.trainer.job.state import State, entered
 
 MOST = 24
 """Jobs of one comparison: more lines in one chart cannot be told apart."""
@@ -43,7 +42,7 @@ class Same(msgspec.Struct, kw_only=True, rename="camel"):
     value: str
 
 
-class Metric(msgspec.Struct, kw_only=True, rename="camel"):
+class ComparedMetric(msgspec.Struct, kw_only=True, rename="camel"):
     """Names a metric."""
 
     name: str
@@ -62,9 +61,9 @@ class Compared(msgspec.Struct, kw_only=True, rename="camel"):
     seconds: float | None
     """From its creation to its end, or to now."""
     parameters: list[str | None]
-    """One for each of `Comparison.parameters`. Null: the job does not have it."""
+    """One for each of `JobComparison.parameters`. Null: the job does not have it."""
     measures: list[Measure | None]
-    """One for each of `Comparison.metrics`. Null: it was not reported."""
+    """One for each of `JobComparison.metrics`. Null: it was not reported."""
 
 
 class Missing(msgspec.Struct, kw_only=True, rename="camel"):
@@ -76,7 +75,7 @@ class Missing(msgspec.Struct, kw_only=True, rename="camel"):
     """Why."""
 
 
-class Comparison(msgspec.Struct, kw_only=True, rename="camel"):
+class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
     """Answer of `/compare`."""
 
     now: str
@@ -86,37 +85,37 @@ class Comparison(msgspec.Struct, kw_only=True, rename="camel"):
     """Those that differ."""
     same: list[Same]
     """Those that do not."""
-    metrics: list[Metric]
+    metrics: list[ComparedMetric]
     missing: list[Missing]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ComparedRun:
     """What is known of one job."""
 
     job: Document
-    reports: Sequence[Report] = ()
+    reports: Sequence[MeasuredReport] = ()
     """Of the whole run, oldest first, as far as they are known."""
     jobset: Document | None = field(default=None)
     """What the job became, if it can be had."""
 
 
-def compare(runs: Sequence[Run], now: datetime, missing: Sequence[Missing] = ()) -> Comparison:
+def compare(runs: Sequence[ComparedRun], now: datetime, missing: Sequence[Missing] = ()) -> JobComparison:
     """The runs beside each other. Raises msgspec.ValidationError for a job that does not fit the API."""
     parameters = [parameters_of(run.job, run.jobset) for run in runs]
-    views = [(job, view_of(job, History(), now)) for job in (msgspec.convert(run.job, TrainJob) for run in runs)]
-    measures = [measures_of(run.reports, view.metrics) for run, (_, view) in zip(runs, views, strict=True)]
+    views = [view_of(msgspec.convert(run.job, TrainJob), History(), now) for run in runs]
+    measures = [measures_of(run.reports, view.metrics) for run, view in zip(runs, views, strict=True)]
     names = _names(parameters)
     differing = [name for name in names if len({one.get(name) for one in parameters}) > 1]
     metrics = sorted_metrics({name for one in measures for name in one})
     jobs = []
-    for run, (job, view), has, came_to in zip(runs, views, parameters, measures, strict=True):
-        end = (entered(job, State(view.state)) if view.is_over else None) or now
+    for view, has, came_to in zip(views, parameters, measures, strict=True):
+        end = view.ended or now
         jobs.append(
             Compared(
                 namespace=view.namespace,
                 name=view.name,
-                uid=uid_of(run.job),
+                uid=view.uid,
                 state=view.state.value,
                 created=format_time(view.created) if view.created is not None else None,
                 seconds=max(0.0, (end - view.created).total_seconds()) if view.created is not None else None,
@@ -124,7 +123,7 @@ def compare(runs: Sequence[Run], now: datetime, missing: Sequence[Missing] = ())
                 measures=[came_to.get(name) for name in metrics],
             )
         )
-    return Comparison(
+    return JobComparison(
         now=format_time(now),
         jobs=jobs,
         parameters=[Parameter(group=name.group, name=name.name) for name in differing],
@@ -133,14 +132,14 @@ def compare(runs: Sequence[Run], now: datetime, missing: Sequence[Missing] = ())
             for name in names
             if name not in differing and parameters
         ],
-        metrics=[Metric(name=name, best=direction_of(name)) for name in metrics],
+        metrics=[ComparedMetric(name=name, best=direction_of(name)) for name in metrics],
         missing=list(missing),
     )
 
 
-def _names(parameters: Sequence[Mapping[Name, str]]) -> list[Name]:
+def _names(parameters: Sequence[Mapping[ParameterName, str]]) -> list[ParameterName]:
     """All names by group; in a group as the jobs have them."""
-    found: dict[Name, None] = {}
+    found: dict[ParameterName, None] = {}
     for one in parameters:
         found.update(dict.fromkeys(one))
     return sorted(found, key=lambda name: GROUPS.index(name.group))

@@ -14,78 +14,27 @@ Direction: TypeAlias = Literal["low", "high"]
 """Which value of a metric is the best one."""
 _WORDS = re.compile(r"[^A-Za-z0-9]+")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_LOW = frozenset(
-    [
-        "loss",
-        "losses",
-        "error",
-        "err",
-        "perplexity",
-        "ppl",
-        "mse",
-        "mae",
-        "rmse",
-        "mape",
-        "wer",
-        "cer",
-        "fid",
-        "nll",
-        "ce",
-        "bce",
-        "entropy",
-        "kl",
-        "divergence",
-        "distance",
-        "latency",
-        "regret",
-        "bpb",
-        "bpc",
-    ]
+_LOW = re.compile(
+    "loss|losses|error|err|perplexity|ppl|mse|mae|rmse|mape|wer|cer|fid|nll|ce|bce|entropy|kl|"
+    "divergence|distance|latency|regret|bpb|bpc"
 )
-_HIGH = frozenset(
-    [
-        "accuracy",
-        "acc",
-        "f1",
-        "fscore",
-        "auc",
-        "auroc",
-        "auprc",
-        "precision",
-        "recall",
-        "map",
-        "miou",
-        "iou",
-        "dice",
-        "jaccard",
-        "bleu",
-        "rouge",
-        "meteor",
-        "cider",
-        "score",
-        "reward",
-        "return",
-        "psnr",
-        "ssim",
-        "r2",
-        "throughput",
-        "top1",
-        "top5",
-        "success",
-        "win",
-        "correct",
-        "pass",
-        "mrr",
-        "ndcg",
-        "specificity",
-        "sensitivity",
-        "mfu",
-        "hfu",
-    ]
+_HIGH = re.compile(
+    "accuracy|acc|f1|fscore|auc|auroc|auprc|precision|recall|map|miou|iou|dice|jaccard|bleu|"
+    "rouge|meteor|cider|score|reward|return|psnr|ssim|r2|throughput|top1|top5|success|win|"
+    "correct|pass|mrr|ndcg|specificity|sensitivity|mfu|hfu"
 )
 
 
-class Report(Protocol):
+def finite(text: str | None) -> float | None:
+    """The number that a metric's value says; None for no number, NaN and the infinities, which JSON does not have."""
+    try:
+        number = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+class MeasuredReport(Protocol):
     """One report of a training, or several in a row that stand as one."""
 
     @property
@@ -143,14 +92,17 @@ def direction_of(metric: str) -> Direction | None:
     """
     parts = [part for part in _WORDS.split(metric) if part]
     words = [word.lower() for part in parts for word in (*_HUMPS.split(part), part, part.rstrip("0123456789"))]
-    if any(word in _LOW or word.endswith(("loss", "error")) for word in words):
+    if any(_LOW.fullmatch(word) or word.endswith(("loss", "error")) for word in words):
         return "low"
-    if any(word in _HIGH or word.endswith(("accuracy", "score")) for word in words) or parts[-2:] == ["per", "second"]:
+    if any(_HIGH.fullmatch(word) or word.endswith(("accuracy", "score")) for word in words) or parts[-2:] == [
+        "per",
+        "second",
+    ]:
         return "high"
     return None
 
 
-def measures_of(reports: Iterable[Report], last: Mapping[str, str]) -> dict[str, Measure]:
+def measures_of(reports: Iterable[MeasuredReport], last: Mapping[str, str]) -> dict[str, Measure]:
     """The metrics of a run. `last`: those of its last report, as they were reported."""
     found: dict[str, Measure] = {}
     for report in reports:
@@ -159,10 +111,10 @@ def measures_of(reports: Iterable[Report], last: Mapping[str, str]) -> dict[str,
                 continue
             low, high = report.low(name), report.high(name)
             _take(found, name, repr(value), value if low is None else low, value if high is None else high, report.step)
-    step = _number(last.get("current_step"))
+    step = finite(last.get("current_step"))
     for name, text in last.items():
         if name not in COUNTERS:
-            number = _number(text)
+            number = finite(text)
             _take(found, name, text, number, number, step)
     return found
 
@@ -181,16 +133,8 @@ def _take(
             last="", last_number=None, lowest=None, lowest_step=None, highest=None, highest_step=None
         )
     # The history keeps six digits; the last report repeats a value with all of them.
-    measure.last, measure.last_number = text, _number(text)
+    measure.last, measure.last_number = text, finite(text)
     if low is not None and (measure.lowest is None or low < measure.lowest):
         measure.lowest, measure.lowest_step = low, step
     if high is not None and (measure.highest is None or high > measure.highest):
         measure.highest, measure.highest_step = high, step
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text) if text is not None else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

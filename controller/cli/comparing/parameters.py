@@ -36,7 +36,7 @@ _ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Name:
+class ParameterName:
     """Of a parameter."""
 
     group: str
@@ -47,13 +47,13 @@ class Name:
         return f"env {self.name}" if self.group == ENVIRONMENT else self.name
 
 
-def parameters_of(job: Document, jobset: Document | None = None) -> dict[Name, str]:
+def parameters_of(job: Document, jobset: Document | None = None) -> dict[ParameterName, str]:
     """What the job was run with. `jobset`: that of the job, if it can be had."""
-    found: dict[Name, str] = {}
+    found: dict[ParameterName, str] = {}
     for group, name, value in _all(job, jobset):
         if len(found) >= MOST:
             break
-        found[Name(group, one_line(name))] = one_line(value)
+        found[ParameterName(group, one_line(name))] = one_line(value)
     return found
 
 

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainwright.controller.cli.comparing.comparison import Compared, Comparison, Metric
+from trainwright.controller.cli.comparing.comparison import Compared, ComparedMetric, JobComparison
 from trainwright.controller.cli.comparing.measures import Direction, Measure
 from trainwright.controller.cli.progress import text
 
@@ -18,7 +18,7 @@ _WIDEST = 40
 _GIT = 12
 
 
-def as_csv(comparison: Comparison, best: Mapping[str, Direction] | None = None) -> str:
+def as_csv(comparison: JobComparison, best: Mapping[str, Direction] | None = None) -> str:
     """One row for each job. `best`: by metric, where the reader knows better than its name.
 
     A cell that a spreadsheet would take for a formula begins with an apostrophe; numbers do not.
@@ -30,7 +30,7 @@ def as_csv(comparison: Comparison, best: Mapping[str, Direction] | None = None) 
     return out.getvalue()
 
 
-def _rows(comparison: Comparison, best: Mapping[str, Direction]) -> Iterator[list[str]]:
+def _rows(comparison: JobComparison, best: Mapping[str, Direction]) -> Iterator[list[str]]:
     head = ["namespace", "job", "state", "created", "seconds"]
     # A name with dashes before it would be a formula.
     head += [_title(one.group, one.name.lstrip("-")) for one in comparison.parameters]
@@ -71,7 +71,7 @@ def _title(group: str, name: str) -> str:
 # ---------------------------------------------------------------------- terminals
 
 
-def as_text(comparison: Comparison, *, namespaces: bool = False) -> list[str]:
+def as_text(comparison: JobComparison, *, namespaces: bool = False) -> list[str]:
     """The same for a terminal: one column for each job, since names of parameters and metrics are many and long."""
     jobs = comparison.jobs
     names = [text.printable(f"{one.namespace}/{one.name}" if namespaces else one.name) for one in jobs]
@@ -91,7 +91,7 @@ def as_text(comparison: Comparison, *, namespaces: bool = False) -> list[str]:
     return lines
 
 
-def _of_metric(metric: Metric, measures: Sequence[Measure | None]) -> Iterator[list[str]]:
+def _of_metric(metric: ComparedMetric, measures: Sequence[Measure | None]) -> Iterator[list[str]]:
     yield [metric.name, *(text.number(one.last) if one is not None else text.NONE for one in measures)]
     if metric.best is None:
         for word, found in (("lowest", "lowest"), ("highest", "highest")):

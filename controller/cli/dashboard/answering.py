@@ -8,19 +8,19 @@ from pathlib import Path
 
 from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
-from trainwright.controller.cli.comparing.comparison import MOST, Comparison
+from trainwright.controller.cli.comparing.comparison import MOST, JobComparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.changing import Changing
 from trainwright.controller.cli.dashboard.comparing import Comparing
-from trainwright.controller.cli.dashboard.connection import Link
+from trainwright.controller.cli.dashboard.connection import ServerLink
 from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
 from trainwright.controller.cli.dashboard.details import Details
-from trainwright.controller.cli.dashboard.logbook import Book, Logs, Wanted
+from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog
 from trainwright.controller.cli.dashboard.looking import Looking
-from trainwright.controller.cli.dashboard.objects import Rendered
-from trainwright.controller.cli.dashboard.reports import Reports
+from trainwright.controller.cli.dashboard.objects import RenderedObjects
+from trainwright.controller.cli.dashboard.reports import KeptReports
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
-from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
+from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.runtime import (
     ApiError,
     BadRequest,
@@ -41,7 +41,7 @@ SYNC_SECONDS = 5.0
 """How long a question about one job waits for the first list."""
 
 
-class Site:
+class DashboardSite:
     """Answers from one cluster, with the rights of one client."""
 
     def __init__(
@@ -51,21 +51,21 @@ class Site:
         *,
         plugins: Sequence[Explains],
         pipeline: Callable[[], Pipeline],
-        reports: Reports | None = None,
+        reports: KeptReports | None = None,
         logs: Path | None = None,
         changes: bool = False,
         now: Now = wall_clock,
     ) -> None:
         """As `commands.server_of` has it."""
         self._changing = Changing(client, is_on=changes)
-        self.watched = Watched(client, cluster, reports=reports, now=now)
+        self.watched = WatchedJobs(client, cluster, reports=reports, now=now)
         self._reports = reports
         self._client = client
-        self._link = Link(client, self.watched)
+        self._link = ServerLink(client, self.watched)
         self._logs = Logs(client, now=now)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs, now=now), client)
         self._comparing = Comparing(client, now)
-        self._rendered = Rendered(client, pipeline, now=now)
+        self._rendered = RenderedObjects(client, pipeline, now=now)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""
@@ -82,7 +82,7 @@ class Site:
         """End the streams."""
         self.watched.close()
 
-    def jobs(self) -> contract.Jobs:
+    def jobs(self) -> contract.JobList:
         """All jobs."""
         return self.watched.snapshot()
 
@@ -94,11 +94,11 @@ class Site:
             raise _missing(key)
         return found
 
-    async def series(self, key: Key) -> contract.Series:
+    async def series(self, key: Key) -> contract.JobSeries:
         """The curves of a job. Raises NotFound."""
         held = await self._held(key)
         seen, record = await self._seen(key, held)
-        return contract.Series(
+        return contract.JobSeries(
             now=format_time(self.watched.now()),
             namespace=key.namespace,
             name=key.name,
@@ -117,7 +117,7 @@ class Site:
         seen, _ = await self._seen(key, await self._held(key))
         return seen
 
-    async def _held(self, key: Key) -> Held:
+    async def _held(self, key: Key) -> HeldJob:
         self._check(key)
         await self._listed()
         held = self.watched.held(key)
@@ -125,14 +125,14 @@ class Site:
             raise _missing(key)
         return held
 
-    async def _seen(self, key: Key, held: Held) -> tuple[list[Seen], Record]:
+    async def _seen(self, key: Key, held: HeldJob) -> tuple[list[Seen], HistoryRead]:
         if self._reports is None:
             record = await self._looking.record(key)
             return held.seen(), record
         seen = seen_of(await self._reports.read(held.uid))
-        return seen, Record(read=True, unread=self._reports.problem)
+        return seen, HistoryRead(read=True, unread=self._reports.problem)
 
-    async def comparison(self, keys: Sequence[Key]) -> Comparison:
+    async def comparison(self, keys: Sequence[Key]) -> JobComparison:
         """Jobs beside each other. Raises BadRequest."""
         if not 0 < len(keys) <= MOST:
             text = f"name 1 to {MOST} jobs to compare, each as job=namespace/name"
@@ -146,7 +146,7 @@ class Site:
         found = [(key, one, seen) for (key, one), (seen, _) in zip(held.items(), runs, strict=True)]
         return await self._comparing.comparison(found, missing)
 
-    async def objects(self, key: Key) -> contract.Objects:
+    async def objects(self, key: Key) -> contract.ObjectsView:
         """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""
         self._check(key)
         return await self._rendered.objects(key.namespace, key.name)
@@ -165,12 +165,12 @@ class Site:
         self._check(key)
         return await self._changing.actions(key.namespace)
 
-    async def change(self, key: Key, action: str, uid: str) -> contract.Done:
+    async def change(self, key: Key, action: str, uid: str) -> contract.ActionDone:
         """Change a job. Raises KubernetesError whose text is for the user."""
         self._check(key)
         return await self._changing.change(key, action, uid)
 
-    async def book(self, key: Key, wanted: Wanted) -> Book:
+    async def book(self, key: Key, wanted: WantedLog) -> Book:
         """The lines of a log. Raises NotFound, KubernetesError."""
         return await self._logs.book(await self.job(key), wanted)
 
@@ -217,16 +217,16 @@ class Site:
         return f"this dashboard shows namespace {only}; start one with --namespace {key.namespace}"
 
 
-def problem_of(error: Exception) -> contract.Problem:
+def problem_of(error: Exception) -> contract.PageProblem:
     """The answer to a question that could not be asked."""
     text = error.message if isinstance(error, ApiError) else str(error)
     if isinstance(error, (Forbidden, NotFound, BadRequest, Conflict, Invalid)):
-        return contract.Problem(code=error.status, reason=type(error).__name__, message=text)
+        return contract.PageProblem(code=error.status, reason=type(error).__name__, message=text)
     if isinstance(error, (Unauthorized, ConfigurationError)):
-        return contract.Problem(code=401, reason="Unauthorized", message=f"the credentials are refused: {text}")
+        return contract.PageProblem(code=401, reason="Unauthorized", message=f"the credentials are refused: {text}")
     if isinstance(error, DecodeError):
-        return contract.Problem(code=500, reason="InternalError", message=text)
-    return contract.Problem(code=503, reason="Unavailable", message=f"no answer from the API server: {text}")
+        return contract.PageProblem(code=500, reason="InternalError", message=text)
+    return contract.PageProblem(code=503, reason="Unavailable", message=f"no answer from the API server: {text}")
 
 
 def _missing(key: Key) -> NotFound:

@@ -58,7 +58,7 @@ class Changing:
         why = f"no right to {' and '.join(missing)} TrainJobs in namespace {namespace}" if missing else ""
         return contract.Actions(allowed=allowed, why=why)
 
-    async def change(self, key: Key, action: str, uid: str) -> contract.Done:
+    async def change(self, key: Key, action: str, uid: str) -> contract.ActionDone:
         """Do it. `uid`: of the job that the user sees. Raises KubernetesError whose text is for the user."""
         if not self._is_on:
             raise Forbidden(f"this dashboard only shows; start it with {OPTION}", code=403, reason="Forbidden")
@@ -71,14 +71,16 @@ class Changing:
             raise Conflict(text, code=409, reason="Conflict")
         if action == "delete":
             await self._client.delete(_JOB, key.name, key.namespace, uid=uid, propagation="Foreground")
-            return contract.Done(message=f"{key.name} is being deleted", namespace=key.namespace, name="")
+            return contract.ActionDone(message=f"{key.name} is being deleted", namespace=key.namespace, name="")
         if action == "again":
             made = await self._client.create(again(job), kind=_JOB)
             name = str(made["metadata"]["name"])
-            return contract.Done(message=f"{name} runs the spec of {key.name}", namespace=key.namespace, name=name)
+            return contract.ActionDone(
+                message=f"{name} runs the spec of {key.name}", namespace=key.namespace, name=name
+            )
         return await self._suspend(key, job, suspend=action == "stop")
 
-    async def _suspend(self, key: Key, job: Document, *, suspend: bool) -> contract.Done:
+    async def _suspend(self, key: Key, job: Document, *, suspend: bool) -> contract.ActionDone:
         ended = next((one for one in _conditions(job) if one["type"] in _OVER and one["status"] == "True"), None)
         if ended is not None:
             advice = "" if suspend else "; run it again instead"
@@ -90,7 +92,7 @@ class Changing:
             patch = {"metadata": {"uid": job["metadata"]["uid"]}, "spec": {"suspend": suspend}}
             await self._client.patch(_JOB, key.name, key.namespace, patch)
             said = "is being stopped" if suspend else "goes on"
-        return contract.Done(message=f"{key.name} {said}", namespace=key.namespace, name="")
+        return contract.ActionDone(message=f"{key.name} {said}", namespace=key.namespace, name="")
 
     async def _verbs(self, namespace: str) -> list[str]:
         now = asyncio.get_running_loop().time()

@@ -7,80 +7,46 @@ Nothing listens in the cluster.
 
 import argparse
 import asyncio
-import os
+import contextlib
 import signal
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from trainwright.controller.cli.reading import BROKEN_PIPE, WRONG_USE, add_kubeconfig, chosen_cluster
+from trainwright.controller.cli.dashboard import browser
+from trainwright.controller.cli.dashboard.answering import DashboardSite
+from trainwright.controller.cli.dashboard.contract import Cluster
+from trainwright.controller.cli.dashboard.keys import KeptKeys
+from trainwright.controller.cli.dashboard.renewal import Renewing
+from trainwright.controller.cli.dashboard.reports import KeptReports
+from trainwright.controller.cli.dashboard.security import PageGuard
+from trainwright.controller.cli.dashboard.serving import Server
+from trainwright.controller.cli.explain import explaining_plugins
+from trainwright.controller.cli.reading import chosen_cluster
+from trainwright.controller.runtime import (
+    Client,
+    ClusterConfig,
+    TaskScope,
+    configure_logging,
+    load_config,
+    tune_collector,
+)
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry
 
-if TYPE_CHECKING:
-    from trainwright.controller.cli.dashboard.keys import KeptKeys
-    from trainwright.controller.cli.dashboard.reports import Reports
-    from trainwright.controller.cli.dashboard.serving import Server
-    from trainwright.controller.runtime import Client, ClusterConfig
-
-_SUCCESS = 0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the sub-command."""
-    parser = subparsers.add_parser(
-        "dashboard",
-        help="show TrainJobs in the browser",
-        description="Serve a page about TrainJobs to the browser of this machine, until Ctrl-C. It listens on "
-        "127.0.0.1 only, reads the cluster of the kubeconfig with your own rights, and changes nothing unless you let "
-        "it. Exit code 0; 2 for a wrong command line, and if the port or the kubeconfig cannot be used.",
-    )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", help="namespace (default: the one of the kubeconfig's context)")
-    where.add_argument("-A", "--all-namespaces", action="store_true", help="TrainJobs of all namespaces")
-    parser.add_argument("--port", type=_port, default=0, help="port on 127.0.0.1 (default: a free one)")
-    parser.add_argument(
-        "--allow-changes",
-        action="store_true",
-        help="let the page stop, resume, delete and repeat jobs, where you have the rights",
-    )
-    parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
-    add_kubeconfig(parser)
-    parser.set_defaults(run=run)
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: write a number from 0 to 65535")
-    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
-    # Imported here: the help does not need it.
-    from trainwright.controller.runtime import KubernetesError, configure_logging, tune_collector  # noqa: PLC0415
-    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
     # The page says what is wrong with the cluster; a line for each attempt would hide the address.
     configure_logging("ERROR")
     tune_collector()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):  # before the loop takes the signal
         asyncio.run(_serve(arguments))
-    except (KubernetesError, RegistryError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_USE
-    except KeyboardInterrupt:  # before the loop takes the signal
-        return _SUCCESS
-    except BrokenPipeError:
-        # The reader of the output has gone, such as `head`. What is buffered has nowhere to go at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    return _SUCCESS
+    return 0
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-    from trainwright.controller.cli.dashboard import browser  # noqa: PLC0415
-    from trainwright.controller.cli.dashboard.renewal import Renewing  # noqa: PLC0415
-    from trainwright.controller.runtime import Client, TaskScope, load_config  # noqa: PLC0415
 
     config = chosen_cluster(arguments)
     namespace = "" if arguments.all_namespaces else arguments.namespace or config.namespace
@@ -104,9 +70,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 
 async def _announce(
-    arguments: argparse.Namespace, server: "Server", config: "ClusterConfig", namespace: str, listening: asyncio.Event
+    arguments: argparse.Namespace, server: Server, config: ClusterConfig, namespace: str, listening: asyncio.Event
 ) -> None:
-    from trainwright.controller.cli.dashboard import browser  # noqa: PLC0415
 
     await listening.wait()
     where = f"namespace {namespace}" if namespace else "all namespaces"
@@ -120,17 +85,17 @@ async def _announce(
 
 
 def server_of(
-    client: "Client",
-    config: "ClusterConfig",
+    client: Client,
+    config: ClusterConfig,
     namespace: str,
     *,
     port: int = 0,
     changes: bool = False,
-    reports: "Reports | None" = None,
+    reports: KeptReports | None = None,
     logs: Path | None = None,
-    kept: "KeptKeys | None" = None,
+    kept: KeptKeys | None = None,
     command: str = "trainwright dashboard",
-) -> "Server":
+) -> Server:
     """The dashboard of a cluster.
 
     Args:
@@ -147,16 +112,9 @@ def server_of(
     Raises:
         RegistryError: a plugin is broken.
     """
-    from trainwright.controller.cli.dashboard.answering import Site  # noqa: PLC0415
-    from trainwright.controller.cli.dashboard.contract import Cluster  # noqa: PLC0415
-    from trainwright.controller.cli.dashboard.security import Guard  # noqa: PLC0415
-    from trainwright.controller.cli.dashboard.serving import Server  # noqa: PLC0415
-    from trainwright.controller.cli.explain import explaining_plugins  # noqa: PLC0415
-    from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     cluster = Cluster(context=config.context, server=config.server, namespace=namespace)
-    site = Site(
+    site = DashboardSite(
         client,
         cluster,
         plugins=explaining_plugins(),
@@ -165,4 +123,4 @@ def server_of(
         logs=logs,
         changes=changes,
     )
-    return Server(site, Guard(), port=port, kept=kept, command=command)
+    return Server(site, PageGuard(), port=port, kept=kept, command=command)

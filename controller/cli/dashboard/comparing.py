@@ -10,9 +10,9 @@ import msgspec
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, Key
 from trainwright.api.times import Now
-from trainwright.controller.cli.comparing.comparison import Comparison, Missing, Run, compare
+from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, Missing, compare
 from trainwright.controller.cli.dashboard.curves import Seen
-from trainwright.controller.cli.dashboard.watching import Held
+from trainwright.controller.cli.dashboard.watching import HeldJob
 from trainwright.controller.runtime import Client, KubernetesError
 
 READ_SECONDS = 5.0
@@ -41,12 +41,12 @@ class Comparing:
         """By uid of the job."""
 
     async def comparison(
-        self, found: Sequence[tuple[Key, Held, Sequence[Seen]]], missing: Mapping[Key, str]
-    ) -> Comparison:
+        self, found: Sequence[tuple[Key, HeldJob, Sequence[Seen]]], missing: Mapping[Key, str]
+    ) -> JobComparison:
         """The jobs beside each other, each with its reports. `missing`: those that are not there, and why."""
         jobsets = await self._jobsets([(key, held.uid) for key, held, _ in found])
         runs = [
-            Run(job=msgspec.to_builtins(held.job), reports=seen, jobset=jobset)
+            ComparedRun(job=msgspec.to_builtins(held.job), reports=seen, jobset=jobset)
             for (_, held, seen), jobset in zip(found, jobsets, strict=True)
         ]
         told = [Missing(namespace=key.namespace, name=key.name, message=why) for key, why in missing.items()]

@@ -13,7 +13,7 @@ from datetime import datetime
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.watching import Watched
+from trainwright.controller.cli.dashboard.watching import WatchedJobs
 from trainwright.controller.runtime import (
     ApiError,
     Client,
@@ -38,10 +38,10 @@ _NO_JOB = "metadata.name=-"
 _KIND = MetadataOnly(TrainJob.RESOURCE)
 
 
-class Link:
+class ServerLink:
     """Watches the connection and tells the pages."""
 
-    def __init__(self, client: Client, watched: Watched) -> None:
+    def __init__(self, client: Client, watched: WatchedJobs) -> None:
         self._client = client
         self._watched = watched
         self._refused: KubernetesError | None = None

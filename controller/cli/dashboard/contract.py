@@ -8,21 +8,23 @@ a value that is not known is null, a text that is not known is empty.
 
 - `/?token=T`: 303 to `/` with the cookie. Every other path needs the cookie, else 403.
 - `/` and `/<file>`: the files of `page/`; `/` is `index.html`. A link to a job is a fragment, such as `/#/ns/name`.
-- `/proof?nonce=N`: text; needs no cookie. The HMAC-SHA256 of the nonce with `Session.proof_key`, in hexadecimal: a page
-  that lost the dashboard asks for it before it sends its cookie again, since another program may have taken the port.
-- `/api/v1/session`: `Session`.
-- `/api/v1/jobs`: `Jobs`.
-- `/api/v1/jobs/stream`: events `snapshot` (`Jobs`), `rows` (`Rows`), `connection` (`Connection`), `heartbeat`, `bye`.
+- `/proof?nonce=N`: text; needs no cookie. The HMAC-SHA256 of the nonce with `PageSession.proof_key`, in hexadecimal: a
+  page that lost the dashboard asks for it before it sends its cookie again, since another program may have taken the
+  port.
+- `/api/v1/session`: `PageSession`.
+- `/api/v1/jobs`: `JobList`.
+- `/api/v1/jobs/stream`: events `snapshot` (`JobList`), `rows` (`Rows`), `connection` (`Connection`), `heartbeat`,
+  `bye`.
 - `/api/v1/jobs/{namespace}/{name}`: `Job`.
-- `/api/v1/jobs/{namespace}/{name}/stream`: events `job` (`Job`), `points` (`Points`), `gone` (`Gone`), `connection`,
+- `/api/v1/jobs/{namespace}/{name}/stream`: events `job` (`Job`), `points` (`Points`), `gone` (`JobGone`), `connection`,
   `heartbeat`, `bye`.
-- `/api/v1/jobs/{namespace}/{name}/series`: `Series`.
+- `/api/v1/jobs/{namespace}/{name}/series`: `JobSeries`.
 - `/api/v1/jobs/{namespace}/{name}/actions`: `Actions`.
-- POST `/api/v1/jobs/{namespace}/{name}/actions/{action}?uid=U`: `Done`. Actions are `stop`, `resume`, `delete` and
-  `again` (a new job of the same spec). The request has the header `X-Trainwright-Action: <Session.action_token>`, and
-  its Origin.
-- `/api/v1/jobs/{namespace}/{name}/objects`: `Objects`. Slow: ask when somebody wants to see it.
-- `/api/v1/compare`: `Comparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
+- POST `/api/v1/jobs/{namespace}/{name}/actions/{action}?uid=U`: `ActionDone`. Actions are `stop`, `resume`, `delete`
+  and `again` (a new job of the same spec). The request has its Origin, and the header
+  `X-Trainwright-Action: <PageSession.action_token>`.
+- `/api/v1/jobs/{namespace}/{name}/objects`: `ObjectsView`. Slow: ask when somebody wants to see it.
+- `/api/v1/compare`: `JobComparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
 - `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
   is the best one, where their names do not say so.
 - `/api/v1/jobs/{namespace}/{name}/lines`: `Lines`. Parameters: `pod` (a name, or `*` for all ranks merged by time),
@@ -33,7 +35,7 @@ a value that is not known is null, a text that is not known is empty.
 - `/api/v1/jobs/{namespace}/{name}/pods/{pod}/log`: text. Parameters: `container`, `tail` (lines, 1 to 10000, default
   500), `follow` and `previous` (`true` or `false`).
 
-Every answer that is not 2xx or 3xx has a `Problem` as its body, also that of a log. A followed log ends when the
+Every answer that is not 2xx or 3xx has a `PageProblem` as its body, also that of a log. A followed log ends when the
 container ends; if the API server is lost, the connection is cut instead, so `fetch` fails.
 
 **Streams** are server-sent events; `data` is one JSON document. The first event of a stream holds everything, so after
@@ -48,10 +50,11 @@ stream for a page, and close it while the page is hidden.
 not from the clock of the browser.
 """
 
-import math
 from typing import Literal, TypeAlias
 
 import msgspec
+
+from trainwright.controller.cli.causes import ExplanationView, ReferenceView, StateName
 
 VERSION = 1
 """Of the contract. Fields are added without a new version, and never change their meaning."""
@@ -61,21 +64,6 @@ SPARK_POINTS = 32
 DEFAULT_TAIL, MOST_TAIL = 500, 10_000
 """Lines of a log."""
 
-StateName: TypeAlias = Literal[
-    "Complete",
-    "Failed",
-    "Deleting",
-    "Blocked",
-    "Suspended",
-    "Stuck",
-    "Restarting",
-    "Waiting",
-    "Stalled",
-    "Running",
-    "Pending",
-]
-"""As `controller.trainer.job.state.Word`."""
-SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
 ContainerState: TypeAlias = Literal["waiting", "running", "terminated", "unknown"]
 ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", "unauthorized", "missing"]
 """connecting: the first list has not arrived. lost: the API server does not answer; what is shown is old. forbidden:
@@ -83,23 +71,14 @@ the user may not list TrainJobs there. unauthorized: the credentials are invalid
 has no TrainJobs (the CustomResourceDefinition is not installed). The dashboard tries again in every state."""
 
 
-def finite(text: str | None) -> float | None:
-    """The number that a metric's value says; None for no number, NaN and the infinities, which JSON does not have."""
-    try:
-        number = float(text) if text is not None else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-class Answer(msgspec.Struct, kw_only=True, rename="camel"):
+class PageAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     """Common to all structs here."""
 
 
 # --------------------------------------------------------------------------------------------------------- common parts
 
 
-class Problem(Answer):
+class PageProblem(PageAnswer):
     """Why a request was not answered."""
 
     code: int
@@ -112,7 +91,7 @@ class Problem(Answer):
     """One or two sentences for the user: what failed and what to do."""
 
 
-class Session(Answer):
+class PageSession(PageAnswer):
     """Answer of `/api/v1/session`: what a page needs to come back, and to change something."""
 
     proof_key: str
@@ -123,7 +102,7 @@ class Session(Answer):
     """What the user types if the dashboard does not answer any more."""
 
 
-class Connection(Answer):
+class Connection(PageAnswer):
     """How the dashboard stands with the API server."""
 
     state: ConnectionState
@@ -135,16 +114,7 @@ class Connection(Answer):
     """Time of the last answer of the API server. What is shown is as of then."""
 
 
-class Reference(Answer):
-    """Names an object."""
-
-    kind: str
-    namespace: str
-    """Empty for objects without a namespace."""
-    name: str
-
-
-class Heartbeat(Answer):
+class Heartbeat(PageAnswer):
     """Event `heartbeat`, and event `bye`."""
 
     now: str
@@ -153,7 +123,7 @@ class Heartbeat(Answer):
 # -------------------------------------------------------------------------------------------------------- list of jobs
 
 
-class Remaining(Answer):
+class RemainingView(PageAnswer):
     """Time to go. To show it between two events, count from `now` towards `at`."""
 
     seconds: int
@@ -168,7 +138,7 @@ class Remaining(Answer):
     """`report`: the training told it. `history`: from the slope of the percentage; show `~`."""
 
 
-class Spark(Answer):
+class Spark(PageAnswer):
     """The course of one metric, for a small drawing."""
 
     metric: str
@@ -179,7 +149,7 @@ class Spark(Answer):
     """At most SPARK_POINTS finite numbers, oldest first; each is the mean of its part. Empty or one: draw nothing."""
 
 
-class Runtime(Answer):
+class Runtime(PageAnswer):
     """The runtime that the job names."""
 
     kind: str
@@ -187,7 +157,7 @@ class Runtime(Answer):
     name: str
 
 
-class Row(Answer):
+class JobRow(PageAnswer):
     """One job in the list. `namespace` and `name` are its key."""
 
     namespace: str
@@ -212,7 +182,7 @@ class Row(Answer):
     """The job is being deleted."""
     percentage: int | None
     """0 to 100, as reported; below 100 until the job has ended."""
-    remaining: Remaining | None
+    remaining: RemainingView | None
     """Only while the job runs, and not once the rank that reports is done: nothing tells when the others are."""
     last_report: str | None
     """When the training sent its last report, by its own clock. Null: never."""
@@ -233,7 +203,7 @@ class Row(Answer):
     """The controller that works on the job, if it is not Trainwright or Kubeflow Trainer. Else empty."""
 
 
-class Cluster(Answer):
+class Cluster(PageAnswer):
     """What the dashboard looks at."""
 
     context: str
@@ -244,7 +214,7 @@ class Cluster(Answer):
     """The namespace that is shown. Empty: all."""
 
 
-class Jobs(Answer):
+class JobList(PageAnswer):
     """Answer of `/api/v1/jobs`, and event `snapshot`."""
 
     contract: int
@@ -254,25 +224,25 @@ class Jobs(Answer):
     now: str
     cluster: Cluster
     connection: Connection
-    jobs: list[Row]
+    jobs: list[JobRow]
     """In no order that means anything."""
-    undecodable: list[Reference]
+    undecodable: list[ReferenceView]
     """Jobs that do not fit the API, so that nothing more is known of them."""
 
 
-class Rows(Answer):
+class Rows(PageAnswer):
     """Event `rows`: what changed since the last event of the stream. At most four a second."""
 
     now: str
-    changed: list[Row]
+    changed: list[JobRow]
     """New and changed jobs."""
-    deleted: list[Reference]
+    deleted: list[ReferenceView]
 
 
 # ------------------------------------------------------------------------------------------------------------- one job
 
 
-class Condition(Answer):
+class ConditionView(PageAnswer):
     """A condition of the TrainJob."""
 
     type: str
@@ -283,7 +253,7 @@ class Condition(Answer):
     since: str | None
 
 
-class Moment(Answer):
+class Moment(PageAnswer):
     """One entry of the time line."""
 
     at: str
@@ -297,10 +267,10 @@ class Moment(Answer):
     severity: Literal["normal", "warning"]
     reason: str
     message: str
-    object: Reference
+    object: ReferenceView
 
 
-class Container(Answer):
+class ContainerView(PageAnswer):
     """One container of a pod."""
 
     name: str
@@ -325,7 +295,7 @@ class Container(Answer):
     """Path of the log of the run before; empty: there was none."""
 
 
-class Usage(Answer):
+class UsageView(PageAnswer):
     """What a pod uses now. Null: it is not known."""
 
     cpu: float | None
@@ -338,7 +308,7 @@ class Usage(Answer):
     """Bytes."""
 
 
-class Pod(Answer):
+class Pod(PageAnswer):
     """One pod of the job, present or earlier."""
 
     name: str
@@ -365,21 +335,21 @@ class Pod(Answer):
     """Of all its containers."""
     created: str | None
     started: str | None
-    containers: list[Container]
-    usage: Usage | None = None
+    containers: list[ContainerView]
+    usage: UsageView | None = None
     """Null: the cluster has no metrics of it."""
 
 
-class Attempt(Answer):
+class AttemptView(PageAnswer):
     """One attempt of the training, of those of which something is known."""
 
     number: int
     """1 for the first."""
-    failure: "Failure | None"
+    failure: "FailureView | None"
     """What failed first. Null: nothing has failed, or it was not recorded."""
 
 
-class Failure(Answer):
+class FailureView(PageAnswer):
     """The container that failed first in an attempt."""
 
     pod: str
@@ -395,7 +365,7 @@ class Failure(Answer):
     """The last lines of its log, kept when the pod may be gone."""
 
 
-class Metric(Answer):
+class MetricView(PageAnswer):
     """One metric of the last report."""
 
     name: str
@@ -405,34 +375,7 @@ class Metric(Answer):
     """The value, if it is a finite number."""
 
 
-class CauseView(Answer):
-    """One cause, in the words of `trainwright explain`."""
-
-    reason: str
-    """A stable word in CamelCase."""
-    message: str
-    """What is wrong with which object, the evidence, and what to do."""
-    severity: SeverityName
-    object: Reference | None
-    """The object to look at."""
-    since: str | None
-    pods: int
-    """How many pods it concerns; 0: not counted."""
-
-
-class ExplanationView(Answer):
-    """Why the job does not train, or that it does."""
-
-    outcome: StateName
-    cause: CauseView
-    """The one to say."""
-    others: list[CauseView]
-    """Further causes, the worst first."""
-    not_read: list[str]
-    """What could not be read, so that the explanation may be incomplete."""
-
-
-class Unread(Answer):
+class UnreadPart(PageAnswer):
     """A part of the answer that is empty or incomplete because it could not be read."""
 
     part: Literal["job", "pods", "events", "attempts", "explanation", "history", "objects"]
@@ -440,34 +383,34 @@ class Unread(Answer):
     """What could not be read and why, such as `no right to list pods in namespace team-a`."""
 
 
-class Job(Answer):
+class Job(PageAnswer):
     """Answer of `/api/v1/jobs/{namespace}/{name}`, and event `job`."""
 
     now: str
     cluster: Cluster
     connection: Connection
-    row: Row
+    row: JobRow
     attempt: int | None
     """The present attempt; 1 for the first. Null: not known."""
     most_attempts: int | None
     """How many attempts the JobSet's failure policy allows. Null: not known."""
     suspended: bool
     """`spec.suspend`."""
-    conditions: list[Condition]
+    conditions: list[ConditionView]
     timeline: list[Moment]
     """Latest first, at most 200."""
     pods: list[Pod]
     """By replicated job, replica, rank; those of earlier attempts included."""
-    attempts: list[Attempt]
+    attempts: list[AttemptView]
     """Oldest first."""
-    metrics: list[Metric]
+    metrics: list[MetricView]
     """In the order of the report."""
     explanation: ExplanationView | None
     """Null: see `unread`."""
-    unread: list[Unread]
+    unread: list[UnreadPart]
 
 
-class Actions(Answer):
+class Actions(PageAnswer):
     """Answer of `/actions`."""
 
     allowed: list[str]
@@ -476,7 +419,7 @@ class Actions(Answer):
     """Why some are missing; empty: none is."""
 
 
-class Done(Answer):
+class ActionDone(PageAnswer):
     """Answer of a POST to `/actions/{action}`."""
 
     message: str
@@ -485,7 +428,7 @@ class Done(Answer):
     """The new job; empty: there is none."""
 
 
-class Gone(Answer):
+class JobGone(PageAnswer):
     """Event `gone`: the job was deleted. The stream stays open: a new job of that name sends `job` again."""
 
     now: str
@@ -496,7 +439,7 @@ class Gone(Answer):
 # -------------------------------------------------------------------------------------------------------------- curves
 
 
-class Curve(Answer):
+class Curve(PageAnswer):
     """One metric over time."""
 
     name: str
@@ -510,7 +453,7 @@ class Curve(Answer):
     """The same, the highest."""
 
 
-class Mark(Answer):
+class Mark(PageAnswer):
     """The begin of a segment: where the training started, or fell back to an earlier step."""
 
     index: int
@@ -521,7 +464,7 @@ class Mark(Answer):
     """The attempt that begins here; 1 for the first. Null: not known."""
 
 
-class Points(Answer):
+class Points(PageAnswer):
     """Columns of reports: entry i of each list belongs to one report. Event `points`: reports to append.
 
     A report may be in the series and in an event that is sent at the same time: leave out reports of an event that are
@@ -542,7 +485,7 @@ class Points(Answer):
     marks: list[Mark]
 
 
-class Series(Answer):
+class JobSeries(PageAnswer):
     """Answer of `/series`: the whole run as far as it is known, in at most about a thousand entries.
 
     A local cluster keeps the run on disk. Elsewhere it is what the dashboard has seen and a manager has recorded, a few
@@ -566,7 +509,7 @@ class Series(Answer):
 # ---------------------------------------------------------------------------------------------------------- log lines
 
 
-class Lines(Answer):
+class Lines(PageAnswer):
     """Answer of `/lines`: a range of a log. Entry i of each list belongs to one line."""
 
     total: int
@@ -590,7 +533,7 @@ class Lines(Answer):
     """The log is larger than the dashboard reads; its end is missing."""
 
 
-class Found(Answer):
+class Found(PageAnswer):
     """Answer of `/lines/find`."""
 
     total: int
@@ -604,7 +547,7 @@ class Found(Answer):
 # ------------------------------------------------------------------------------------------------- what the job became
 
 
-class ObjectView(Answer):
+class ObjectView(PageAnswer):
     """One object that the job becomes."""
 
     kind: str
@@ -615,7 +558,7 @@ class ObjectView(Answer):
     """As the manager would apply it. The content of Secrets is hidden."""
 
 
-class SettingView(Answer):
+class SettingView(PageAnswer):
     """One value of an object, and who set it."""
 
     path: str
@@ -630,7 +573,7 @@ class SettingView(Answer):
     why: str
 
 
-class OverrideView(Answer):
+class OverrideView(PageAnswer):
     """A value that one source set and another one replaced."""
 
     path: str
@@ -638,7 +581,7 @@ class OverrideView(Answer):
     winner: str
 
 
-class Objects(Answer):
+class ObjectsView(PageAnswer):
     """Answer of `/objects`: what the manager makes of the job, by this version of Trainwright and its plugins."""
 
     now: str

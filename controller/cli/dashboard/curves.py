@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.reports import Report, falls
+from trainwright.controller.cli.dashboard.reports import KeptReport, falls
 from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
 from trainwright.controller.trainer.progress.history.ring import Point
 
@@ -24,7 +24,7 @@ class Seen:
     point: Point
     not_finite: frozenset[str] = frozenset()
     """The metrics that were NaN or infinite."""
-    report: Report | None = None
+    report: KeptReport | None = None
     """What the file of the cluster has of it; it may stand for several reports."""
 
     @property
@@ -103,7 +103,7 @@ def with_notes(points: Sequence[Point], notes: Iterable[tuple[datetime, str]]) -
     return [Seen(point, frozenset(names)) for point, names in zip(points, found, strict=True)]
 
 
-def seen_of(reports: Iterable[Report]) -> list[Seen]:
+def seen_of(reports: Iterable[KeptReport]) -> list[Seen]:
     """The reports of a run that was kept, as they would have been seen."""
     found: list[Seen] = []
     segment = 0
@@ -147,13 +147,13 @@ def _curve(name: str, seen: Sequence[Seen]) -> contract.Curve:
     return contract.Curve(
         name=name,
         values=[one.point.metrics.get(name) for one in seen],
-        lows=_edges(name, seen, Report.low),
-        highs=_edges(name, seen, Report.high),
+        lows=_edges(name, seen, KeptReport.low),
+        highs=_edges(name, seen, KeptReport.high),
         not_finite=[index for index, one in enumerate(seen) if name in one.not_finite],
     )
 
 
-def _edges(name: str, seen: Sequence[Seen], edge: Callable[[Report, str], float | None]) -> list[float | None]:
+def _edges(name: str, seen: Sequence[Seen], edge: Callable[[KeptReport, str], float | None]) -> list[float | None]:
     """The lowest or highest values of reports that were joined; empty if none was."""
     if not any(one.report is not None and (name in one.report.lows or name in one.report.highs) for one in seen):
         return []

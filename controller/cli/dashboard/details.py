@@ -16,6 +16,8 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import shown_explanation
+from trainwright.controller.cli.comparing.measures import finite
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
 from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
@@ -24,14 +26,14 @@ from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client
-from trainwright.controller.trainer.explain import Explanation, Reader
-from trainwright.controller.trainer.explain.judgement import why_unread
-from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
-from trainwright.plugins.contract import About, Cause, Explains, Picture
+from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.controller.trainer.why.job.judgement import why_unread
+from trainwright.controller.trainer.why.kinds import CONFIG_MAP
+from trainwright.plugins.contract import Explains, Picture
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb, index_of
 
 _LOG_LINES = 20
@@ -103,7 +105,7 @@ def job_of(
         most_attempts=max(int(most), int(restarts)) + 1 if jobset else None,
         suspended=bool(job.spec is not None and job.spec.suspend),
         conditions=[
-            contract.Condition(
+            contract.ConditionView(
                 type=one.type,
                 status=one.status,
                 reason=one.reason,
@@ -114,9 +116,9 @@ def job_of(
         ],
         timeline=timeline_of(job, _events(picture), failures),
         pods=pods_of(picture, gone),
-        attempts=[contract.Attempt(number=one, failure=failures.get(one)) for one in sorted(numbers)],
+        attempts=[contract.AttemptView(number=one, failure=failures.get(one)) for one in sorted(numbers)],
         metrics=last_metrics(job),
-        explanation=explanation_of(explanation),
+        explanation=shown_explanation(explanation),
         unread=list(_unread(picture)),
     )
 
@@ -128,11 +130,11 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
     return sorted(found, key=lambda pod: (attempt_of(pod), index_of(pod), name_of(pod)))
 
 
-def last_metrics(job: TrainJob) -> list[contract.Metric]:
+def last_metrics(job: TrainJob) -> list[contract.MetricView]:
     """The metrics of the last report, as they were reported."""
     status = job.status.trainer_status if job.status is not None else None
     return [
-        contract.Metric(name=one.name, value=one.value, number=contract.finite(one.value))
+        contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
         for one in (status.metrics if status is not None else None) or ()
     ]
 
@@ -145,16 +147,6 @@ def starts_of(picture_pods: Sequence[contract.Pod]) -> dict[int, datetime]:
             moment = parse(pod.created)
             found[pod.attempt] = min(moment, found.get(pod.attempt, moment))
     return found
-
-
-def explanation_of(explanation: Explanation) -> contract.ExplanationView:
-    """The explanation on the wire."""
-    return contract.ExplanationView(
-        outcome=explanation.outcome.value,
-        cause=_cause(explanation.cause),
-        others=[_cause(one) for one in explanation.others],
-        not_read=list(explanation.unread),
-    )
 
 
 # ---------------------------------------------------------------------- the picture
@@ -179,11 +171,11 @@ def _is_ready(pod: Document) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
-def _failures(picture: Picture) -> dict[int, contract.Failure]:
+def _failures(picture: Picture) -> dict[int, contract.FailureView]:
     """The first failure of each attempt, by number: as recorded, else from the pods that are there."""
     name = name_of_record(picture.name)
     record = picture.get(CONFIG_MAP, name)
-    found: dict[int, contract.Failure] = {}
+    found: dict[int, contract.FailureView] = {}
     by_name = {name_of(pod): pod for pod in picture.pods}
     for attempt, failure in first_failures(picture.pods).items():
         log: Sequence[str] = ()
@@ -200,9 +192,9 @@ def _failures(picture: Picture) -> dict[int, contract.Failure]:
     return dict(sorted(found.items()))
 
 
-def _unread(picture: Picture) -> Iterator[contract.Unread]:
+def _unread(picture: Picture) -> Iterator[contract.UnreadPart]:
     """The parts that are incomplete, each message once."""
-    told: dict[tuple[str, str], contract.Unread] = {}
+    told: dict[tuple[str, str], contract.UnreadPart] = {}
     for query, message in picture.unread.items():
         part = "pods" if query.verb is Verb.LOG else _PARTS.get(query.resource.plural)
         if query.resource.plural == JOBSET.plural:
@@ -210,34 +202,5 @@ def _unread(picture: Picture) -> Iterator[contract.Unread]:
         if part is None or query.verb is Verb.LOG:
             continue  # only the explanation asks for it, and says so
         text = why_unread(query, message)
-        told[part, text] = msgspec.convert({"part": part, "message": text}, contract.Unread)
+        told[part, text] = msgspec.convert({"part": part, "message": text}, contract.UnreadPart)
     yield from told.values()
-
-
-# ---------------------------------------------------------------------- the explanation
-
-
-def _cause(cause: Cause) -> contract.CauseView:
-    return contract.CauseView(
-        reason=cause.reason,
-        message=cause.message,
-        severity=_SEVERITIES[cause.severity.name],
-        object=_reference(cause.about),
-        since=format_time(cause.since) if cause.since is not None else None,
-        pods=cause.pods,
-    )
-
-
-_SEVERITIES: dict[str, contract.SeverityName] = {
-    "ENDED": "Ended",
-    "DELIBERATE": "Deliberate",
-    "STUCK": "Stuck",
-    "TEMPORARY": "Temporary",
-    "WAITS": "Waits",
-}
-
-
-def _reference(about: About | None) -> contract.Reference | None:
-    if about is None:
-        return None
-    return contract.Reference(kind=about.kind, namespace=about.namespace, name=about.name)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainwright.controller.cli.dashboard.commands import server_of
 from trainwright.controller.cli.dashboard.keys import KeptKeys
-from trainwright.controller.cli.dashboard.reports import FILE, Reports
+from trainwright.controller.cli.dashboard.reports import FILE, KeptReports
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.runtime import Client, ClusterConfig, TaskScope, Transport
 
@@ -35,7 +35,7 @@ async def embedded(
         memory: keep no file of the runs, as no other state of the cluster is kept.
     """
     client = Client(transport, user_agent="trainwright-dashboard")
-    reports = await asyncio.to_thread(Reports, None if memory else folder / FILE)
+    reports = await asyncio.to_thread(KeptReports, None if memory else folder / FILE)
     server = server_of(
         client,
         config,

@@ -24,17 +24,17 @@ TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class PageFile:
     """One file of the page."""
 
     path: Path
     content_type: str
 
 
-def files_of(folder: Path = PAGE) -> dict[str, File]:
+def files_of(folder: Path = PAGE) -> dict[str, PageFile]:
     """The files of a folder by the path of their address."""
     found = {
-        f"/{path.relative_to(folder).as_posix()}": File(path, TYPES[path.suffix])
+        f"/{path.relative_to(folder).as_posix()}": PageFile(path, TYPES[path.suffix])
         for path in sorted(folder.rglob("*"))
         if path.suffix in TYPES and path.is_file() and not path.is_symlink()
     }

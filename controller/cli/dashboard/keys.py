@@ -12,7 +12,9 @@ import hmac
 import json
 import logging
 import secrets
+import socket
 import stat
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from trainwright.controller.local.credentials import write_private
 
 log = logging.getLogger(__name__)
 
+HOST = "127.0.0.1"
 FILE = "dashboard.json"
 """In the folder of the cluster."""
 _BYTES = 32
@@ -38,6 +41,11 @@ class Keys:
     def token(self) -> str:
         """In the address that the user opens."""
         return self._derived("token", 32)
+
+    @property
+    def address(self) -> str:
+        """What the user opens. It holds the token."""
+        return f"http://{HOST}:{self.port}/?token={self.token}"
 
     @property
     def session(self) -> str:
@@ -138,3 +146,15 @@ class KeptKeys:
             )
             return None, port
         return (secret if len(secret) == _BYTES else None), port
+
+
+def is_free(port: int) -> bool:
+    """Whether a port of this machine can be listened on."""
+    with closing(socket.socket()) as tried:
+        # As the server will: a closed connection of the last run does not keep the port.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((HOST, port))
+        except OSError:
+            return False
+    return True

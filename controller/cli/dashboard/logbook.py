@@ -42,7 +42,7 @@ ALL = "*"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Source:
+class LogRun:
     """One run of one container."""
 
     pod: str
@@ -56,7 +56,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedLog:
     """Which log a page asks about."""
 
     pod: str
@@ -76,8 +76,8 @@ class Book:
         """Where each line ends in the file."""
         self._of = array("H")
         """The source of each line."""
-        self.sources: list[Source] = []
-        self.problems: dict[Source, str] = {}
+        self.sources: list[LogRun] = []
+        self.problems: dict[LogRun, str] = {}
         self.is_cut = False
         self.used = 0.0
         """Time of the event loop at which a page asked last."""
@@ -185,9 +185,9 @@ class Logs:
 
     def __init__(self, client: Client, *, now: Now) -> None:
         self._client, self._now = client, now
-        self._books: dict[tuple[str, Wanted], Book] = {}
-        self._scopes: dict[tuple[str, Wanted], asyncio.Task[None]] = {}
-        self._more: dict[tuple[str, Wanted], asyncio.Queue[list[Source]]] = {}
+        self._books: dict[tuple[str, WantedLog], Book] = {}
+        self._scopes: dict[tuple[str, WantedLog], asyncio.Task[None]] = {}
+        self._more: dict[tuple[str, WantedLog], asyncio.Queue[list[LogRun]]] = {}
         self._tasks: TaskScope | None = None
 
     async def run(self) -> None:
@@ -205,7 +205,7 @@ class Logs:
                 book.close()
             self._books.clear()
 
-    async def book(self, job: contract.Job, wanted: Wanted) -> Book:
+    async def book(self, job: contract.Job, wanted: WantedLog) -> Book:
         """The lines of a log, as far as they are read. Raises NotFound, BadRequest."""
         assert self._tasks is not None
         sources = _sources_of(job, wanted)
@@ -225,13 +225,13 @@ class Logs:
             self._more[key].put_nowait(new)
         return book
 
-    def _drop(self, key: tuple[str, Wanted]) -> None:
+    def _drop(self, key: tuple[str, WantedLog]) -> None:
         book, task = self._books.pop(key), self._scopes.pop(key)
         del self._more[key]
         task.add_done_callback(lambda _: book.close())
         task.cancel()
 
-    async def _fill(self, book: Book, namespace: str, more: "asyncio.Queue[list[Source]]") -> None:
+    async def _fill(self, book: Book, namespace: str, more: "asyncio.Queue[list[LogRun]]") -> None:
         async with TaskScope("dashboard/log") as tasks:
             while True:
                 sources = await more.get()
@@ -240,7 +240,7 @@ class Logs:
                 for source, end in zip(sources, ends, strict=True):
                     tasks.start(f"dashboard/log/{source.pod}", self._followed(book, namespace, source, end))
 
-    async def _merged(self, book: Book, namespace: str, sources: Sequence[Source]) -> list["_End"]:
+    async def _merged(self, book: Book, namespace: str, sources: Sequence[LogRun]) -> list["_End"]:
         """Read what is there of several containers, in the order of time."""
         ends = [_End() for _ in sources]
         try:
@@ -274,7 +274,7 @@ class Logs:
             book.end()
         return ends
 
-    async def _read(self, book: Book, namespace: str, source: Source, end: "_End") -> AsyncGenerator[bytes, None]:
+    async def _read(self, book: Book, namespace: str, source: LogRun, end: "_End") -> AsyncGenerator[bytes, None]:
         """What is there of one container, in whole lines. What cannot be read is told in the book."""
         try:
             async with self._client.open_log(
@@ -288,7 +288,7 @@ class Logs:
             book.problems[source] = _words(error, source, namespace)
             end.is_final = isinstance(error, (Forbidden, NotFound))
 
-    async def _followed(self, book: Book, namespace: str, source: Source, end: "_End") -> None:
+    async def _followed(self, book: Book, namespace: str, source: LogRun, end: "_End") -> None:
         """Append the lines that come."""
         number = book.sources.index(source)
         try:
@@ -365,7 +365,7 @@ async def _whole_lines(chunks: AsyncGenerator[bytes, None], *, last: bool) -> As
         yield [rest]
 
 
-def _sources_of(job: contract.Job, wanted: Wanted) -> list[Source]:
+def _sources_of(job: contract.Job, wanted: WantedLog) -> list[LogRun]:
     """The runs of containers that a page asks for. Raises NotFound."""
     pods = job.pods
     if wanted.pod != ALL:
@@ -384,7 +384,7 @@ def _sources_of(job: contract.Job, wanted: Wanted) -> list[Source]:
     return found
 
 
-def _runs_of(pod: contract.Pod, wanted: Wanted) -> Iterable[Source]:
+def _runs_of(pod: contract.Pod, wanted: WantedLog) -> Iterable[LogRun]:
     for one in pod.containers:
         if wanted.container and one.name != wanted.container:
             continue
@@ -395,9 +395,9 @@ def _runs_of(pod: contract.Pod, wanted: Wanted) -> Iterable[Source]:
         label = f"{rank}/{one.name}" if several or one.init else rank
         # With all ranks, the run before the last restart tells what has happened; a page may also ask for it alone.
         if one.previous_log and (wanted.previous or wanted.pod == ALL):
-            yield Source(pod.name, one.name, max(0, one.restarts - 1), previous=True, label=label)
+            yield LogRun(pod.name, one.name, max(0, one.restarts - 1), previous=True, label=label)
         if one.log and not wanted.previous:
-            yield Source(pod.name, one.name, one.restarts, label=label)
+            yield LogRun(pod.name, one.name, one.restarts, label=label)
 
 
 def rank_of(pod: contract.Pod) -> str:
@@ -407,7 +407,7 @@ def rank_of(pod: contract.Pod) -> str:
     return f"{pod.replicated_job}{f'-{pod.job_index}' if pod.job_index else ''}-{pod.rank}"
 
 
-def _words(error: KubernetesError, source: Source, namespace: str) -> str:
+def _words(error: KubernetesError, source: LogRun, namespace: str) -> str:
     if isinstance(error, NotFound):
         return f"pod {source.pod} does not exist any more in namespace {namespace}; its log went with it"
     if isinstance(error, Forbidden):

@@ -12,7 +12,7 @@ from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
-from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
+from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.runtime import ApiError, Client, Forbidden, KubernetesError, NotFound, RequestTimeout
 from trainwright.controller.trainer.progress.history.ring import Damaged
@@ -48,7 +48,7 @@ class _Read:
 class Looking:
     """Reads jobs for pages."""
 
-    def __init__(self, watched: Watched, details: Details, client: Client) -> None:
+    def __init__(self, watched: WatchedJobs, details: Details, client: Client) -> None:
         self._watched, self._details, self._client = watched, details, client
         self._reads: dict[Key, _Read] = {}
 
@@ -95,14 +95,14 @@ class Looking:
             self._learn(found, held)
             return found
 
-    async def record(self, key: Key) -> Record:
+    async def record(self, key: Key) -> HistoryRead:
         """Read what the manager recorded of a job before this process saw it, if it keeps a record."""
         now = asyncio.get_running_loop().time()
         held = self._watched.held(key)
         if held is None:
-            return Record(read=False)
+            return HistoryRead(read=False)
         if held.record is None or (not held.record.read and now - held.record.at > RECORD_SECONDS):
-            held.record = Record(read=False, at=now)  # another page need not ask at the same time
+            held.record = HistoryRead(read=False, at=now)  # another page need not ask at the same time
             try:
                 held.record = await self._recorded(key, held, now)
             except BaseException:
@@ -110,17 +110,17 @@ class Looking:
                 raise
         return held.record
 
-    async def _recorded(self, key: Key, held: Held, now: float) -> Record:
+    async def _recorded(self, key: Key, held: HeldJob, now: float) -> HistoryRead:
         name = config_map_name(key.name)
         missing = f"reports from before {held.since:%H:%M:%S} UTC are not shown"
         try:
             async with asyncio.timeout(RECORD_LIMIT_SECONDS):
                 found = await self._client.get(ConfigMap, name, key.namespace)
             if not belongs(found, held.job):
-                return Record(read=False, at=now)
+                return HistoryRead(read=False, at=now)
             self._watched.begin_with(key, read(found.data))
         except NotFound:
-            return Record(read=False, at=now)  # the manager keeps none, or has not written it yet
+            return HistoryRead(read=False, at=now)  # the manager keeps none, or has not written it yet
         except Forbidden:
             why = f"no right to get configmaps in namespace {key.namespace}"
         except Damaged as error:
@@ -130,14 +130,14 @@ class Looking:
         except KubernetesError as error:
             why = f"ConfigMap {name} cannot be read ({error})"
         else:
-            return Record(read=True, at=now)
-        return Record(read=False, unread=f"{why}: {missing}", at=now)
+            return HistoryRead(read=True, at=now)
+        return HistoryRead(read=False, unread=f"{why}: {missing}", at=now)
 
-    def _is_same(self, job: contract.Job, held: Held | None) -> bool:
+    def _is_same(self, job: contract.Job, held: HeldJob | None) -> bool:
         """Whether the job that was read was not deleted since, as far as the watch knows."""
         return held.uid == job.row.uid if held is not None else not self._watched.informer.synced
 
-    def _renewed(self, job: contract.Job, held: Held | None) -> contract.Job:
+    def _renewed(self, job: contract.Job, held: HeldJob | None) -> contract.Job:
         """A job that was read before, with what the watch knows as of now."""
         now = self._watched.now()
         row = self._watched.row_of(held) if held is not None else job.row
@@ -146,15 +146,17 @@ class Looking:
             job, now=format_time(now), row=row, metrics=metrics, connection=self._watched.connection
         )
 
-    def _old(self, job: contract.Job | None, held: Held, why: str) -> contract.Job:
+    def _old(self, job: contract.Job | None, held: HeldJob, why: str) -> contract.Job:
         """A job that cannot be read now: as it was read last, if it was."""
         if job is None or job.row.uid != held.uid:
             return self._bare(held, why)
-        unread = contract.Unread(part="job", message=f"{why}; pods, events and reasons are as of {_clock(job.now)} UTC")
+        unread = contract.UnreadPart(
+            part="job", message=f"{why}; pods, events and reasons are as of {_clock(job.now)} UTC"
+        )
         shown = self._renewed(job, held)
         return msgspec.structs.replace(shown, unread=[unread, *shown.unread])
 
-    def _bare(self, held: Held, why: str) -> contract.Job:
+    def _bare(self, held: HeldJob, why: str) -> contract.Job:
         """What the watch alone knows of a job."""
         now = self._watched.now()
         return contract.Job(
@@ -171,10 +173,10 @@ class Looking:
             attempts=[],
             metrics=last_metrics(held.job),
             explanation=None,
-            unread=[contract.Unread(part="job", message=why)],
+            unread=[contract.UnreadPart(part="job", message=why)],
         )
 
-    def _learn(self, job: contract.Job, held: Held | None) -> None:
+    def _learn(self, job: contract.Job, held: HeldJob | None) -> None:
         """When attempts began: from pods that are there, and from the ends of attempts that failed."""
         if held is None or held.uid != job.row.uid:
             return

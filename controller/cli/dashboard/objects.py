@@ -26,7 +26,7 @@ from trainwright.plugins.pipeline import Pipeline, Rendering
 VALUE_LENGTH = 100
 
 
-class Rendered:
+class RenderedObjects:
     """Renders jobs of the cluster."""
 
     def __init__(self, client: Client, pipeline: Callable[[], Pipeline], *, now: Now = wall_clock) -> None:
@@ -37,7 +37,7 @@ class Rendered:
         self._pipeline: Pipeline | None = None
         self._now = now
 
-    async def objects(self, namespace: str, name: str) -> contract.Objects:
+    async def objects(self, namespace: str, name: str) -> contract.ObjectsView:
         """The objects of a job; what stands in the way is in `problems`.
 
         Raises:
@@ -74,8 +74,8 @@ class Rendered:
             runtime.set_defaults()
         return runtime
 
-    def _answer(self, rendering: Rendering) -> contract.Objects:
-        return contract.Objects(
+    def _answer(self, rendering: Rendering) -> contract.ObjectsView:
+        return contract.ObjectsView(
             now=format_time(self._now()),
             objects=[_object(component.document) for component in rendering.components],
             settings=[
@@ -95,8 +95,8 @@ class Rendered:
             problems=[],
         )
 
-    def _refused(self, *problems: str) -> contract.Objects:
-        return contract.Objects(
+    def _refused(self, *problems: str) -> contract.ObjectsView:
+        return contract.ObjectsView(
             now=format_time(self._now()), objects=[], settings=[], overrides=[], problems=list(problems)
         )
 

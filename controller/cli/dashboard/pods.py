@@ -51,9 +51,9 @@ def job_path(namespace: str, name: str, *more: str) -> str:
     return "/".join(("api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
 
 
-def failure_of(failure: Failure, log: Iterable[str]) -> contract.Failure:
+def failure_of(failure: Failure, log: Iterable[str]) -> contract.FailureView:
     """A failure with the last lines of its log."""
-    return contract.Failure(
+    return contract.FailureView(
         pod=failure.pod,
         container=failure.container,
         replicated_job=failure.replicated_job,
@@ -104,7 +104,7 @@ def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return next((one for one in status.get("conditions") or () if one.get("type") == kind), {})
 
 
-def _why(status: Mapping[str, Any], containers: list[contract.Container]) -> tuple[str, str]:
+def _why(status: Mapping[str, Any], containers: list[contract.ContainerView]) -> tuple[str, str]:
     """Reason and message of the pod, else of what keeps it from running, else of the container that failed."""
     if status.get("reason"):
         return str(status["reason"]), str(status.get("message") or "")
@@ -119,7 +119,7 @@ def _why(status: Mapping[str, Any], containers: list[contract.Container]) -> tup
 
 def _container(
     spec: Mapping[str, Any], status: Mapping[str, Any], pod: Document, picture: Picture, *, init: bool
-) -> contract.Container:
+) -> contract.ContainerView:
     name = str(spec.get("name") or "")
     now: Mapping[str, Any] = status.get("state") or {}
     before: Mapping[str, Any] = (status.get("lastState") or {}).get("terminated") or {}
@@ -128,7 +128,7 @@ def _container(
     ended: Mapping[str, Any] = now.get("terminated") or before
     started = told.get("startedAt")
     path = job_path(picture.namespace, picture.name, "pods", name_of(pod), "log")
-    return contract.Container(
+    return contract.ContainerView(
         name=name,
         init=init,
         image=str(spec.get("image") or ""),

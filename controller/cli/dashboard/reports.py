@@ -49,7 +49,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class KeptReport:
     """One report of a training, or several in a row that were joined."""
 
     at: float
@@ -92,7 +92,7 @@ class _Body(msgspec.Struct, rename={"values": "v", "not_finite": "n", "lows": "l
 _ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(_Body)
 
 
-def falls(before: Report, report: Report) -> bool:
+def falls(before: KeptReport, report: KeptReport) -> bool:
     """Whether the training fell back to an earlier step between two reports, or another attempt began."""
     if before.attempt is not None and report.attempt is not None and before.attempt != report.attempt:
         return True
@@ -101,13 +101,13 @@ def falls(before: Report, report: Report) -> bool:
     return before.percentage is not None and report.percentage is not None and report.percentage < before.percentage
 
 
-def joined(first: Report, second: Report) -> Report:
+def joined(first: KeptReport, second: KeptReport) -> KeptReport:
     """One report for two in a row."""
     names = [name for name in {**first.values, **second.values} if name not in COUNTERS]
     values = {**first.values, **second.values}
     lows = {name: min(_known(first.low(name), second.low(name))) for name in names}
     highs = {name: max(_known(first.high(name), second.high(name))) for name in names}
-    return Report(
+    return KeptReport(
         at=second.at,
         percentage=second.percentage if second.percentage is not None else first.percentage,
         attempt=second.attempt if second.attempt is not None else first.attempt,
@@ -123,11 +123,11 @@ def _known(*values: float | None) -> Iterable[float]:
     return (value for value in values if value is not None)
 
 
-def thinned(reports: Sequence[Report], most: int) -> list[Report]:
+def thinned(reports: Sequence[KeptReport], most: int) -> list[KeptReport]:
     """The same run in at most so many rows, or in as few as its segments allow."""
     found = list(reports)
     while len(found) > most:
-        made: list[Report] = []
+        made: list[KeptReport] = []
         is_open = False
         for report in found:
             if is_open and not falls(made[-1], report):
@@ -149,18 +149,18 @@ class _Tail:
     number: int
     """Of the last row; -1: there is none."""
     rows: int
-    last: Report | None
+    last: KeptReport | None
     stride: int
     """How many reports a row stands for."""
 
 
-class Reports:
+class KeptReports:
     """The runs of one cluster. Its methods are for the event loop."""
 
     def __init__(self, path: Path | None) -> None:
         """`path`: of the file; None keeps the runs in memory. Blocks for some milliseconds."""
         self._path = path
-        self._pending: deque[tuple[str, Report | None]] = deque()
+        self._pending: deque[tuple[str, KeptReport | None]] = deque()
         """None: the run is to be forgotten."""
         self._tails: dict[str, _Tail] = {}
         self._lock = asyncio.Lock()
@@ -173,17 +173,17 @@ class Reports:
 
     # ------------------------------------------------------------------ the interface
 
-    def append(self, uid: str, report: Report) -> None:
+    def append(self, uid: str, report: KeptReport) -> None:
         """Take in the next report of the job with this uid."""
         if len(self._pending) < _PENDING:
             self._pending.append((uid, report))
             self._wake.set()
 
-    async def read(self, uid: str, *, most: int = SHOWN) -> list[Report]:
+    async def read(self, uid: str, *, most: int = SHOWN) -> list[KeptReport]:
         """The whole run of a job, oldest first, in at most about so many rows."""
         return await self._in_thread(lambda: thinned(self._rows(uid), most))
 
-    async def last(self, uid: str) -> Report | None:
+    async def last(self, uid: str) -> KeptReport | None:
         """The last report of a job."""
         return await self._in_thread(lambda: self._tail(uid).last)
 
@@ -199,7 +199,7 @@ class Reports:
             if uid not in kept:
                 self.forget(uid)
 
-    async def all(self, most: int) -> dict[str, list[Report]]:
+    async def all(self, most: int) -> dict[str, list[KeptReport]]:
         """All runs by uid, each in at most about so many rows."""
         return await self._in_thread(lambda: {uid: thinned(self._rows(uid), most) for uid in self._uids()})
 
@@ -256,7 +256,7 @@ class Reports:
         for _ in taken:
             self._pending.popleft()
 
-    def _write(self, uid: str, report: Report) -> None:
+    def _write(self, uid: str, report: KeptReport) -> None:
         tail = self._tail(uid)
         last = tail.last
         if last is not None and _is_same(last, report):
@@ -276,7 +276,7 @@ class Reports:
             self._put(uid, number, row)
         self._tails.pop(uid)
 
-    def _put(self, uid: str, number: int, row: Report) -> None:
+    def _put(self, uid: str, number: int, row: KeptReport) -> None:
         body = _ENCODER.encode(_Body(dict(row.values), sorted(row.not_finite), dict(row.lows), dict(row.highs)))
         self._connection.execute(
             "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -293,21 +293,21 @@ class Reports:
             self._tails[uid] = _Tail(number, rows, _report(*row) if row is not None else None, stride)
         return self._tails[uid]
 
-    def _rows(self, uid: str) -> list[Report]:
+    def _rows(self, uid: str) -> list[KeptReport]:
         return [_report(*row) for row in self._connection.execute(f"{_READ} ORDER BY number", (uid,))]
 
     def _uids(self) -> list[str]:
         return [uid for (uid,) in self._connection.execute("SELECT DISTINCT uid FROM reports")]
 
 
-def _is_same(last: Report, report: Report) -> bool:
+def _is_same(last: KeptReport, report: KeptReport) -> bool:
     """Whether a report is seen again, as after a restart."""
     return last.at == report.at and report.values.items() <= last.values.items()
 
 
-def _report(at: float, percentage: int | None, attempt: int | None, count: int, body: bytes) -> Report:
+def _report(at: float, percentage: int | None, attempt: int | None, count: int, body: bytes) -> KeptReport:
     told = _DECODER.decode(body)
-    return Report(
+    return KeptReport(
         at=at,
         percentage=percentage,
         attempt=attempt,

@@ -1,57 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job as a row of the list: a pure function of the object, of what was seen of it, and of the time."""
+"""One job as a row of the list: the view of the terminal, on the wire."""
 
 from datetime import datetime, timedelta
 
-from trainwright.api.conditions import find
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import deletion_timestamp_of, resource_version_of, uid_of
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import KIND_CLUSTER_TRAINING_RUNTIME
+from trainwright.controller.cli.comparing.measures import finite
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import View, view_of
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, entered, is_ours
+from trainwright.controller.cli.progress.view import JobView, view_of
 
 
-def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.Row:
+def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.JobRow:
     """The row as of `now`. `failure` is as in `view_of`."""
     view = view_of(job, history, now, failure=failure)
-    spec = job.spec
-    reference = spec.runtime_ref if spec is not None else None
-    trainer = spec.trainer if spec is not None else None
-    ended = entered(job, State(view.state)) if view.is_over else None
-    return contract.Row(
+    return contract.JobRow(
         namespace=view.namespace,
         name=view.name,
-        uid=uid_of(job),
-        version=resource_version_of(job),
+        uid=view.uid,
+        version=view.version,
         state=view.state.value,
         reason=view.reason,
         message=view.message,
         stalled=view.stalled,
-        stalled_message=_message(job, CONDITION_STALLED) if view.stalled else "",
+        stalled_message=view.stalled_message,
         waiting=view.waiting,
-        waiting_message=next((_message(job, one) for one in EXPLAINING if _is_true(job, one)), ""),
-        deleting=deletion_timestamp_of(job) is not None,
+        waiting_message=view.waiting_message,
+        deleting=view.deleting,
         percentage=view.percentage,
         remaining=_remaining(view),
         last_report=time_text(view.reported),
         age_seconds=int(view.age) if view.age is not None else None,
-        step=_counter(view, "current_step"),
-        total_steps=_counter(view, "total_steps"),
-        epoch=_counter(view, "current_epoch"),
-        total_epochs=_counter(view, "total_epochs"),
+        step=finite(view.metrics.get("current_step")),
+        total_steps=finite(view.metrics.get("total_steps")),
+        epoch=finite(view.metrics.get("current_epoch")),
+        total_epochs=finite(view.metrics.get("total_epochs")),
         loss=_loss(view),
-        nodes=trainer.num_nodes if trainer is not None else None,
-        runtime=contract.Runtime(
-            kind=(reference.kind if reference is not None else None) or KIND_CLUSTER_TRAINING_RUNTIME,
-            name=reference.name if reference is not None else "",
-        ),
+        nodes=view.nodes,
+        runtime=contract.Runtime(kind=view.runtime_kind, name=view.runtime),
         created=time_text(view.created),
-        finished=time_text(ended),
-        managed_by="" if is_ours(job) or spec is None else spec.managed_by or "",
+        finished=time_text(view.ended),
+        managed_by=view.managed_by,
     )
 
 
@@ -65,17 +55,7 @@ def conditions_of(job: TrainJob) -> list[Condition]:
     return list((job.status.conditions if job.status is not None else None) or ())
 
 
-def _is_true(job: TrainJob, condition: str) -> bool:
-    found = find(conditions_of(job), condition)
-    return found is not None and found.status == "True"
-
-
-def _message(job: TrainJob, condition: str) -> str:
-    found = find(conditions_of(job), condition)
-    return found.message if found is not None else ""
-
-
-def _remaining(view: View) -> contract.Remaining | None:
+def _remaining(view: JobView) -> contract.RemainingView | None:
     left = view.remaining
     if left is None or view.reported is None:
         return None
@@ -84,7 +64,7 @@ def _remaining(view: View) -> contract.Remaining | None:
         late_at = view.reported + timedelta(seconds=left.late_after)
     except OverflowError:  # the schema allows 68 years; a slope may be nearly flat
         return None
-    return contract.Remaining(
+    return contract.RemainingView(
         seconds=round(left.seconds),
         late=left.late,
         at=format_time(at),
@@ -93,12 +73,8 @@ def _remaining(view: View) -> contract.Remaining | None:
     )
 
 
-def _loss(view: View) -> contract.Spark | None:
+def _loss(view: JobView) -> contract.Spark | None:
     if view.loss is None:
         return None
     points = view.history.means(view.loss, contract.SPARK_POINTS)
     return contract.Spark(metric=view.loss, value=view.metrics[view.loss], points=points)
-
-
-def _counter(view: View, name: str) -> float | None:
-    return contract.finite(view.metrics.get(name))

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from trainwright.controller.cli.dashboard.contract import Problem
+from trainwright.controller.cli.dashboard.contract import PageProblem
 from trainwright.controller.cli.dashboard.keys import Keys
 
 HOSTS = frozenset({"127.0.0.1", "localhost"})
@@ -48,7 +48,7 @@ _OWN_SITES = frozenset({"same-origin", "none"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """What of a request counts here."""
 
     method: str
@@ -60,7 +60,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Guard:
+class PageGuard:
     """Decides about requests."""
 
     keys: Keys = field(default_factory=Keys)
@@ -70,11 +70,11 @@ class Guard:
         """The path below which the page and its data are, and to which the cookie goes."""
         return self.keys.place
 
-    def refusal(self, asked: Asked, cookie: str) -> Problem | None:
+    def refusal(self, asked: PageRequest, cookie: str) -> PageProblem | None:
         """Why a request is not answered; None: it is. `cookie`: its name."""
         return self._foreign(asked) or self._unknown(asked, cookie)
 
-    def _foreign(self, asked: Asked) -> Problem | None:
+    def _foreign(self, asked: PageRequest) -> PageProblem | None:
         """What comes from other sites, and under other names of this machine."""
         host = asked.headers.get("Host", "")
         if _name(host) not in HOSTS:
@@ -89,11 +89,11 @@ class Guard:
             return _refused("ForeignOrigin", "this server answers no pages of other sites")
         return None
 
-    def _unknown(self, asked: Asked, cookie: str) -> Problem | None:
+    def _unknown(self, asked: PageRequest, cookie: str) -> PageProblem | None:
         """What lacks the token, or wants to change something and may not."""
         is_action = asked.method == "POST" and _ACTION.fullmatch(asked.path.removeprefix(self.place)) is not None
         if asked.method != "GET" and not is_action:
-            return Problem(code=405, reason="MethodNotAllowed", message="the dashboard only reads here: use GET")
+            return PageProblem(code=405, reason="MethodNotAllowed", message="the dashboard only reads here: use GET")
         if asked.method == "GET" and asked.path == PROOF:
             return None  # it tells nothing
         is_inside = _same(asked.path[: len(self.place) + 1], f"{self.place}/")
@@ -108,7 +108,7 @@ class Guard:
             return _refused("ForeignOrigin", "only the page of this dashboard itself may change something")
         return None
 
-    def is_entering(self, asked: Asked) -> bool:
+    def is_entering(self, asked: PageRequest) -> bool:
         """Whether the request brings the token, for the cookie."""
         return asked.method == "GET" and asked.path == "/" and _same(asked.token, self.keys.token)
 
@@ -133,5 +133,5 @@ def _same(given: str | None, expected: str) -> bool:
     return given is not None and secrets.compare_digest(given.encode(errors="replace"), expected.encode())
 
 
-def _refused(reason: str, message: str) -> Problem:
-    return Problem(code=403, reason=reason, message=message)
+def _refused(reason: str, message: str) -> PageProblem:
+    return PageProblem(code=403, reason=reason, message=message)

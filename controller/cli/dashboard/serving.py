@@ -6,9 +6,9 @@ It only reads. `security` says who gets an answer, `contract` what the answers a
 
 import asyncio
 import errno
+import functools
 import logging
 import re
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -17,15 +17,15 @@ import msgspec
 from aiohttp import web
 
 from trainwright.api.objects import Key
-from trainwright.controller.cli.comparing.comparison import Comparison
+from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.comparing.measures import Direction
 from trainwright.controller.cli.comparing.tables import as_csv
 from trainwright.controller.cli.dashboard import contract, logbook
-from trainwright.controller.cli.dashboard.answering import Site, problem_of
+from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
-from trainwright.controller.cli.dashboard.files import File, files_of
-from trainwright.controller.cli.dashboard.keys import KeptKeys, Keys
-from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
+from trainwright.controller.cli.dashboard.files import PageFile, files_of
+from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, is_free
+from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageGuard, PageRequest, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
 from trainwright.controller.runtime import ConfigurationError, KubernetesError, listening
 from trainwright.plugins.contract import RegistryError
@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 _protocol = log.getChild("protocol")
 _protocol.setLevel(logging.CRITICAL)  # what other programs send to the port that is no HTTP; failures are logged here
 
-HOST = "127.0.0.1"
 MOST_STREAMS = 64
 """Open pages; each stream costs a connection and a little memory."""
 RETRY_MILLISECONDS = 2000
@@ -55,10 +54,10 @@ _GO_ON = '<meta http-equiv="refresh" content="0;url=./">'
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Refused(Exception):  # noqa: N818 - what happened to the request
+class RefusedRequest(Exception):  # noqa: N818 - what happened to the request
     """The request gets this answer."""
 
-    def __init__(self, problem: contract.Problem) -> None:
+    def __init__(self, problem: contract.PageProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
@@ -68,11 +67,11 @@ class Server:
 
     def __init__(
         self,
-        site: Site,
-        guard: Guard,
+        site: DashboardSite,
+        guard: PageGuard,
         *,
         port: int = 0,
-        files: dict[str, File] | None = None,
+        files: dict[str, PageFile] | None = None,
         kept: KeptKeys | None = None,
         command: str = "trainwright dashboard",
     ) -> None:
@@ -97,7 +96,7 @@ class Server:
     @property
     def address(self) -> str:
         """What the user opens. It holds the token."""
-        return address_of(self._guard.keys)
+        return self._guard.keys.address
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Listen until cancelled; `ready` is called once. Raises ConfigurationError: the port cannot be used."""
@@ -113,11 +112,14 @@ class Server:
         routes.add_get(f"{place}/api/v1/compare", self._compare)
         routes.add_get(f"{place}/api/v1/compare/csv", self._compare_csv)
         job = f"{place}/api/v1/jobs/{{namespace}}/{{name}}"
-        routes.add_get(job, self._job)
+        for path, ask in (
+            ("", self._site.job),
+            ("/series", self._site.series),
+            ("/objects", self._site.objects),
+            ("/actions", self._site.actions),
+        ):
+            routes.add_get(f"{job}{path}", functools.partial(_answer_about, ask))
         routes.add_get(f"{job}/stream", self._job_stream)
-        routes.add_get(f"{job}/series", self._series)
-        routes.add_get(f"{job}/objects", self._objects)
-        routes.add_get(f"{job}/actions", self._actions)
         routes.add_post(f"{job}/actions/{{action}}", self._change)
         routes.add_get(f"{job}/lines", self._lines)
         routes.add_get(f"{job}/lines/find", self._find)
@@ -145,7 +147,7 @@ class Server:
                 yield
             return
         keys = await asyncio.to_thread(self._kept.read)
-        port = keys.port if await asyncio.to_thread(_is_free, keys.port) else 0
+        port = keys.port if await asyncio.to_thread(is_free, keys.port) else 0
         if keys.port and not port:
             log.warning("another program uses port %s of the dashboard, which gets a new address", keys.port)
         async with listening("dashboard", runner, HOST, port) as self.port:
@@ -166,7 +168,9 @@ class Server:
     async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         self._renew_keys()
         try:
-            asked = Asked(request.method, request.path, request.headers, request.cookies, request.query.get("token"))
+            asked = PageRequest(
+                request.method, request.path, request.headers, request.cookies, request.query.get("token")
+            )
             cookie = cookie_name(self.port)
             refusal = self._guard.refusal(asked, cookie)
             if refusal is not None:
@@ -182,10 +186,12 @@ class Server:
                 )
             else:
                 response = await handler(request)
-        except Refused as refused:
+        except RefusedRequest as refused:
             response = _problem(refused.problem)
         except web.HTTPException as error:
-            response = _problem(contract.Problem(code=error.status, reason="NotFound", message="there is no such page"))
+            response = _problem(
+                contract.PageProblem(code=error.status, reason="NotFound", message="there is no such page")
+            )
         except (KubernetesError, RegistryError) as error:
             response = _problem(problem_of(error))
         except ConnectionError:
@@ -193,7 +199,7 @@ class Server:
         except Exception:
             log.exception("%s failed", request.path[:200])
             message = "the dashboard failed; see its output"
-            response = _problem(contract.Problem(code=500, reason="InternalError", message=message))
+            response = _problem(contract.PageProblem(code=500, reason="InternalError", message=message))
         return response
 
     # ------------------------------------------------------------------ answers
@@ -208,24 +214,15 @@ class Server:
     async def _proof(self, request: web.Request) -> web.Response:
         nonce = request.query.get("nonce", "")
         if _NONCE.fullmatch(nonce) is None:
-            raise Refused(_bad("nonce has 16 to 128 letters and digits"))
+            raise RefusedRequest(_bad("nonce has 16 to 128 letters and digits"))
         return web.Response(text=self._guard.keys.proof(nonce), headers={**HEADERS, "Content-Type": "text/plain"})
 
     async def _session(self, _: web.Request) -> web.Response:
         keys = self._guard.keys
-        return _answer(contract.Session(proof_key=keys.proof_key, action_token=keys.action, command=self._command))
+        return _answer(contract.PageSession(proof_key=keys.proof_key, action_token=keys.action, command=self._command))
 
     async def _jobs(self, _: web.Request) -> web.Response:
         return _answer(self._site.jobs())
-
-    async def _job(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.job(_key(request)))
-
-    async def _series(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.series(_key(request)))
-
-    async def _objects(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.objects(_key(request)))
 
     async def _compare(self, request: web.Request) -> web.Response:
         return _answer(await self._site.comparison(_keys(request)))
@@ -249,15 +246,12 @@ class Server:
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request, self._site.job_events(_key(request)))
 
-    async def _actions(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.actions(_key(request)))
-
     async def _change(self, request: web.Request) -> web.Response:
         key, action, uid = _key(request), request.match_info["action"], request.query.get("uid", "")
         if action not in VERBS:
             raise web.HTTPNotFound
         if not uid:
-            raise Refused(_bad("uid is that of the job"))
+            raise RefusedRequest(_bad("uid is that of the job"))
         done = await self._site.change(key, action, uid)
         log.info("%s of TrainJob %s in namespace %s: %s", action, key.name, key.namespace, done.message)
         return _answer(done)
@@ -274,7 +268,7 @@ class Server:
     async def _find(self, request: web.Request) -> web.Response:
         text = request.query.get("text", "")
         if not 0 < len(text) <= _MOST_TEXT:
-            raise Refused(_bad(f"text has 1 to {_MOST_TEXT} characters"))
+            raise RefusedRequest(_bad(f"text has 1 to {_MOST_TEXT} characters"))
         book = await self._site.book(_key(request), _wanted(request))
         total = len(book)
         lines, more = await asyncio.to_thread(book.found, text)
@@ -326,7 +320,7 @@ class Server:
     async def _send(self, request: web.Request, events: Events) -> web.StreamResponse:
         if self._streams >= MOST_STREAMS:
             message = f"{MOST_STREAMS} pages are open already; close some"
-            raise Refused(contract.Problem(code=503, reason="TooManyStreams", message=message))
+            raise RefusedRequest(contract.PageProblem(code=503, reason="TooManyStreams", message=message))
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"})
         self._streams += 1
         keys = self._guard.keys
@@ -352,31 +346,20 @@ class Server:
         return response
 
 
-def address_of(keys: Keys) -> str:
-    """What the user opens. It holds the token."""
-    return f"http://{HOST}:{keys.port}/?token={keys.token}"
+async def _answer_about(ask: Callable[[Key], Awaitable[contract.PageAnswer]], request: web.Request) -> web.Response:
+    """The answer to a question about one job."""
+    return _answer(await ask(_key(request)))
 
 
-def _is_free(port: int) -> bool:
-    """Whether a port of this machine can be listened on."""
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((HOST, port))
-        except OSError:
-            return False
-    return True
-
-
-def _answer(data: contract.Answer | Comparison, status: int = 200) -> web.Response:
+def _answer(data: contract.PageAnswer | JobComparison, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(data), status=status, headers={**HEADERS, "Content-Type": _JSON})
 
 
-def _problem(problem: contract.Problem) -> web.Response:
+def _problem(problem: contract.PageProblem) -> web.Response:
     return _answer(problem, problem.code)
 
 
-def _refusal(request: web.Request, problem: contract.Problem, home: str) -> web.Response:
+def _refusal(request: web.Request, problem: contract.PageProblem, home: str) -> web.Response:
     """For a person who opened the page without its token, a page that says so."""
     is_page = request.path in ("/", home) and "text/html" in request.headers.get("Accept", "")
     if problem.reason != "NoToken" or not is_page:
@@ -394,25 +377,27 @@ def _keys(request: web.Request) -> list[Key]:
     """The jobs that are to be compared."""
     found = [Key(*one.split("/", 1)) for one in request.query.getall("job", ()) if "/" in one]
     if any(_NAME.fullmatch(part) is None for key in found for part in key):
-        raise Refused(_bad("job is namespace/name"))
+        raise RefusedRequest(_bad("job is namespace/name"))
     return found
 
 
 def _valid(request: web.Request, part: str) -> str:
     text = request.match_info[part]
     if _NAME.fullmatch(text) is None:
-        raise Refused(contract.Problem(code=404, reason="NotFound", message=f"no object can have this {part}"))
+        raise RefusedRequest(
+            contract.PageProblem(code=404, reason="NotFound", message=f"no object can have this {part}")
+        )
     return text
 
 
-def _wanted(request: web.Request) -> logbook.Wanted:
+def _wanted(request: web.Request) -> logbook.WantedLog:
     query = request.query
     pod, container, attempt = query.get("pod", ""), query.get("container", ""), query.get("attempt")
     if pod != logbook.ALL and _NAME.fullmatch(pod) is None:
-        raise Refused(_bad("pod is the name of a pod, or * for all ranks"))
+        raise RefusedRequest(_bad("pod is the name of a pod, or * for all ranks"))
     if container and _NAME.fullmatch(container) is None:
-        raise Refused(_bad("container is the name of a container"))
-    return logbook.Wanted(
+        raise RefusedRequest(_bad("container is the name of a container"))
+    return logbook.WantedLog(
         pod,
         container,
         previous=_flag(query.get("previous"), "previous"),
@@ -423,7 +408,7 @@ def _wanted(request: web.Request) -> logbook.Wanted:
 def _number(text: str, name: str, *, least: int = 0) -> int:
     digits = text.removeprefix("-") if least < 0 else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or int(text) < least:
-        raise Refused(_bad(f"{name} is a number{f' from {least}' if least >= 0 else ''}"))
+        raise RefusedRequest(_bad(f"{name} is a number{f' from {least}' if least >= 0 else ''}"))
     return int(text)
 
 
@@ -431,15 +416,15 @@ def _lines(text: str | None) -> int:
     if text is None:
         return contract.DEFAULT_TAIL
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= contract.MOST_TAIL:
-        raise Refused(_bad(f"tail is a number from 1 to {contract.MOST_TAIL}"))
+        raise RefusedRequest(_bad(f"tail is a number from 1 to {contract.MOST_TAIL}"))
     return int(text)
 
 
 def _flag(text: str | None, name: str) -> bool:
     if text not in (None, "true", "false"):
-        raise Refused(_bad(f"{name} is true or false"))
+        raise RefusedRequest(_bad(f"{name} is true or false"))
     return text == "true"
 
 
-def _bad(message: str) -> contract.Problem:
-    return contract.Problem(code=400, reason="BadRequest", message=message)
+def _bad(message: str) -> contract.PageProblem:
+    return contract.PageProblem(code=400, reason="BadRequest", message=message)

@@ -16,18 +16,18 @@ from trainwright.api.times import format_time
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Marker, points_of, replaced
 from trainwright.controller.cli.dashboard.looking import Looking
-from trainwright.controller.cli.dashboard.watching import Subscriber, Watched
+from trainwright.controller.cli.dashboard.watching import Subscriber, WatchedJobs
 from trainwright.controller.runtime import KubernetesError
 
 PAUSE_SECONDS = 0.25
 """Between two events with changes."""
 
-Events: TypeAlias = AsyncGenerator[tuple[str, contract.Answer], None]
+Events: TypeAlias = AsyncGenerator[tuple[str, contract.PageAnswer], None]
 """Names and data."""
-_Event: TypeAlias = tuple[str, contract.Answer] | None
+_Event: TypeAlias = tuple[str, contract.PageAnswer] | None
 
 
-async def list_events(watched: Watched) -> Events:
+async def list_events(watched: WatchedJobs) -> Events:
     """The list of jobs: a snapshot, then changes."""
     subscriber = watched.subscribe()
     try:
@@ -50,7 +50,7 @@ async def list_events(watched: Watched) -> Events:
         watched.unsubscribe(subscriber)
 
 
-async def job_events(watched: Watched, looking: Looking, key: Key) -> Events:
+async def job_events(watched: WatchedJobs, looking: Looking, key: Key) -> Events:
     """One job: everything about it when it changes, and its reports as they come."""
     subscriber = watched.subscribe(key)
     told = _Told(watched, looking, subscriber, key)
@@ -93,7 +93,7 @@ async def job_events(watched: Watched, looking: Looking, key: Key) -> Events:
 class _Told:
     """What the stream of one job has sent."""
 
-    def __init__(self, watched: Watched, looking: Looking, subscriber: Subscriber, key: Key) -> None:
+    def __init__(self, watched: WatchedJobs, looking: Looking, subscriber: Subscriber, key: Key) -> None:
         self._watched, self._looking, self._subscriber, self._key = watched, looking, subscriber, key
         self._sent: contract.Job | None = None
         self._is_gone = False
@@ -130,7 +130,7 @@ class _Told:
             if was_gone:
                 return None
             now = format_time(self._watched.now())
-            return "gone", contract.Gone(now=now, namespace=self._key.namespace, name=self._key.name)
+            return "gone", contract.JobGone(now=now, namespace=self._key.namespace, name=self._key.name)
         self._is_gone = False
         if self._sent is not None and _timeless(found) == _timeless(self._sent):
             return None
@@ -154,7 +154,7 @@ async def _ended(reading: "asyncio.Task[_Event]") -> None:
         reading.exception()  # or the loop logs that nobody took it
 
 
-async def _is_done(reading: "asyncio.Task[_Event]", subscriber: Subscriber, watched: Watched) -> bool:
+async def _is_done(reading: "asyncio.Task[_Event]", subscriber: Subscriber, watched: WatchedJobs) -> bool:
     """Wait for the end of the reading or of the dashboard; returns False when something is to be said meanwhile."""
     clock = asyncio.get_running_loop().time
     limit = clock() + contract.HEARTBEAT_SECONDS
@@ -174,5 +174,5 @@ async def _woken(subscriber: Subscriber, seconds: float) -> bool:
     return False
 
 
-def _now(watched: Watched) -> contract.Heartbeat:
+def _now(watched: WatchedJobs) -> contract.Heartbeat:
     return contract.Heartbeat(now=format_time(watched.now()))

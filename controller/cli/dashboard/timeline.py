@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.rows import conditions_of
 from trainwright.plugins.contract.picture import event_time, moment
@@ -19,7 +20,7 @@ _CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
 
 
 def timeline_of(
-    job: TrainJob, events: Iterable[Document], failures: Mapping[int, contract.Failure]
+    job: TrainJob, events: Iterable[Document], failures: Mapping[int, contract.FailureView]
 ) -> list[contract.Moment]:
     """The latest first. Of one second: what must have come first stays below."""
     told = filter(None, map(_of_event, sorted(events, key=_version)))
@@ -36,8 +37,8 @@ def _version(event: Document) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _itself(job: TrainJob) -> contract.Reference:
-    return contract.Reference(kind=TrainJob.RESOURCE.kind, namespace=job.namespace, name=job.name)
+def _itself(job: TrainJob) -> ReferenceView:
+    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=job.namespace, name=job.name)
 
 
 def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
@@ -90,7 +91,7 @@ def _of_event(event: Document) -> contract.Moment | None:
         severity="warning" if event.get("type") == "Warning" else "normal",
         reason=str(event.get("reason") or ""),
         message=str(event.get("message") or ""),
-        object=contract.Reference(
+        object=ReferenceView(
             kind=str(about.get("kind") or ""),
             namespace=str(about.get("namespace") or ""),
             name=str(about.get("name") or ""),
@@ -98,7 +99,7 @@ def _of_event(event: Document) -> contract.Moment | None:
     )
 
 
-def _of_failures(job: TrainJob, failures: Mapping[int, contract.Failure]) -> Iterable[contract.Moment]:
+def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) -> Iterable[contract.Moment]:
     for number, failure in failures.items():
         if failure.finished:
             how = f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.reason or "no reason"
@@ -110,5 +111,5 @@ def _of_failures(job: TrainJob, failures: Mapping[int, contract.Failure]) -> Ite
                 severity="warning",
                 reason=failure.reason or "Failed",
                 message=f"pod {failure.pod} of attempt {number} failed first: {how}",
-                object=contract.Reference(kind="Pod", namespace=job.namespace, name=failure.pod),
+                object=ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod),
             )

@@ -32,7 +32,7 @@ class Usage:
         self._not_before: dict[str, float] = {}
         """By namespace; time of the event loop."""
 
-    async def read(self, namespace: str, job: str) -> dict[str, contract.Usage]:
+    async def read(self, namespace: str, job: str) -> dict[str, contract.UsageView]:
         """By the names of the job's pods; empty where it is not known."""
         clock = asyncio.get_running_loop().time
         if clock() < self._not_before.get(namespace, 0.0):
@@ -46,11 +46,11 @@ class Usage:
         return {str((one.get("metadata") or {}).get("name")): usage_of(one) for one in found.items}
 
 
-def usage_of(metrics: Document) -> contract.Usage:
+def usage_of(metrics: Document) -> contract.UsageView:
     """What all containers of a pod use together."""
     used = [one.get("usage") or {} for one in metrics.get("containers") or ()]
     memory, gpu_memory = _sum(used, "memory"), _sum(used, GPU_MEMORY)
-    return contract.Usage(
+    return contract.UsageView(
         cpu=_sum(used, "cpu"),
         memory=int(memory) if memory is not None else None,
         gpu=_sum(used, GPU),

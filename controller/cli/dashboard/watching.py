@@ -16,9 +16,10 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Seen, not_finite_in, with_notes
-from trainwright.controller.cli.dashboard.reports import Report, Reports
+from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
@@ -37,7 +38,7 @@ PENDING = 20_000
 
 
 @dataclass(slots=True)
-class Held:
+class HeldJob:
     """A job, and what this process has seen of it."""
 
     job: TrainJob
@@ -48,7 +49,7 @@ class Held:
     """When attempts began, of those of which it is known; 1 is the first."""
     notes: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=NOTES))
     """Reports with a metric that was not finite, which the history leaves out."""
-    record: "Record | None" = None
+    record: "HistoryRead | None" = None
     """What the manager recorded before that time; None: not asked for yet."""
 
     @property
@@ -56,7 +57,7 @@ class Held:
         """Of the job."""
         return uid_of(self.job)
 
-    def remember(self, run: Iterable[Report]) -> None:
+    def remember(self, run: Iterable[KeptReport]) -> None:
         """Begin with what was kept of the job before this process started."""
         ring = Ring()
         for report in run:
@@ -84,7 +85,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class HistoryRead:
     """The result of reading the history that a manager keeps."""
 
     read: bool
@@ -145,21 +146,21 @@ class Subscriber:
         return taken
 
 
-class Watched:
+class WatchedJobs:
     """The jobs of one namespace, or of all (empty)."""
 
     def __init__(
-        self, client: Client, cluster: contract.Cluster, *, reports: Reports | None = None, now: Now = wall_clock
+        self, client: Client, cluster: contract.Cluster, *, reports: KeptReports | None = None, now: Now = wall_clock
     ) -> None:
         """`reports`: keeps the runs of a local cluster."""
         self.cluster = cluster
         self.reports = reports
-        self._kept: dict[str, list[Report]] = {}
+        self._kept: dict[str, list[KeptReport]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
         """The present attempts by uid, of jobs whose runs are kept."""
         self.now = now
-        self._jobs: dict[Key, Held] = {}
+        self._jobs: dict[Key, HeldJob] = {}
         self._undecodable: dict[Key, None] = {}
         self._subscribers: set[Subscriber] = set()
         self._again = asyncio.Event()
@@ -216,23 +217,23 @@ class Watched:
 
     # ------------------------------------------------------------------ reading
 
-    def held(self, key: Key) -> Held | None:
+    def held(self, key: Key) -> HeldJob | None:
         """A job, if it is there."""
         return self._jobs.get(key)
 
-    def row(self, key: Key) -> contract.Row | None:
+    def row(self, key: Key) -> contract.JobRow | None:
         """The row of a job as of now; None if it is gone."""
         held = self._jobs.get(key)
         return self.row_of(held) if held is not None else None
 
-    def row_of(self, held: Held) -> contract.Row:
+    def row_of(self, held: HeldJob) -> contract.JobRow:
         """The row of a job as of now."""
         return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job))
 
-    def snapshot(self) -> contract.Jobs:
+    def snapshot(self) -> contract.JobList:
         """Everything."""
         now = self.now()
-        return contract.Jobs(
+        return contract.JobList(
             contract=contract.VERSION,
             program=__version__,
             now=format_time(now),
@@ -296,7 +297,7 @@ class Watched:
         if held is None or held.uid != uid_of(job):
             if held is not None:
                 self._forget(held.uid)
-            held = self._jobs[key] = Held(job, History(), self.now())
+            held = self._jobs[key] = HeldJob(job, History(), self.now())
             held.remember(self._kept.pop(held.uid, ()))
             self._begin_attempt(held)
         held.job = job
@@ -322,7 +323,7 @@ class Watched:
         if held is not None and held.uid == owner.uid:
             self._begin_attempt(held)
 
-    def _begin_attempt(self, held: Held) -> None:
+    def _begin_attempt(self, held: HeldJob) -> None:
         """Note when the present attempt began."""
         attempt = self._attempts.get(held.uid)
         if attempt is not None and attempt not in held.starts:
@@ -335,7 +336,7 @@ class Watched:
         if self.reports is not None:
             self.reports.forget(uid)
 
-    async def _forget_deleted(self, reports: Reports) -> None:
+    async def _forget_deleted(self, reports: KeptReports) -> None:
         """Forget the runs of jobs that were deleted while this process did not run."""
         await self.informer.wait_synced()
         if not self._undecodable:  # their uids are not known
@@ -359,12 +360,12 @@ class Watched:
             subscriber.touch(key, deleted=deleted)
 
 
-def _report_of(held: Held) -> Report:
+def _report_of(held: HeldJob) -> KeptReport:
     """The last report of a job, for the file: with the time and the values as they were told."""
     status = held.job.status.trainer_status if held.job.status is not None else None
     assert status is not None
     at = parse(status.last_updated_time or "")
-    return Report(
+    return KeptReport(
         at=at.timestamp(),
         percentage=status.progress_percentage,
         attempt=held.attempt_at(at),
@@ -373,6 +374,6 @@ def _report_of(held: Held) -> Report:
     )
 
 
-def reference(key: Key) -> contract.Reference:
+def reference(key: Key) -> ReferenceView:
     """The name of a job."""
-    return contract.Reference(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)
+    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import requirements
-from trainwright.controller.cli.local.requested import WrongUseError
 from trainwright.controller.local.node.images import PYTHONS, Environment
 
 _PROBE_SECONDS = 30.0

@@ -18,7 +18,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.controller.local.node.asked import Asked
+from trainwright.controller.local.node.asked import NodeAnnotations
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.pods import RESTARTS
 from trainwright.controller.local.node.refusals import unrunnable
@@ -40,7 +40,7 @@ _GENERATED = "xxxxx"
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class PartContainer:
     """A container that a job would have."""
 
     part: str
@@ -73,9 +73,9 @@ def shipped_runtime_of(job: Document) -> Runtime | None:
     decoded = _decoded(job, TrainJob)
     if decoded is None:
         return None
-    from trainwright.controller.cli.rendering.sources import Inputs  # noqa: PLC0415 - a cluster that runs has runtimes
+    from trainwright.controller.cli.rendering.sources import RenderInputs  # noqa: PLC0415 - a cluster that runs has runtimes
 
-    inputs = Inputs(jobs=[decoded])
+    inputs = RenderInputs(jobs=[decoded])
     inputs.use_shipped()
     return inputs.runtimes[0] if inputs.runtimes else None
 
@@ -133,7 +133,7 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, py
     """
     if labels_of(runtime).get(_FRAMEWORK) != "torch":
         return Starter((_PYTHON,))
-    found = [Asked(python=python).environment(one) for one in environments_of(objects, images)]
+    found = [NodeAnnotations(python=python).environment(one) for one in environments_of(objects, images)]
     if not found or any(_has(environment, _TORCHRUN) for environment in found):
         return Starter((_TORCHRUN,))
     where = f"/{found[0].name.lstrip('/')}"
@@ -167,7 +167,7 @@ def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], ma
 def has_output(objects: Sequence[Document]) -> bool:
     """Whether the containers of the trainer ask for an output."""
     pods = [part["template"]["spec"]["template"] for part in _trainers(objects)]
-    asked = [Asked.of({"metadata": pod.get("metadata") or {}}, NODE) for pod in pods]
+    asked = [NodeAnnotations.of({"metadata": pod.get("metadata") or {}}, NODE) for pod in pods]
     return any(one.output or one.runs for one in asked)
 
 
@@ -200,7 +200,7 @@ def never_restart(job: Document, objects: Sequence[Document]) -> None:
         patches.append({"manager": _RESTARTER, "trainingRuntimeSpec": spec})
 
 
-def containers_of(objects: Sequence[Document]) -> Iterator[Container]:
+def containers_of(objects: Sequence[Document]) -> Iterator[PartContainer]:
     """All containers of the JobSets."""
     for document in objects:
         if document["kind"] != JobSet.RESOURCE.kind:
@@ -209,7 +209,7 @@ def containers_of(objects: Sequence[Document]) -> Iterator[Container]:
             pod = part["template"]["spec"]["template"]["spec"]
             for kind in ("initContainers", "containers"):
                 for one in pod.get(kind) or ():
-                    yield Container(str(part["name"]), one, kind == "initContainers")
+                    yield PartContainer(str(part["name"]), one, kind == "initContainers")
 
 
 def _has(environment: Environment, program: str) -> bool:

@@ -21,7 +21,7 @@ from trainwright.api.objects import Document, annotations_of, name_of, uid_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
-from trainwright.controller.cli.local.reports import Reports
+from trainwright.controller.cli.local.reports import ReportLines
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.runtime import Client, KubernetesError, NotFound, Request, TaskScope, Transport
@@ -105,7 +105,7 @@ class Follower:
         self._not_told = _STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
-        self._reports = Reports()
+        self._reports = ReportLines()
         self._started = False
         self._hang = ""
         self._uid = ""
@@ -175,7 +175,7 @@ class Follower:
         """Why nothing runs: the sentence of `trainwright explain`; of a job that is only slow, what was said last."""
         # Imported here: most jobs start.
         from trainwright.controller.cli.explain import explaining_plugins  # noqa: PLC0415
-        from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
+        from trainwright.controller.trainer.why import Reader  # noqa: PLC0415
 
         with suppress(KubernetesError):
             found = await Reader(self._client, explaining_plugins()).explain(self._namespace, self._name)
@@ -210,7 +210,7 @@ class Follower:
             return Followed(failure.code, failure.text)
         return None
 
-    def _first_failure(self) -> "Failure | None":
+    def _first_failure(self) -> "RunFailure | None":
         """Of the pods that are there; of all that there were, where one failure ends the job."""
         known = list(self._pods.values())
         present = [pod for pod in known if uid_of(pod) in self._watch.present]
@@ -355,7 +355,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     """The first container that failed."""
 
     code: int
@@ -366,7 +366,7 @@ Run: TypeAlias = tuple[str, str, int]
 """The uid of a pod, a container of it, and the number of its run."""
 
 
-def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> Failure | None:
+def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> RunFailure | None:
     """The container of the job that failed first, and not because of another one.
 
     As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
@@ -415,7 +415,7 @@ def _words(pods: list[Document], one: _Written, words: Mapping[Run, Sequence[str
     return words.get((uid_of(pods[index]), entry.container, entry.run), ())
 
 
-def _failure(pod: Document, code: int, ended: Document) -> Failure:
+def _failure(pod: Document, code: int, ended: Document) -> RunFailure:
     reason = ended.get("reason") or "Error"
     signalled = signal_of(code)
     text = (
@@ -425,7 +425,7 @@ def _failure(pod: Document, code: int, ended: Document) -> Failure:
         text += f", {signalled}"
     if (reason == "StartError" or signalled == "SIGKILL") and ended.get("message"):
         text += f": {ended['message']}"
-    return Failure(code, text)
+    return RunFailure(code, text)
 
 
 def signal_of(code: int) -> str:

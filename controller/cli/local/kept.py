@@ -31,7 +31,7 @@ def mark(job: Document) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class EndedJob:
     """A job that has ended."""
 
     job: Document
@@ -41,13 +41,13 @@ class Kept:
     """Complete or Failed."""
 
 
-def ended_jobs(jobs: Iterable[Document]) -> list[Kept]:
+def ended_jobs(jobs: Iterable[Document]) -> list[EndedJob]:
     """Those that have ended, the latest end first."""
     found = []
     for job in jobs:
         for one in (job.get("status") or {}).get("conditions") or ():
             if one["type"] in ("Complete", "Failed") and one["status"] == "True":
-                found.append(Kept(job, one.get("lastTransitionTime") or "", one["type"]))
+                found.append(EndedJob(job, one.get("lastTransitionTime") or "", one["type"]))
                 break
     return sorted(found, key=lambda one: (one.ended, name_of(one.job)), reverse=True)
 
@@ -92,7 +92,7 @@ def bytes_of(logs: Path, jobs: Sequence[Document]) -> dict[str, int]:
     return taken
 
 
-def table(jobs: Sequence[Kept], taken: Mapping[str, int], now: datetime) -> list[str]:
+def table(jobs: Sequence[EndedJob], taken: Mapping[str, int], now: datetime) -> list[str]:
     """The jobs, and what their lines take."""
     rows = [["NAME", "STATE", "ENDED", "LINES"]]
     for one in jobs:

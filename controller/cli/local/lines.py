@@ -15,8 +15,8 @@ from trainwright.controller.cli.local.jobs import (
     rank_of,
     runs_with_logs,
 )
-from trainwright.controller.cli.local.managing import Jobs, RefusedError
-from trainwright.controller.cli.local.outputs import Output
+from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
+from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.runtime import ApiError, NotFound, Request
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
@@ -26,7 +26,7 @@ START_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedLines:
     """Which lines."""
 
     ranks: frozenset[str] = frozenset()
@@ -43,17 +43,17 @@ class Wanted:
         return not self.ranks or rank in self.ranks or rank.rpartition("-")[2] in self.ranks
 
 
-async def follow(jobs: Jobs, name: str, wanted: Wanted) -> int:
+async def follow(jobs: LocalJobs, name: str, wanted: WantedLines) -> int:
     """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
     job = await jobs.get(name)
     follower = Follower(jobs.transport, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
     ended = await follower.follow(start_seconds=START_SECONDS)
     print(ended.message, file=sys.stderr)
-    Output.of(job).tell(sys.stderr)
+    JobOutput.of(job).tell(sys.stderr)
     return ended.code
 
 
-async def show(jobs: Jobs, name: str, wanted: Wanted, out: TextIO | None = None) -> int:
+async def show(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | None = None) -> int:
     """Show the lines there are; returns the exit code. Raises RefusedError where there is nothing to show."""
     out = out or sys.stdout
     pods = await jobs.all_pods(await jobs.get(name))
@@ -72,7 +72,7 @@ async def show(jobs: Jobs, name: str, wanted: Wanted, out: TextIO | None = None)
     return 0
 
 
-async def _log(jobs: Jobs, pod: Document, container: str, wanted: Wanted) -> list[str]:
+async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLines) -> list[str]:
     """The lines of the runs of a container that there are, one after the other."""
     runs = {run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}
     # By number: "its log" may be that of the next run at any moment.
@@ -83,7 +83,7 @@ async def _log(jobs: Jobs, pod: Document, container: str, wanted: Wanted) -> lis
     return found if wanted.tail is None else found[max(0, len(found) - wanted.tail) :]
 
 
-async def _log_of_run(jobs: Jobs, pod: Document, container: str, run: int, wanted: Wanted) -> bytes:
+async def _log_of_run(jobs: LocalJobs, pod: Document, container: str, run: int, wanted: WantedLines) -> bytes:
     query = {"container": container, "run": str(run)}
     if wanted.tail is not None:
         query["tailLines"] = str(wanted.tail)
@@ -100,7 +100,7 @@ def _names(pod: Document) -> list[str]:
     return [status["name"] for status in container_statuses(pod)]
 
 
-async def _entries(jobs: Jobs, name: str) -> dict[int, Entry]:
+async def _entries(jobs: LocalJobs, name: str) -> dict[int, Entry]:
     """What the record of failures holds, by attempt from 1 on."""
     try:
         record = await jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)
@@ -109,7 +109,7 @@ async def _entries(jobs: Jobs, name: str) -> dict[int, Entry]:
     return {attempt + 1: entry for attempt, entry in entries_of(record.get("data")).items()}
 
 
-def _show_recorded(entries: dict[int, Entry], name: str, wanted: Wanted, out: TextIO) -> None:
+def _show_recorded(entries: dict[int, Entry], name: str, wanted: WantedLines, out: TextIO) -> None:
     """Show the last lines of the container that failed first. Raises RefusedError if none were kept."""
     attempt = wanted.attempt or max(entries, default=0)
     entry = entries.get(attempt)

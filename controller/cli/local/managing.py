@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.ended import Ended
@@ -30,14 +31,13 @@ from trainwright.controller.cli.local.jobs import (
     rank_of,
     written_failures,
 )
-from trainwright.controller.cli.local.outputs import folder_of_job
+from trainwright.controller.cli.local.outputs import folder_of_job, number
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import View, sorted_views, view_of
+from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.job.pods import attempt_of
-from trainwright.controller.trainer.job.state import State, entered
 
 END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
@@ -45,12 +45,12 @@ _LOOK_SECONDS = 0.1
 _SUSPENDED, _FAILED, _GONE = "suspended", 1, 1
 
 
-class RefusedError(Exception):
+class RefusedError(UserError):
     """The job is not in a state for what is asked; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class LocalJobs:
     """The TrainJobs of one namespace of a cluster.
 
     Args:
@@ -116,7 +116,7 @@ class Jobs:
                     break
                 if is_last:
                     raise RefusedError(
-                        f"TrainJob {name} is suspended, but {_number(len(pods), 'pod')} did not end within "
+                        f"TrainJob {name} is suspended, but {number(len(pods), 'pod')} did not end within "
                         f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
                     )
         return f"TrainJob {name}: {'is stopped already' if already else 'stopped'}"
@@ -205,12 +205,12 @@ class Jobs:
 
 
 @asynccontextmanager
-async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[Jobs]:
+async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[LocalJobs]:
     """The jobs of the cluster of a folder, which must run."""
     transport = HTTPTransport(load_config(folder / "kubeconfig"))
     client = Client(transport, user_agent="trainwright-local")
     try:
-        yield Jobs(client, transport, namespace, folder / "logs")
+        yield LocalJobs(client, transport, namespace, folder / "logs")
     finally:
         await client.close()
 
@@ -230,26 +230,24 @@ async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
 
 def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: Ended | None = None) -> list[str]:
     """The jobs as a table, what trains first. `ended`: has read why jobs failed."""
-    known = {(namespace_of(job), name_of(job)): _typed(job) for job in jobs}
     views = sorted_views(
         [
             view_of(job, History(), now, failure=ended.sentence(job) if ended is not None else "")
-            for job in known.values()
+            for job in map(_typed, jobs)
         ]
     )
     says_why = any(map(text.why, views))
     head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK", *(["WHY"] if says_why else [])]
     rows = []
     for view in views:
-        job = known[view.namespace, view.name]
         row = [
             text.printable(view.name),
             text.state(view),
-            _runtime(job),
-            _nodes(job),
+            view.runtime or text.NONE,
+            _nodes(view),
             text.percent(view),
             _between(view.created, now),
-            _between(view.created, entered(job, State(view.state))) if view.is_over else text.NONE,
+            _between(view.created, view.ended),
             *([text.why(view)] if says_why else []),
         ]
         rows.append([view.namespace, *row] if namespaces else row)
@@ -258,16 +256,16 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: E
 
 def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]:
     """All about one job: how it stands, what it reported, and each rank."""
-    typed, view = _typed(job), _view(job)
-    shown = [("runtime", _runtime(typed)), ("nodes", _nodes(typed)), ("age", _between(view.created, now))]
+    view = _view(job)
+    shown = [("runtime", view.runtime or text.NONE), ("nodes", _nodes(view)), ("age", _between(view.created, now))]
     if view.is_over:
-        shown.append(("took", _between(view.created, entered(typed, State(view.state)))))
+        shown.append(("took", _between(view.created, view.ended)))
     if (output := folder_of_job(job)) is not None:
         shown.append(("output", str(output)))
     told = text.details(view, now, ascii_only=True)
     shown = [told[0], *shown, *(told[1:] if view.reported is not None else [])]
     width = max(text.cells(name) for name, _ in shown)
-    lines = [f"{namespace_of(job)}/{name_of(job)}"]
+    lines = [f"{view.namespace}/{view.name}"]
     lines += [f"  {text.filled(name, width)}  {value}" for name, value in shown]
     if pods:
         rows = [["RANK", "STATE", "RESTARTS", "POD"], *(_row(pod) for pod in pods)]
@@ -337,7 +335,7 @@ def _typed(job: Document) -> TrainJob:
     return msgspec.convert(job, TrainJob)
 
 
-def _view(job: Document) -> View:
+def _view(job: Document) -> JobView:
     return view_of(_typed(job), History(), wall_clock())
 
 
@@ -345,22 +343,11 @@ def _state(job: Document) -> str:
     return text.state(_view(job))
 
 
-def _runtime(job: TrainJob) -> str:
-    reference = job.spec.runtime_ref if job.spec is not None else None
-    return reference.name if reference is not None else text.NONE
-
-
-def _nodes(job: TrainJob) -> str:
-    trainer = job.spec.trainer if job.spec is not None else None
-    number = trainer.num_nodes if trainer is not None else None
-    return str(number) if number is not None else text.NONE
+def _nodes(view: JobView) -> str:
+    return str(view.nodes) if view.nodes is not None else text.NONE
 
 
 def _between(begin: datetime | None, end: datetime | None) -> str:
     if begin is None or end is None:
         return text.NONE
     return text.duration(max(0.0, (end - begin).total_seconds()))
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

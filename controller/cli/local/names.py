@@ -4,12 +4,12 @@
 from collections.abc import Sequence
 
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.cli.local.managing import Jobs, RefusedError
+from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 
 LATEST = "latest"
 
 
-async def meant(jobs: Jobs, given: str, *, only: bool = False) -> str:
+async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
     """The name of the job that is meant; what was given if there is none. Raises RefusedError.
 
     Args:

@@ -3,30 +3,20 @@
 
 import argparse
 import shlex
-import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
+from trainwright.controller.cli.arguments.local import ISOLATION, NETWORK
 
-if TYPE_CHECKING:
-    from trainwright.controller.local.node.images import Images
-    from trainwright.controller.local.node.settings import NodeSettings
-
-IMAGES = "images.yaml"
-_NO_INITIALIZERS = (
-    "the program of an initializer exists in its image only; "
-    "map the image to a command that puts the data into the volume"
-)
-_ISOLATION = ("auto", "namespaces", "rewrite")
-_NETWORK = ("shared", "isolated")
 _VERBOSE = "--verbose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class LocalOptions:
     """Which cluster, and how it runs."""
 
     name: str
@@ -42,31 +32,6 @@ class Options:
     memory: bool = False
     """Keep no state file."""
     verbose: bool = False
-
-    def node_settings(self) -> "NodeSettings":
-        """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings  # noqa: PLC0415 - as below
-
-        return NodeSettings(
-            name=node_name(),
-            folder=self.folder,
-            images=self.images(),
-            isolation=Isolation(self.isolation),
-            network=NetworkMode(self.network),
-            capacity=self.capacity,
-            inherit=self.inherit,
-            share_gpus=self.share_gpus,
-        )
-
-    def images(self) -> "Images":
-        """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.images import Environment, Images  # noqa: PLC0415 - the help needs none
-
-        absent = [
-            (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
-            for name in ("dataset", "model")
-        ]
-        return Images.read(self.folder / IMAGES, defaults=absent)
 
     def command(self, name: str) -> str:
         """What to type for another command on the same cluster."""
@@ -91,9 +56,9 @@ class Options:
     def kept(self) -> list[str]:
         """The options that say how the cluster runs, without those that have their default."""
         made: list[str] = []
-        if self.isolation != _ISOLATION[0]:
+        if self.isolation != ISOLATION[0]:
             made.append(f"--isolation={self.isolation}")
-        if self.network != _NETWORK[0]:
+        if self.network != NETWORK[0]:
             made.append(f"--network={self.network}")
         if self.port:
             made.append(f"--port={self.port}")
@@ -110,7 +75,7 @@ class Options:
             made.append(_VERBOSE)
         return made
 
-    def unlike(self, run: state.Run) -> str:
+    def unlike(self, run: state.ClusterRun) -> str:
         """Why these options cannot be had of a cluster that runs already; empty if they can."""
         missing = [option for option in self.kept() if option not in (*run.options, _VERBOSE)]
         if not missing:
@@ -121,61 +86,10 @@ class Options:
         )
 
 
-def node_name() -> str:
-    """The name of this machine as the name of an object."""
-    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname().lower())
-    return name.strip("-")[:63].strip("-") or "laptop"
-
-
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """The options that say which cluster is meant."""
-    parser.add_argument("--name", type=_name, default=state.DEFAULT, help="name of the cluster (default: %(default)s)")
-    parser.add_argument(
-        "--dir", type=Path, metavar="FOLDER", help="its folder (default: one below ~/.local/state/trainwright/local)"
-    )
-
-
-def add_node(parser: argparse.ArgumentParser) -> None:
-    """The options that say how a cluster runs."""
-    parser.add_argument(
-        "--port", type=_port, default=0, help="port of the API server on 127.0.0.1 (default: a free one)"
-    )
-    parser.add_argument(
-        "--isolation",
-        choices=_ISOLATION,
-        default="auto",
-        help="how pods get their names and paths: in namespaces of the kernel, or by rewriting what they are given "
-        "(default: namespaces where they work)",
-    )
-    parser.add_argument(
-        "--network",
-        choices=_NETWORK,
-        default="shared",
-        help="the network of pods: that of this machine, or one for each job that leads nowhere else; "
-        "needs namespaces (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--capacity",
-        type=_capacity,
-        default={},
-        metavar="cpu=N,memory=N,…",
-        help="what pods may request (default: what this machine has, less 10 %%)",
-    )
-    parser.add_argument(
-        "--inherit-env",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a variable of this shell that all pods get; may be given several times",
-    )
-    parser.add_argument("--share-gpus", action="store_true", help="leave all GPUs visible to every pod")
-    parser.add_argument("--verbose", action="store_true", help="log what the controllers do")
-
-
-def options_of(arguments: argparse.Namespace) -> Options:
+def options_of(arguments: argparse.Namespace) -> LocalOptions:
     """The options of a parsed command line."""
     given = vars(arguments)
-    return Options(
+    return LocalOptions(
         name=arguments.name,
         folder=state.folder_of(arguments.name, arguments.dir),
         port=given.get("port", 0),
@@ -190,33 +104,12 @@ def options_of(arguments: argparse.Namespace) -> Options:
     )
 
 
-def _name(text: str) -> str:
-    if not state.NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a name: use lower case letters, digits and dashes, at most 32"
-        )
-    return text
-
-
-def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 1 to 65535")
-    return int(text)
-
-
-def _capacity(text: str) -> dict[str, str]:
-    from trainwright.api.quantity import Quantity  # noqa: PLC0415 - the help needs none of it
-
-    made: dict[str, str] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        try:
-            Quantity.parse(value)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(
-                f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi"
-            ) from error
-        if not name or not equals:
-            raise argparse.ArgumentTypeError(f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi")
-        made[name] = value
-    return made
+@contextmanager
+def disk_errors(options: LocalOptions) -> Iterator[None]:
+    """Errors of the system become sentences. Each names its file; that of a full disk has none: it gets the folder."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(f"{error.filename or options.folder}: {error.strerror or error}") from error

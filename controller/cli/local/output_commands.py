@@ -6,54 +6,30 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local.job_commands import Declare
-from trainwright.controller.cli.local.options import Options, add_place, options_of
+from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.cli.local import managing, outputs
+from trainwright.controller.cli.local.options import LocalOptions, options_of
+from trainwright.controller.cli.local.outputs import KeptOutput
+from trainwright.controller.local.node.files import remove_tree
 
-if TYPE_CHECKING:
-    from trainwright.controller.cli.local.outputs import Kept
-
-_SUCCESS, _FAILURE, _WRONG_USE = 0, 1, 2
-
-
-def add_to(commands: Any, declare: Declare) -> None:
-    """Declare the command."""
-    parser = declare(
-        commands,
-        "outputs",
-        "list what jobs have left, and delete it",
-        _outputs,
-        description="List the outputs of jobs, which stay when their job or their cluster is deleted, or the files of "
-        "outputs that are named. With --delete, list what will be deleted, ask, and delete it. Folders of "
-        "`run --output` are not listed and not deleted.",
-    )
-    add_place(parser)
-    parser.add_argument(
-        "outputs",
-        nargs="*",
-        metavar="OUTPUT",
-        help="name of an output or of its job; `latest` for the newest",
-    )
-    parser.add_argument("--delete", action="store_true", help="delete the outputs that are named")
-    parser.add_argument("--all", dest="everything", action="store_true", help="all outputs")
-    parser.add_argument("--yes", "-y", action="store_true", help="delete without a question")
+_SUCCESS, _FAILURE = 0, 1
 
 
-def _outputs(arguments: argparse.Namespace) -> int:
-    from trainwright.controller.cli.local import outputs  # noqa: PLC0415 - the help needs none of it
+def run(arguments: argparse.Namespace) -> int:
 
     if arguments.everything and arguments.outputs:
-        return _fail("name outputs, or use --all", _WRONG_USE)
+        raise WrongUseError("name outputs, or use --all")
     if arguments.delete and not arguments.everything and not arguments.outputs:
-        return _fail("name the outputs to delete, or use --all", _WRONG_USE)
+        raise WrongUseError("name the outputs to delete, or use --all")
     options = options_of(arguments)
     known = outputs.kept_in(options.runs)
     chosen = {one.folder: one for name in arguments.outputs for one in outputs.named(known, name)}
     missing = [name for name in arguments.outputs if not outputs.named(known, name)]
     if missing:
-        return _fail(f"there is no output {', '.join(missing)} in {options.runs}")
+        raise UserError(f"there is no output {', '.join(missing)} in {options.runs}")
     shown = list(chosen.values()) if arguments.outputs else known
     if not shown:
         print(f"no outputs in {options.runs}")
@@ -68,9 +44,7 @@ def _outputs(arguments: argparse.Namespace) -> int:
     return _SUCCESS
 
 
-def _delete(options: Options, chosen: "Sequence[Kept]", *, is_sure: bool) -> int:
-    from trainwright.controller.cli.local import outputs  # noqa: PLC0415 - the help needs none of it
-    from trainwright.controller.local.node.files import remove_tree  # noqa: PLC0415 - as above
+def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: bool) -> int:
 
     in_use = _in_use(chosen)
     for path, why in in_use.items():
@@ -84,7 +58,7 @@ def _delete(options: Options, chosen: "Sequence[Kept]", *, is_sure: bool) -> int
         print(f"  {one.folder}  ({one.summary()})")
     if not is_sure:
         if not sys.stdin.isatty():
-            return _fail("nothing is deleted: there is no terminal to ask; add --yes", _WRONG_USE)
+            raise WrongUseError("nothing is deleted: there is no terminal to ask; add --yes")
         if input("delete? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing is deleted")
             return _FAILURE
@@ -98,7 +72,7 @@ def _delete(options: Options, chosen: "Sequence[Kept]", *, is_sure: bool) -> int
     return code
 
 
-def _in_use(chosen: "Sequence[Kept]") -> Mapping[Path, str]:
+def _in_use(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
     """Why outputs cannot be deleted now."""
     found: dict[Path, str] = {}
     clusters = {one.owner.cluster for one in chosen if one.owner.cluster}
@@ -114,12 +88,11 @@ def _in_use(chosen: "Sequence[Kept]") -> Mapping[Path, str]:
 
 async def _going(cluster: Path) -> set[str]:
     """The uids of the jobs that have not ended."""
-    from trainwright.controller.cli.local import managing  # noqa: PLC0415 - the help needs none of it
 
     async with managing.jobs_of(cluster, "") as jobs:
         return {job["metadata"]["uid"] for job in await jobs.all() if not managing.is_over(job)}
 
 
-def _fail(error: object, code: int = _FAILURE) -> int:
+def _fail(error: object) -> int:
     print(f"error: {error}", file=sys.stderr)
-    return code
+    return _FAILURE

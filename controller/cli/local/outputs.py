@@ -12,15 +12,25 @@ from typing import NamedTuple, TextIO
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
-from trainwright.controller.cli.local.requested import WrongUseError
-from trainwright.controller.local.node.asked import Asked
-from trainwright.controller.local.node.outputs import LATEST, MARKER, PODS, Owner, folder_of, point, read_owner, refusal
+from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.cli.progress.text import aligned
+from trainwright.controller.local.node.asked import NodeAnnotations
+from trainwright.controller.local.node.outputs import (
+    LATEST,
+    MARKER,
+    PODS,
+    OutputOwner,
+    folder_of,
+    point,
+    read_owner,
+    refusal,
+)
 
 _SHOWN = 10
 """Files of an output that are named one by one."""
 
 
-class File(NamedTuple):
+class OutputFile(NamedTuple):
     """One file of an output, or a folder that counts as one."""
 
     size: int
@@ -36,7 +46,7 @@ def folder_of_job(job: Document) -> Path | None:
     return folder_of(Path(asked.runs), name_of(job), uid_of(job)) if asked.runs else None
 
 
-def _asked_of(job: Document) -> Asked:
+def _asked_of(job: Document) -> NodeAnnotations:
     """What the job asks the local node for, by its own patches."""
     found: dict[str, str] = {}
     for patch in job["spec"].get("runtimePatches") or ():
@@ -44,7 +54,7 @@ def _asked_of(job: Document) -> Asked:
         for part in template.get("replicatedJobs") or ():
             pod = ((part.get("template") or {}).get("spec") or {}).get("template") or {}
             found.update((pod.get("metadata") or {}).get("annotations") or {})
-    return Asked.of({"metadata": {"annotations": found}}, NODE)
+    return NodeAnnotations.of({"metadata": {"annotations": found}}, NODE)
 
 
 def check(folder: Path, job: Document) -> None:
@@ -55,7 +65,7 @@ def check(folder: Path, job: Document) -> None:
             raise WrongUseError(f"--output: {there} is not a folder")
         if not os.access(there, os.W_OK | os.X_OK):
             raise WrongUseError(f"--output: {there} cannot be written")
-        why = refusal(folder, Owner(namespace=namespace_of(job), job=name_of(job), uid=""))
+        why = refusal(folder, OutputOwner(namespace=namespace_of(job), job=name_of(job), uid=""))
     except OSError as error:
         raise WrongUseError(f"--output: {folder}: {error.strerror}") from error
     if why:
@@ -64,7 +74,7 @@ def check(folder: Path, job: Document) -> None:
         raise WrongUseError(f"--output: {why}; name another folder{again}")
 
 
-class Output:
+class JobOutput:
     """The output of one job, from before it starts to its end.
 
     Args:
@@ -76,7 +86,7 @@ class Output:
         self._before = files_of(given) if given is not None else {}
 
     @classmethod
-    def of(cls, job: Document) -> "Output":
+    def of(cls, job: Document) -> "JobOutput":
         """That of a job that was created before."""
         made = cls(None)
         made.created(job)
@@ -109,9 +119,9 @@ class Output:
         shown.flush()
 
 
-def files_of(folder: Path) -> dict[str, File]:
+def files_of(folder: Path) -> dict[str, OutputFile]:
     """All files of an output, by their path in it, without the one that says whose it is."""
-    found: dict[str, File] = {}
+    found: dict[str, OutputFile] = {}
     for where, _, names in os.walk(folder):
         for name in names:
             path = Path(where, name)
@@ -119,11 +129,11 @@ def files_of(folder: Path) -> dict[str, File]:
                 state = path.lstat()
             except OSError:
                 continue  # a training may still change its files
-            found[str(path.relative_to(folder))] = File(state.st_size, state.st_mtime_ns)
+            found[str(path.relative_to(folder))] = OutputFile(state.st_size, state.st_mtime_ns)
     return {name: file for name, file in found.items() if not name.startswith(MARKER)}
 
 
-def table(files: Mapping[str, File]) -> list[str]:
+def table(files: Mapping[str, OutputFile]) -> list[str]:
     """Files with their sizes; of many, the largest."""
     largest = sorted(files, key=lambda name: (-files[name].size, name))[:_SHOWN]
     width = max(map(len, largest), default=0)
@@ -150,11 +160,11 @@ def size_of(count: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptOutput:
     """An output of a job, which may be gone."""
 
     folder: Path
-    owner: Owner
+    owner: OutputOwner
     began: float
     """When the job claimed it."""
 
@@ -164,31 +174,30 @@ class Kept:
         return f"{number(len(files), 'file')}, {size_of(sum(file.size for file in files.values()))}"
 
 
-def kept_in(runs: Path) -> list[Kept]:
+def kept_in(runs: Path) -> list[KeptOutput]:
     """The outputs of all jobs, the latest first. Links, and folders that no job has claimed, are not among them."""
     found = []
     for folder in runs.iterdir() if runs.is_dir() else ():
         owner = None if folder.is_symlink() else read_owner(folder)
         if owner is not None:
-            found.append(Kept(folder, owner, (folder / MARKER).stat().st_mtime))
+            found.append(KeptOutput(folder, owner, (folder / MARKER).stat().st_mtime))
     return sorted(found, key=lambda one: one.began, reverse=True)
 
 
-def named(known: Sequence[Kept], name: str) -> list[Kept]:
+def named(known: Sequence[KeptOutput], name: str) -> list[KeptOutput]:
     """Those that the name means: of the folder, of the job, or `latest`."""
     if name == LATEST:
         return [*known[:1]]
     return [one for one in known if name in (one.folder.name, one.owner.job)]
 
 
-def overview(known: Sequence[Kept]) -> list[str]:
+def overview(known: Sequence[KeptOutput]) -> list[str]:
     """A table of them."""
     rows = [["OUTPUT", "JOB", "CLUSTER", "MADE", "HOLDS"]]
     for one in known:
         made = format_time(datetime.fromtimestamp(one.began, UTC))
         rows.append([one.folder.name, one.owner.job, Path(one.owner.cluster).name, made, one.summary()])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows, gap=2)
 
 
 def point_to_latest(runs: Path) -> None:

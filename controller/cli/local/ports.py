@@ -6,7 +6,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from trainwright.controller.local.apiserver.serving import HOST
+from trainwright.controller.cli.dashboard.keys import HOST, is_free
 from trainwright.controller.local.credentials import write_private
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def status_port(folder: Path) -> int:
     """
     kept = folder / FILE
     known = _known(kept)
-    if known and _is_free(known):
+    if known and is_free(known):
         return known
     with closing(socket.socket()) as taken:
         taken.bind((HOST, 0))
@@ -40,14 +40,3 @@ def _known(path: Path) -> int:
     except (FileNotFoundError, UnicodeDecodeError):
         return 0
     return int(text) if text.isdigit() and 0 < int(text) <= 65535 else 0
-
-
-def _is_free(port: int) -> bool:
-    with closing(socket.socket()) as tried:
-        # As the server will: a closed connection of the last run does not keep the port.
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((HOST, port))
-        except OSError:
-            return False
-    return True

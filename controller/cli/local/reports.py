@@ -17,7 +17,7 @@ QUIET = timedelta(minutes=1)
 """A report with the percentage of the last line is told when that line is so old."""
 
 
-class Reports:
+class ReportLines:
     """The reports of one job."""
 
     def __init__(self, now: Callable[[], datetime] = wall_clock) -> None:

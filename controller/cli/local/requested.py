@@ -9,11 +9,8 @@ import yaml
 from trainwright.api.manifest import ManifestError
 from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local.jobs import TRAINJOB
-
-
-class WrongUseError(Exception):
-    """The command cannot do what it is asked; the text says why."""
 
 
 def documents_of(file: Path) -> list[Document]:

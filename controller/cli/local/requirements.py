@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
-from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.cli.commands import WrongUseError
 
 _COMPLETE = "trainwright-complete.json"
 _NESTED = re.compile(r"(?:-r|--requirement|-c|--constraint)(?:\s+|=|(?<=-r)|(?<=-c))(\S+)")

@@ -15,6 +15,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import (
     commit,
     ending,
@@ -27,8 +28,8 @@ from trainwright.controller.cli.local import (
     serving,
 )
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
-from trainwright.controller.cli.local.options import Options
-from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.cli.local.node import images_of, node_settings
+from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.interpreter import forget_user_folders
@@ -43,7 +44,9 @@ from trainwright.controller.runtime import (
     NotFound,
     Transport,
     TransportError,
+    configure_logging,
     load_config,
+    tune_collector,
 )
 from trainwright.plugins.contract import Runtime
 
@@ -53,7 +56,7 @@ _MANAGER = "trainwright-local-run"
 _Result = TypeVar("_Result")
 
 
-async def run(options: Options, documents: list[Document], arguments: argparse.Namespace) -> int:
+async def run(options: LocalOptions, documents: list[Document], arguments: argparse.Namespace) -> int:
     """Submit the objects and follow the job; returns the exit code. Raises WrongUseError."""
     interrupted = _Interrupted()
     try:
@@ -63,7 +66,7 @@ async def run(options: Options, documents: list[Document], arguments: argparse.N
 
 
 async def _run(
-    options: Options, documents: list[Document], arguments: argparse.Namespace, interrupted: "_Interrupted"
+    options: LocalOptions, documents: list[Document], arguments: argparse.Namespace, interrupted: "_Interrupted"
 ) -> int:
     stays = state.running(options.folder) is not None
     async with _cluster(options, detach=arguments.detach) as (transport, dashboard):
@@ -74,7 +77,7 @@ async def _run(
         runtime = await feasibility.runtime_of(job, documents, client)
         if runtime is not None:
             await _prepare(options, runtime, client, job, arguments)
-        output = outputs.Output(arguments.output)
+        output = outputs.JobOutput(arguments.output)
         created = await _submit(client, documents, job)
         name = name_of(created)
         job["metadata"]["name"] = name
@@ -150,7 +153,7 @@ async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", cl
         await interrupted.may_end(asyncio.ensure_future(ending.stopped(client, namespace, name)), "giving up")
 
 
-def _say_kept(options: Options, job: Document, *, suspended: bool) -> None:
+def _say_kept(options: LocalOptions, job: Document, *, suspended: bool) -> None:
     if suspended:
         said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
     else:
@@ -165,16 +168,16 @@ def _stopping(
     if not arguments.stall_stop:
         return None
     if arguments.keep:
-        return lambda: managing.Jobs(client, transport, namespace).stop(name)
+        return lambda: managing.LocalJobs(client, transport, namespace).stop(name)
     said = "it seemed to hang, and --stall-stop ended it"
     return lambda: ending.end(client, namespace, name, ending.REASON_STALLED, said)
 
 
-def _follow_command(options: Options, job: Document) -> str:
+def _follow_command(options: LocalOptions, job: Document) -> str:
     return _command(options, "logs", job, " --follow")
 
 
-def _command(options: Options, command: str, job: Document, more: str = "") -> str:
+def _command(options: LocalOptions, command: str, job: Document, more: str = "") -> str:
     namespace = namespace_of(job)
     where = "" if namespace == "default" else f" --namespace={namespace}"
     return f"{options.command(command)} {name_of(job)}{more}{where}"
@@ -239,7 +242,7 @@ class _Interrupted:
 
 
 @asynccontextmanager
-async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Transport, str]]:
+async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tuple[Transport, str]]:
     """The way to the cluster that runs, or to one for the length of the block; and the address of its dashboard."""
     if (run := state.running(options.folder)) is not None:
         if why := options.unlike(run):
@@ -257,8 +260,9 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         return
     if detach:
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
-    from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415 - only here
-    from trainwright.controller.runtime import configure_logging, tune_collector  # noqa: PLC0415
+    # Imported here: a command that uses a cluster that runs needs no server.
+    from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
+    from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     tune_collector()
     forget_user_folders()
@@ -272,17 +276,15 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         # The terminal is for the lines of the job.
         file = None if options.verbose else options.folder / serving.LOG
         configure_logging("INFO" if options.verbose else "WARNING", file=file)
-        async with training_cluster(options.node_settings(), port=options.port) as cluster:
+        async with training_cluster(node_settings(options), port=options.port) as cluster:
             inside = cluster.api.transport()
             # Also where nobody is told its address: it keeps the curves.
-            from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415 - only here
-
             config = load_config(options.folder / "kubeconfig")
             async with embedded(inside, config, options.folder, command=options.command("up")) as dashboard:
                 yield inside, dashboard if sys.stdout.isatty() else ""
 
 
-async def prepared(options: Options, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:
+async def prepared(options: LocalOptions, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:
     """The objects as they would be submitted, for `--dry-run`: without a cluster, runtimes are the shipped ones.
 
     Raises WrongUseError where they cannot run here.
@@ -311,10 +313,10 @@ def _job_of(documents: list[Document]) -> Document:
 
 
 async def _prepare(
-    options: Options, runtime: Runtime, client: Client | None, job: Document, arguments: argparse.Namespace
+    options: LocalOptions, runtime: Runtime, client: Client | None, job: Document, arguments: argparse.Namespace
 ) -> None:
     """Choose what starts the script, and refuse what cannot run here. Raises WrongUseError."""
-    images = options.images()
+    images = images_of(options)
     objects = feasibility.objects_of(job, runtime)
     why = feasibility.obstacle(objects, images)
     if not why and client is not None:
@@ -339,14 +341,14 @@ async def _prepare(
 
 
 def _prepare_script(
-    options: Options,
+    options: LocalOptions,
     objects: list[Document],
     runtime: Runtime,
     job: Document,
     arguments: argparse.Namespace,
     output: dict[str, str],
 ) -> None:
-    images = options.images()
+    images = images_of(options)
     chosen = environments.unless_mapped(arguments.environment, feasibility.environments_of(objects, images))
     starter = feasibility.starter_of(objects, runtime, images, chosen.python)
     job["spec"]["trainer"]["command"] = [*starter.command, *scripts.words_of(arguments)]

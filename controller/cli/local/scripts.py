@@ -9,9 +9,9 @@ import unicodedata
 from pathlib import Path
 
 from trainwright.api.objects import Document
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import requested, variables
 from trainwright.controller.cli.local.jobs import TRAINJOB
-from trainwright.controller.cli.local.requested import WrongUseError
 from trainwright.controller.local.node.asked import OWN
 from trainwright.controller.local.node.outputs import VARIABLE
 

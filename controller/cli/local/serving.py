@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trainwright
+from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local.options import Options
+from trainwright.controller.cli.local.node import node_settings
+from trainwright.controller.cli.local.options import LocalOptions
+from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
+from trainwright.controller.runtime import configure_logging, freeze_collector, load_config, tune_collector
 
 if TYPE_CHECKING:
-    from trainwright.controller.local.node.node import Node
+    from trainwright.controller.local.node.node import LocalNode
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 3660.0
@@ -36,11 +40,11 @@ LOG = "cluster.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class StartError(Exception):
+class ClusterStartError(UserError):
     """The cluster in the background did not become ready."""
 
 
-async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]]) -> None:
+async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Awaitable[None]]) -> None:
     """Run the cluster of the folder until SIGINT, SIGTERM or SIGHUP. A second one kills the pods that still end.
 
     Args:
@@ -68,7 +72,7 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
             if node is not None:
                 hurry = node.hurry
             mode = "none" if node is None else node.isolation.value
-            run = state.Run(
+            run = state.ClusterRun(
                 name=options.name,
                 pid=os.getpid(),
                 server=server,
@@ -87,13 +91,11 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
 
 
 @asynccontextmanager
-async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, str]]":
+async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode | None, str]]":
     """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
-    # Imported here: the other commands do not need it, and an API server alone does not need the rest.
-    from trainwright.controller.runtime import freeze_collector, tune_collector  # noqa: PLC0415
-
     tune_collector()  # a full collection stopped the loop for 0.1 s when many pods started
     if options.only:
+        # Imported here: other commands need no API server, and it alone does not need the rest.
         from trainwright.controller.local.cluster import api_server  # noqa: PLC0415
 
         async with api_server(options.folder, port=options.port, memory=options.memory) as api:
@@ -102,10 +104,9 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
         return
     from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
-    from trainwright.controller.runtime import load_config  # noqa: PLC0415
 
     async with (
-        training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster,
+        training_cluster(node_settings(options), port=options.port, memory=options.memory) as cluster,
         embedded(
             cluster.api.transport(),
             load_config(options.folder / "kubeconfig"),
@@ -118,15 +119,12 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
         yield cluster.api.config.server, cluster.node, dashboard
 
 
-def run_in_foreground(options: Options) -> None:
+def run_in_foreground(options: LocalOptions) -> None:
     """`local up --foreground`. Raises as `serve`."""
-    from trainwright.controller.local.interpreter import forget_user_folders  # noqa: PLC0415 - as above
-    from trainwright.controller.runtime import configure_logging  # noqa: PLC0415 - as above
-
     configure_logging("INFO" if options.verbose else "WARNING", "text")
     forget_user_folders()
 
-    async def ready(run: state.Run) -> None:
+    async def ready(run: state.ClusterRun) -> None:
         print(f"ready: {run.server}", flush=True)
         if run.dashboard and sys.stdout.isatty():
             # Not into a log, which others may be sent: whoever has the address sees the jobs.
@@ -135,14 +133,12 @@ def run_in_foreground(options: Options) -> None:
     asyncio.run(serve(options, ready))
 
 
-def start_in_background(options: Options) -> state.Run:
+def start_in_background(options: LocalOptions) -> state.ClusterRun:
     """Start the cluster as a process of its own and wait until it is ready.
 
     Raises:
         StartError: it ended or took too long; the text has its last lines.
     """
-    from trainwright.controller.local.interpreter import isolated_python  # noqa: PLC0415 - as above
-
     state.make_folder(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
@@ -172,15 +168,15 @@ def start_in_background(options: Options) -> state.Run:
                 or f"  it ended with exit code {process.returncode}, and nothing is in {log}: is its disk full?"
             )
             if "\n" not in said and said.startswith("  error: "):
-                raise StartError(f"the cluster did not start: {said.removeprefix('  error: ')}")
-            raise StartError(f"the cluster did not start:\n{said}")
+                raise ClusterStartError(f"the cluster did not start: {said.removeprefix('  error: ')}")
+            raise ClusterStartError(f"the cluster did not start:\n{said}")
         if time.monotonic() > deadline:
             process.terminate()
-            raise StartError(f"the cluster was not ready after {READY_SECONDS:.0f} s:\n{_tail(log)}")
+            raise ClusterStartError(f"the cluster was not ready after {READY_SECONDS:.0f} s:\n{_tail(log)}")
         time.sleep(_POLL_SECONDS)
 
 
-def started_elsewhere(folder: Path) -> state.Run | None:
+def started_elsewhere(folder: Path) -> state.ClusterRun | None:
     """The cluster that another process has started or is starting from the folder; None if none becomes ready."""
     deadline = time.monotonic() + _ELSEWHERE_SECONDS
     while state.is_held(folder) and time.monotonic() < deadline:
@@ -191,7 +187,7 @@ def started_elsewhere(folder: Path) -> state.Run | None:
     return None
 
 
-def stop(folder: Path, run: state.Run) -> float | None:
+def stop(folder: Path, run: state.ClusterRun) -> float | None:
     """End a cluster in another process; Ctrl-C kills its pods. Returns the seconds that were not enough, if so."""
     seconds = STOP_SECONDS
     try:

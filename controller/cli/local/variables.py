@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.cli.commands import WrongUseError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _ESCAPED = re.compile(r"\\(.)")

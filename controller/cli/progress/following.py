@@ -13,8 +13,7 @@ from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.outputs import Picture
-from trainwright.controller.cli.progress.view import View, observe, sorted_views, view_of
+from trainwright.controller.cli.progress.view import JobView, JobViews, observe, sorted_views, view_of
 from trainwright.controller.runtime import Cache, Client, Event, EventType, Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.progress.history.ring import Damaged
@@ -101,13 +100,13 @@ class Following:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
 
-    def picture(self) -> Picture:
+    def picture(self) -> JobViews:
         """What there is now. The next picture tells the changes since this one."""
         now = self._now()
         changed, self._changed = self._changed, set()
         deleted, self._deleted = self._deleted, set()
         self._wake.clear()
-        return Picture(views=self._views(now), now=now, changed=changed, deleted=deleted, trouble=self._trouble())
+        return JobViews(views=self._views(now), now=now, changed=changed, deleted=deleted, trouble=self._trouble())
 
     @property
     def is_over(self) -> bool:
@@ -122,7 +121,7 @@ class Following:
         views = self._views(self._now())
         return 1 if not views or views[0].state is Word.FAILED else 0
 
-    def _views(self, now: datetime) -> list[View]:
+    def _views(self, now: datetime) -> list[JobView]:
         return sorted_views(
             [
                 view_of(job, self._history(job), now, attempt=self._attempt, failure=self._ended.sentence(job))

@@ -3,34 +3,19 @@
 
 import json
 import sys
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Protocol
 
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
-from trainwright.controller.cli.progress import screen, text
-from trainwright.controller.cli.progress.view import View, as_json
+from trainwright.controller.cli.progress import text
+from trainwright.controller.cli.progress.view import JobViews, as_json
 
 INSTALL = "for a live table, install rich: pip install rich"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """What there is to show at one moment."""
-
-    views: Sequence[View]
-    now: datetime
-    changed: Collection[Key] = ()
-    """Jobs that have changed since the last picture."""
-    deleted: Collection[Key] = ()
-    trouble: str = ""
-    """Why the picture may be old; empty: it is not."""
-
-
-class Output(Protocol):
+class Display(Protocol):
     """A way to show."""
 
     ages: bool
@@ -40,47 +25,17 @@ class Output(Protocol):
         """Begin to watch; leaving it ends it."""
         ...
 
-    def once(self, picture: Picture) -> None:
+    def once(self, picture: JobViews) -> None:
         """Show the only picture."""
         ...
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: JobViews) -> None:
         """Show the next picture."""
         ...
 
 
 @dataclass(slots=True)
-class Terminal:
-    """A table, or all about one job, drawn in place."""
-
-    namespaces: bool
-    one: bool
-    ages: bool = True
-    _screen: screen.Screen | None = None
-
-    def begin(self) -> AbstractContextManager[Any]:
-        """Hide the cursor; leaving it shows it again."""
-        self._screen = screen.Screen()
-        return self._screen
-
-    def once(self, picture: Picture) -> None:
-        """Print it."""
-        console = screen.Screen().console
-        console.print(self._drawn(picture, console))
-
-    def show(self, picture: Picture) -> None:
-        """Draw it in place of the last one."""
-        assert self._screen is not None
-        self._screen.draw(self._drawn(picture, self._screen.console))
-
-    def _drawn(self, picture: Picture, console: Any) -> Any:
-        if self.one and picture.views:
-            return screen.one_job(picture.views[0], console, picture.now, note=picture.trouble)
-        return screen.overview(picture.views, console, namespaces=self.namespaces, note=picture.trouble)
-
-
-@dataclass(slots=True)
-class Plain:
+class PlainDisplay:
     """A table or the details once; while watching, one line for each change."""
 
     namespaces: bool
@@ -92,7 +47,7 @@ class Plain:
         """Nothing is to be done."""
         return nullcontext()
 
-    def once(self, picture: Picture) -> None:
+    def once(self, picture: JobViews) -> None:
         """Print it."""
         if not picture.views:
             print("no TrainJobs")
@@ -101,7 +56,7 @@ class Plain:
         else:
             print(*text.table(picture.views, namespaces=self.namespaces), sep="\n")
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: JobViews) -> None:
         """Print what has changed."""
         moment = format_time(picture.now)
         for view in picture.views:
@@ -118,7 +73,7 @@ class Plain:
 
 
 @dataclass(slots=True)
-class JSON:
+class JSONDisplay:
     """One document; while watching, one line of JSON for each change."""
 
     one: bool
@@ -128,12 +83,12 @@ class JSON:
         """Nothing is to be done."""
         return nullcontext()
 
-    def once(self, picture: Picture) -> None:
+    def once(self, picture: JobViews) -> None:
         """Print it."""
         found = [as_json(view) for view in picture.views]
         print(json.dumps(found[0] if self.one else {"jobs": found}))
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: JobViews) -> None:
         """Print what has changed."""
         for view in picture.views:
             if Key(view.namespace, view.name) in picture.changed:
@@ -143,12 +98,15 @@ class JSON:
         sys.stdout.flush()
 
 
-def output_for(form: str, *, watch: bool, one: bool, namespaces: bool) -> Output:
+def output_for(form: str, *, watch: bool, one: bool, namespaces: bool) -> Display:
     """The output for the format that is asked for. Without rich, a terminal gets plain text, and a hint."""
     if form == "json":
-        return JSON(one=one)
-    if screen.is_available():
-        return Terminal(namespaces=namespaces, one=one)
+        return JSONDisplay(one=one)
+    with suppress(ImportError):
+        from trainwright.controller.cli.progress.screen import TerminalDisplay, is_steerable  # noqa: PLC0415 - optional
+
+        if is_steerable():
+            return TerminalDisplay(namespaces=namespaces, one=one)
     if watch and sys.stdout.isatty():
         print(INSTALL, file=sys.stderr)
-    return Plain(namespaces=namespaces, one=one)
+    return PlainDisplay(namespaces=namespaces, one=one)

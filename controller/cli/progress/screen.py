@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views on a terminal, drawn by rich, which the extra `progress` brings."""
+"""Views on a terminal, drawn by rich, which the extra `progress` brings: imported only where it is installed."""
 
 import asyncio
 import os
@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.view import View
+from trainwright.controller.cli.progress.view import JobView, JobViews
 from trainwright.controller.trainer.job.state import Word
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.live import Live
 
 _STYLES = {
     Word.RUNNING: "green",
@@ -35,16 +36,6 @@ _NAME = 24
 """So many characters of a name matter more than curves and bars."""
 
 
-def is_available() -> bool:
-    """Whether rich is installed, and standard output is a terminal that can move its cursor."""
-    try:
-        from rich.console import Console  # noqa: PLC0415 - optional
-    except ImportError:
-        return False
-    console = Console()
-    return console.is_terminal and not console.is_dumb_terminal
-
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The widths of the columns that vary, in characters; 0: left out."""
@@ -56,7 +47,7 @@ class Layout:
     loss: bool
 
 
-def layout(views: Sequence[View], width: int, *, namespaces: bool) -> Layout:
+def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
     """What fits the width. Names keep their first letters; curves, bars, loss and age go first, in this order."""
     longest = max((len(view.name) for view in views), default=0)
     state = max((len(text.state(view)) for view in views), default=0)
@@ -78,11 +69,8 @@ def layout(views: Sequence[View], width: int, *, namespaces: bool) -> Layout:
     return Layout(max(8, width - fixed), 0, 0, reported=False, loss=False)
 
 
-def overview(views: Sequence[View], console: "Console", *, namespaces: bool, note: str = "") -> "RenderableType":
+def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, note: str = "") -> RenderableType:
     """The table of all jobs, as far as it fits the terminal."""
-    from rich.console import Group  # noqa: PLC0415 - optional, and 50 ms
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
 
     room = max(1, console.height - _AROUND)
     shown = views[:room]
@@ -103,11 +91,11 @@ def overview(views: Sequence[View], console: "Console", *, namespaces: bool, not
     return Group(table, *(Text(text.printable(one), "italic") for one in notes if one))
 
 
-def _style(view: View) -> str:
+def _style(view: JobView) -> str:
     return _STYLES.get(view.state, "")
 
 
-def _cells(view: View, fits: Layout, console: "Console", *, namespaces: bool) -> list[tuple[str, str]]:
+def _cells(view: JobView, fits: Layout, console: Console, *, namespaces: bool) -> list[tuple[str, str]]:
     """Texts and styles of one row."""
     ascii_only, style = console.options.ascii_only, _style(view)
     name = text.printable(view.name)
@@ -128,11 +116,8 @@ def _cells(view: View, fits: Layout, console: "Console", *, namespaces: bool) ->
     return cells
 
 
-def one_job(view: View, console: "Console", now: datetime, *, note: str = "") -> "RenderableType":
+def one_job(view: JobView, console: Console, now: datetime, *, note: str = "") -> RenderableType:
     """All about one job."""
-    from rich.console import Group  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
 
     width = max(8, min(40, console.width - 60))
     rows = text.details(view, now, ascii_only=console.options.ascii_only, width=width)
@@ -156,13 +141,11 @@ class Screen:
     """
 
     def __init__(self) -> None:
-        from rich.console import Console  # noqa: PLC0415
 
         self.console = Console()
         self._live = self._begun("")
 
-    def _begun(self, what: "RenderableType") -> "Live":
-        from rich.live import Live  # noqa: PLC0415
+    def _begun(self, what: RenderableType) -> Live:
 
         return Live(what, console=self.console, auto_refresh=False, vertical_overflow="crop")
 
@@ -177,7 +160,7 @@ class Screen:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGTSTP)
         self._live.stop()
 
-    def draw(self, what: "RenderableType") -> None:
+    def draw(self, what: RenderableType) -> None:
         """Draw in place of what was drawn before."""
         self._live.update(what, refresh=True)
 
@@ -187,3 +170,39 @@ class Screen:
         os.kill(os.getpid(), signal.SIGSTOP)
         self._live = self._begun(self._live.get_renderable())
         self._live.start(refresh=True)
+
+
+def is_steerable() -> bool:
+    """Whether standard output is a terminal that can move its cursor."""
+    console = Console()
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+@dataclass(slots=True)
+class TerminalDisplay:
+    """A table, or all about one job, drawn in place."""
+
+    namespaces: bool
+    one: bool
+    ages: bool = True
+    _screen: Screen | None = None
+
+    def begin(self) -> Screen:
+        """Hide the cursor; leaving it shows it again."""
+        self._screen = Screen()
+        return self._screen
+
+    def once(self, picture: JobViews) -> None:
+        """Print it."""
+        console = Screen().console
+        console.print(self._drawn(picture, console))
+
+    def show(self, picture: JobViews) -> None:
+        """Draw it in place of the last one."""
+        assert self._screen is not None
+        self._screen.draw(self._drawn(picture, self._screen.console))
+
+    def _drawn(self, picture: JobViews, console: Console) -> RenderableType:
+        if self.one and picture.views:
+            return one_job(picture.views[0], console, picture.now, note=picture.trouble)
+        return overview(picture.views, console, namespaces=self.namespaces, note=picture.trouble)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from unicodedata import combining, east_asian_width
 
 from trainwright.controller.cli.progress.history import means_of
-from trainwright.controller.cli.progress.view import COUNTERS, View
+from trainwright.controller.cli.progress.view import COUNTERS, JobView
 
 NONE = "-"
 AT_END = "the rank that reports is done"
@@ -50,12 +50,12 @@ def duration(seconds: float) -> str:
     return f"{minutes // (24 * 60)}d{minutes // 60 % 24:02}h"
 
 
-def percent(view: View) -> str:
+def percent(view: JobView) -> str:
     """The percentage, or that there is none."""
     return f"{view.percentage}%" if view.percentage is not None else NONE
 
 
-def bar(view: View, width: int, *, ascii_only: bool = False) -> str:
+def bar(view: JobView, width: int, *, ascii_only: bool = False) -> str:
     """A bar of the percentage; empty if there is none."""
     if view.percentage is None:
         return " " * width
@@ -64,18 +64,18 @@ def bar(view: View, width: int, *, ascii_only: bool = False) -> str:
     return full * done + rest * (width - done)
 
 
-def state(view: View) -> str:
+def state(view: JobView) -> str:
     """The state, and its reason if that says more."""
     says_enough = view.is_over or view.state == "Suspended" or not view.reason
     return str(view.state) if says_enough else f"{view.state} ({printable(view.reason)})"
 
 
-def why(view: View) -> str:
+def why(view: JobView) -> str:
     """What is wrong, without the advice: the begin of the sentence that `trainwright explain` gives. Empty: nothing."""
     return "" if view.state in ("Complete", "Suspended") else printable(view.message.partition("; ")[0])
 
 
-def remaining(view: View) -> str:
+def remaining(view: JobView) -> str:
     """The time to go; `~` if it comes from the slope of the percentage."""
     left = view.remaining
     if left is None:
@@ -87,12 +87,12 @@ def remaining(view: View) -> str:
     return ("" if left.reported else "~") + duration(left.seconds)
 
 
-def reported(view: View) -> str:
+def reported(view: JobView) -> str:
     """How old the last report is."""
     return f"{duration(view.age)} ago" if view.age is not None else NONE
 
 
-def loss(view: View) -> str:
+def loss(view: JobView) -> str:
     """The loss, shortened."""
     return number(view.metrics[view.loss]) if view.loss is not None else NONE
 
@@ -119,7 +119,7 @@ def sparkline(values: Sequence[float], *, width: int = SPARK, ascii_only: bool =
     return "".join(blocks[min(len(blocks) - 1, int(place * len(blocks)))] for place in places)
 
 
-def steps(view: View) -> str:
+def steps(view: JobView) -> str:
     """Step and epoch, as far as the training told them."""
     found = []
     for what in ("step", "epoch"):
@@ -129,7 +129,7 @@ def steps(view: View) -> str:
     return ", ".join(found)
 
 
-def line(view: View, *, namespace: bool) -> str:
+def line(view: JobView, *, namespace: bool) -> str:
     """One job in one line, for a log."""
     name = printable(f"{view.namespace}/{view.name}" if namespace else view.name)
     parts = [
@@ -145,7 +145,7 @@ def line(view: View, *, namespace: bool) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def table(views: Sequence[View], *, namespaces: bool) -> list[str]:
+def table(views: Sequence[JobView], *, namespaces: bool) -> list[str]:
     """A table of plain text, as kubectl prints them."""
     head = ["JOB", "STATE", "PROGRESS", "ETA", "REPORTED", "LOSS"]
     rows = [
@@ -163,13 +163,13 @@ def table(views: Sequence[View], *, namespaces: bool) -> list[str]:
     return aligned([head, *rows])
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:
     """The rows as lines whose columns begin below each other; all rows are of one length."""
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(map(filled, row, widths)).rstrip() for row in rows]
+    return [(" " * gap).join(map(filled, row, widths)).rstrip() for row in rows]
 
 
-def details(view: View, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
+def details(view: JobView, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
     """One job: names and texts, in the order in which they are shown."""
     attempt = f", attempt {view.attempt}" if view.attempt is not None else ""
     shown = [("state", f"{state(view)}{attempt}")]
@@ -199,7 +199,7 @@ def details(view: View, now: datetime, *, ascii_only: bool = False, width: int =
     return shown
 
 
-def detail_lines(view: View, now: datetime) -> list[str]:
+def detail_lines(view: JobView, now: datetime) -> list[str]:
     """One job as plain text."""
     shown = details(view, now, ascii_only=True)
     width = max(cells(name) for name, _ in shown)

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job as the command shows it, from the object, what was seen of it before, and the time."""
+"""One job as commands and pages show it, from the object, what was seen of it before, and the time."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from trainwright.api.conditions import find
+from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.messages import one_line
+from trainwright.api.objects import Key, deletion_timestamp_of, resource_version_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, Word, shown
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, Word, entered, is_ours, shown
 from trainwright.controller.trainer.progress.shown import is_at_end, percentage_of, remaining_seconds_of
 
 LATE = 0.2
@@ -59,17 +61,23 @@ class Remaining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class JobView:
     """One job."""
 
     namespace: str
     name: str
+    uid: str
+    version: str
+    """Its resourceVersion."""
     state: Word
     reason: str
     """Of the condition that the state comes from; empty if it comes from none."""
     message: str
     """And its message."""
     created: datetime | None
+    ended: datetime | None
+    """When it became Complete or Failed."""
+    deleting: bool
     percentage: int | None
     """Below 100 until the job has ended."""
     remaining: Remaining | None
@@ -85,8 +93,17 @@ class View:
     """The rank that reports says that it is done, and the job has not ended."""
     stalled: str = ""
     """The reason of the condition `Stalled` while it is True."""
+    stalled_message: str = ""
     waiting: str = ""
     """The reason of the condition that explains, `Stuck`, `Restarting` or `Waiting`, while one is True."""
+    waiting_message: str = ""
+    runtime_kind: str = KIND_CLUSTER_TRAINING_RUNTIME
+    runtime: str = ""
+    """Its name."""
+    nodes: int | None = None
+    """`spec.trainer.numNodes`. None: the runtime decides."""
+    managed_by: str = ""
+    """The controller that works on the job, if it is not Trainwright or Kubeflow Trainer."""
 
     @property
     def is_over(self) -> bool:
@@ -101,6 +118,19 @@ class View:
         return next((name for name in self.metrics if name.endswith("loss")), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobViews:
+    """The jobs at one moment, as they are shown."""
+
+    views: Sequence[JobView]
+    now: datetime
+    changed: Collection[Key] = ()
+    """Jobs that have changed since the last time."""
+    deleted: Collection[Key] = ()
+    trouble: str = ""
+    """Why they may be old; empty: it is not."""
+
+
 def observe(job: TrainJob, history: History) -> bool:
     """Take the report of a job into its history; returns whether it is new."""
     status = job.status.trainer_status if job.status is not None else None
@@ -109,20 +139,30 @@ def observe(job: TrainJob, history: History) -> bool:
     return False
 
 
-def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = "") -> View:
+def view_of(
+    job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = ""
+) -> JobView:
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
     status = job.status.trainer_status if job.status is not None else None
     reported = _time(status.last_updated_time) if status is not None else None
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
-    metadata = job.metadata
-    return View(
-        namespace=(metadata.namespace if metadata is not None else None) or "",
-        name=(metadata.name if metadata is not None else None) or "",
+    metadata, spec = job.metadata, job.spec
+    reference = spec.runtime_ref if spec is not None else None
+    trainer = spec.trainer if spec is not None else None
+    stalled = _true(job, CONDITION_STALLED)
+    waiting = next(filter(None, (_true(job, condition) for condition in EXPLAINING)), None)
+    return JobView(
+        namespace=job.namespace,
+        name=job.name,
+        uid=uid_of(job),
+        version=resource_version_of(job),
         state=found.word,
         reason=found.reason,
         message=one_line((found.word is Word.FAILED and failure) or found.message),
         created=_time(metadata.creation_timestamp) if metadata is not None else None,
+        ended=entered(job, State(found.word)) if found.word.is_over else None,
+        deleting=deletion_timestamp_of(job) is not None,
         percentage=percentage_of(job),
         remaining=_remaining(job, history, age) if found.word in _TRAINING else None,
         reported=reported,
@@ -131,8 +171,14 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
         history=history,
         attempt=attempt,
         at_end=is_at_end(job),
-        stalled=_reason(job, CONDITION_STALLED),
-        waiting=_explained(job),
+        stalled=stalled.reason if stalled is not None else "",
+        stalled_message=stalled.message if stalled is not None else "",
+        waiting=waiting.reason if waiting is not None else "",
+        waiting_message=waiting.message if waiting is not None else "",
+        runtime_kind=(reference.kind if reference is not None else None) or KIND_CLUSTER_TRAINING_RUNTIME,
+        runtime=reference.name if reference is not None else "",
+        nodes=trainer.num_nodes if trainer is not None else None,
+        managed_by="" if is_ours(job) or spec is None else spec.managed_by or "",
     )
 
 
@@ -158,13 +204,10 @@ def _is_of_pods_before(job: TrainJob) -> bool:
     return moment is not None and reported is not None and reported < moment
 
 
-def _explained(job: TrainJob) -> str:
-    return next(filter(None, (_reason(job, condition) for condition in EXPLAINING)), "")
-
-
-def _reason(job: TrainJob, condition: str) -> str:
+def _true(job: TrainJob, condition: str) -> Condition | None:
+    """The condition while it is True."""
     found = find(job.status.conditions if job.status is not None else None, condition)
-    return found.reason if found is not None and found.status == "True" else ""
+    return found if found is not None and found.status == "True" else None
 
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
@@ -181,16 +224,16 @@ def _time(text: str | None) -> datetime | None:
         return None
 
 
-def sorted_views(views: "list[View]") -> "list[View]":
+def sorted_views(views: "list[JobView]") -> "list[JobView]":
     """What trains first, then what waits, then what has ended; the newest of each first."""
 
-    def key(view: View) -> tuple[int, float, str, str]:
+    def key(view: JobView) -> tuple[int, float, str, str]:
         return ORDER.index(view.state), -(view.created.timestamp() if view.created else 0.0), view.namespace, view.name
 
     return sorted(views, key=key)
 
 
-def as_json(view: View) -> dict[str, Any]:
+def as_json(view: JobView) -> dict[str, Any]:
     """The job as data. Keys are added over time, never changed."""
     remaining = view.remaining
     return {

@@ -15,13 +15,13 @@ from trainwright.api.manifest import dump
 from trainwright.api.messages import value_text
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.rendering.views import View
+from trainwright.controller.cli.rendering.views import ExistingObjects
 from trainwright.plugins.contract import Runtime
 from trainwright.plugins.pipeline import Rendering
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedJob:
     """One TrainJob and the objects that it became."""
 
     job: TrainJob
@@ -30,7 +30,7 @@ class Rendered:
     differences: tuple[tuple[Document | None, Document], ...] | None = None
     """Each object as it is in the cluster and as it would be after applying; None without a comparison."""
 
-    async def compared(self, view: View) -> "Rendered":
+    async def compared(self, view: ExistingObjects) -> "RenderedJob":
         """The same with a comparison of each object."""
         return replace(self, differences=tuple([await view.difference(c) for c in self.rendering.components]))
 
@@ -40,7 +40,7 @@ class Rendered:
         return [component.document for component in self.rendering.components]
 
 
-def show(rendered: Iterable[Rendered], form: str, *, explain: bool) -> None:
+def show(rendered: Iterable[RenderedJob], form: str, *, explain: bool) -> None:
     """Print to standard output. An explanation is printed as comments, so that YAML and diffs stay valid."""
     everything = list(rendered)
     if form == "json":
@@ -61,12 +61,12 @@ def explanation(rendering: Rendering) -> Iterator[str]:
         yield f"conflict: {override}"
 
 
-def _yaml(one: Rendered) -> Iterator[str]:
+def _yaml(one: RenderedJob) -> Iterator[str]:
     for document in one.documents:
         yield f"---\n{dump(document, sort_keys=False)}"
 
 
-def _json(everything: list[Rendered], *, explain: bool) -> str:
+def _json(everything: list[RenderedJob], *, explain: bool) -> str:
     items = [document for one in everything for document in one.documents]
     output: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": items}
     if explain:
@@ -81,7 +81,7 @@ def _json(everything: list[Rendered], *, explain: bool) -> str:
     return json.dumps(output, indent=2, ensure_ascii=False) + "\n"
 
 
-def _difference(one: Rendered) -> Iterator[str]:
+def _difference(one: RenderedJob) -> Iterator[str]:
     """The changes of the objects in the cluster; without a cluster, those of the template, and the further objects."""
     if one.differences is not None:
         for live, after in one.differences:

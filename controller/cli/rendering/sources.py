@@ -43,7 +43,7 @@ _ROUNDS = 4
 
 
 @dataclass(slots=True)
-class Inputs:
+class RenderInputs:
     """The TrainJobs and runtimes that were read."""
 
     jobs: list[TrainJob] = field(default_factory=list)

@@ -10,7 +10,7 @@ from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, Refer
 from trainwright.plugins.pipeline import FactReader
 
 
-class View(FactReader, Protocol):
+class ExistingObjects(FactReader, Protocol):
     """Gives runtimes that no file has, the stored TrainJob, and facts for plugins."""
 
     advice: str

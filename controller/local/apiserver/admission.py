@@ -4,21 +4,21 @@
 from typing import Protocol
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.call import Call, Operation
-from trainwright.controller.local.apiserver.requests import WriteOptions
+from trainwright.controller.local.apiserver.call import Operation, RequestInfo
+from trainwright.controller.local.apiserver.requests import WriteQuery
 
 
 class Admission(Protocol):
     """One or several checks."""
 
     async def mutate(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> Document | None:
         """The object to go on with. Raises StatusError."""
         ...
 
     async def validate(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> None:
         """Raises StatusError where the object is refused."""
         ...
@@ -31,7 +31,7 @@ class Chain:
         self._parts = parts
 
     async def mutate(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> Document | None:
         """Each gets what the one before it made."""
         for part in self._parts:
@@ -39,7 +39,7 @@ class Chain:
         return new
 
     async def validate(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> None:
         """The first refusal is the answer."""
         for part in self._parts:

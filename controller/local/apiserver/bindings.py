@@ -5,20 +5,20 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors, metadata
 from trainwright.controller.local.apiserver.admission import Admission
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.fields import required, unsupported
-from trainwright.controller.local.apiserver.requests import Answer, write_options
-from trainwright.controller.local.apiserver.writes import Writes, track
+from trainwright.controller.local.apiserver.requests import ServerResponse, write_options
+from trainwright.controller.local.apiserver.writes import ResourceWrites, track
 
 
 class Bindings:
     """Serves bindings."""
 
-    def __init__(self, writes: Writes, admission: Admission) -> None:
+    def __init__(self, writes: ResourceWrites, admission: Admission) -> None:
         self._writes = writes
         self._admission = admission
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, call: RequestInfo) -> ServerResponse:
         """Bind a pod. Raises StatusError."""
         if call.request.method != "POST":
             raise errors.method_not_allowed()
@@ -49,10 +49,10 @@ class Bindings:
             return track(call, live, _bound(call, live, node, meta), options)
 
         await self._writes.change(call, bind, options)
-        return Answer.of(errors.status("Success", code=201), 201)
+        return ServerResponse.of(errors.status("Success", code=201), 201)
 
 
-def _bound(call: Call, live: Document, node: str, meta: Document) -> Document:
+def _bound(call: RequestInfo, live: Document, node: str, meta: Document) -> Document:
     if live["metadata"].get("deletionTimestamp"):
         raise _conflict(call, f"pod {call.name} is being deleted, cannot be assigned to a host")
     current = (live.get("spec") or {}).get("nodeName")
@@ -76,5 +76,5 @@ def _bound(call: Call, live: Document, node: str, meta: Document) -> Document:
     return made
 
 
-def _conflict(call: Call, why: str) -> errors.StatusError:
+def _conflict(call: RequestInfo, why: str) -> errors.StatusError:
     return errors.conflict("", "pods/binding", call.name, why)

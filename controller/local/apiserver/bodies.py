@@ -7,10 +7,10 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodykinds, errors, protobuf, yamlbodies
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.doubledkeys import doubled_fields, merged, pairs_of
 from trainwright.controller.local.apiserver.patch import read_json
-from trainwright.controller.local.apiserver.schema import DecodeError
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.yamlbodies import YAMLBodyError
 
@@ -31,7 +31,7 @@ def content_type(call_headers: str) -> str:
     return call_headers.partition(";")[0].strip().lower()
 
 
-def read_object(call: Call, validation: str) -> Document:
+def read_object(call: RequestInfo, validation: str) -> Document:
     """The object in the body, of the kind and version of the URL. Unknown fields are taken out; defaults are not set.
 
     A subresource may have a kind in another group, such as TokenRequest.
@@ -42,14 +42,14 @@ def read_object(call: Call, validation: str) -> Document:
     document = bodykinds.checked(call, _decoded(call, strict if validation != "Ignore" else None))
     try:
         strict += _decoder(call)(document)
-    except DecodeError as error:
+    except DocumentDecodeError as error:
         kind, version = _body_kind(call)
         raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from error
     report_strict(call, strict, validation)
     return document
 
 
-def read_plain(call: Call, kind: str, version: str) -> Document:
+def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
     """The body of an endpoint that takes a kind of its own. Raises StatusError."""
     document = _decoded(call, None)
     if not isinstance(document, dict):
@@ -60,7 +60,7 @@ def read_plain(call: Call, kind: str, version: str) -> Document:
     return document
 
 
-def _decoded(call: Call, strict: list[str] | None) -> Any:
+def _decoded(call: RequestInfo, strict: list[str] | None) -> Any:
     """The body by its content type. Raises StatusError."""
     media = content_type(call.request.headers.get("content-type", "")) or JSON
     if media == protobuf.MEDIA_TYPE and not call.served.type.custom:
@@ -76,7 +76,7 @@ def _decoded(call: Call, strict: list[str] | None) -> Any:
         raise bodykinds.unrecognized(call, str(error)) from error
 
 
-def report_strict(call: Call, strict: list[str], validation: str) -> None:
+def report_strict(call: RequestInfo, strict: list[str], validation: str) -> None:
     """Warn of, or refuse, what strict decoding found."""
     if not strict or validation == "Ignore":
         return
@@ -88,13 +88,13 @@ def report_strict(call: Call, strict: list[str], validation: str) -> None:
     warn(call, strict)
 
 
-def _body_kind(call: Call) -> tuple[str, str]:
+def _body_kind(call: RequestInfo) -> tuple[str, str]:
     """Kind and version of the body."""
     sub = call.served.subresources.get(call.subresource)
     return (sub.kind, sub.version) if sub is not None and sub.version else (call.kind, call.served.version)
 
 
-def _struct(call: Call) -> str:
+def _struct(call: RequestInfo) -> str:
     """The Go struct of the body in the table of `gowriting`; empty for others."""
     sub = call.served.subresources.get(call.subresource)
     strategy = call.served.strategy
@@ -103,7 +103,7 @@ def _struct(call: Call) -> str:
     return ""
 
 
-def _decoder(call: Call) -> Callable[[Document], list[str]]:
+def _decoder(call: RequestInfo) -> Callable[[Document], list[str]]:
     sub = call.served.subresources.get(call.subresource)
     return sub.structs if sub is not None and sub.structs is not None else call.served.decode
 
@@ -164,7 +164,7 @@ def doubled_in_yaml(doubled: list[str]) -> str:
     return _YAML_ERRORS + "".join(f"\n  {one}" for one in doubled)
 
 
-def warn(call: Call, strict: list[str]) -> None:
+def warn(call: RequestInfo, strict: list[str]) -> None:
     """Warn of what strict decoding found."""
     for text in strict:
         lines = text.removeprefix(_YAML_ERRORS)

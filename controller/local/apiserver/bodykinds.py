@@ -9,7 +9,7 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.published import models_by_kind
 from trainwright.controller.local.apiserver.requests import encode
@@ -21,7 +21,7 @@ _SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
 _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
-def checked(call: Call, document: Any) -> Document:
+def checked(call: RequestInfo, document: Any) -> Document:
     """The body as an object, with kind and version. Raises StatusError."""
     if document is None:
         document = {} if not call.served.type.custom else None
@@ -55,7 +55,7 @@ def wrong_type_meta(document: Document) -> str | None:
     return None
 
 
-def unrecognized(call: Call, why: str) -> errors.StatusError:
+def unrecognized(call: RequestInfo, why: str) -> errors.StatusError:
     """The answer for a body of which not even the kind can be told."""
     kind, _ = expected(call)
     return errors.bad_request(
@@ -63,7 +63,7 @@ def unrecognized(call: Call, why: str) -> errors.StatusError:
     )
 
 
-def expected(call: Call) -> tuple[str, str]:
+def expected(call: RequestInfo) -> tuple[str, str]:
     """Kind and apiVersion of the body at an endpoint."""
     sub = call.served.subresources.get(call.subresource)
     if sub is None:
@@ -90,7 +90,7 @@ def registered_problem(kind: str, api_version: str, wanted: str, wanted_version:
     return f"converting ({number}.{kind}) to ({_group(wanted_version)}.{wanted}): unknown conversion"
 
 
-def _check_built_in(call: Call, document: Document) -> None:
+def _check_built_in(call: RequestInfo, document: Document) -> None:
     wanted, wanted_version = expected(call)
     kind = document["kind"] = document.get("kind") or wanted
     version = document["apiVersion"] = document.get("apiVersion") or wanted_version
@@ -101,7 +101,7 @@ def _check_built_in(call: Call, document: Document) -> None:
     _check_version(version, wanted_version)
 
 
-def _check_custom(call: Call, document: Document) -> None:
+def _check_custom(call: RequestInfo, document: Document) -> None:
     wanted, wanted_version = expected(call)
     if not document.get("kind"):
         text = call.request.body.decode(errors="replace")

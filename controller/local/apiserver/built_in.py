@@ -7,7 +7,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.apply import FieldManager, Types, empty_object, fieldset
 from trainwright.controller.local.apiserver.published import models_by_kind, published_models
 from trainwright.controller.local.apiserver.published.structs import published_structs
-from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
+from trainwright.controller.local.apiserver.resources import ResourceRegistry, ResourceType, ServedResource, Subresource
 from trainwright.controller.local.apiserver.schema import unknown_field
 from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
 from trainwright.controller.local.apiserver.strategies.built_in import Subresource as BuiltInSubresource
@@ -31,7 +31,7 @@ DEFINITIONS = BuiltIn(
 )
 
 
-def serve_built_in(registry: Registry, *, for_others: bool) -> None:
+def serve_built_in(registry: ResourceRegistry, *, for_others: bool) -> None:
     """Add the built-in kinds.
 
     Args:

@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Literal
 
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.requests import ServerRequest, User, WriteOptions
+from trainwright.controller.local.apiserver.requests import ServerRequest, User, WriteQuery
 from trainwright.controller.local.apiserver.resources import ServedResource
-from trainwright.controller.local.apiserver.store import Name
+from trainwright.controller.local.apiserver.store import ObjectName
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 _MANAGER_BYTES = 128
 
 
 @dataclass(slots=True, kw_only=True)
-class Call:
+class RequestInfo:
     """A request for one object or one collection of a served resource."""
 
     request: ServerRequest
@@ -49,9 +49,9 @@ class Call:
         return self.served.type.kind
 
     @property
-    def key(self) -> Name:
+    def key(self) -> ObjectName:
         """Where the object is stored."""
-        return Name(self.namespace, self.name)
+        return ObjectName(self.namespace, self.name)
 
     def not_found(self) -> errors.StatusError:
         """The error where the object is not there."""
@@ -61,7 +61,7 @@ class Call:
         """The error where the object is not the expected one."""
         return errors.conflict(self.group, self.plural, self.name, why)
 
-    def manager(self, options: WriteOptions) -> str:
+    def manager(self, options: WriteQuery) -> str:
         """Who writes: the field manager of the query, else the first part of the User-Agent."""
         if options.manager:
             return options.manager

@@ -14,10 +14,17 @@ from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.apply import custom_resource_managers
 from trainwright.controller.local.apiserver.discovery.priority import priority
-from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
+from trainwright.controller.local.apiserver.resources import ResourceRegistry, ResourceType, ServedResource, Subresource
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema
 from trainwright.controller.local.apiserver.schema.definition import accepted_names
-from trainwright.controller.local.apiserver.store import Changed, Name, Overflow, Store, Stored, Watch
+from trainwright.controller.local.apiserver.store import (
+    Changed,
+    ObjectName,
+    ObjectStore,
+    Overflow,
+    StoredObject,
+    StoreWatch,
+)
 from trainwright.controller.local.apiserver.strategies.custom import CustomStrategy
 from trainwright.controller.local.apiserver.strategies.definitions import CLEANUP, set_terminating
 from trainwright.controller.local.apiserver.tables import custom_table_format
@@ -32,7 +39,7 @@ _IN_PROGRESS = "InstanceDeletionInProgress", "CustomResource deletion is in prog
 class _Held(NamedTuple):
     """A definition that is being deleted and waits for finalizers of its objects."""
 
-    name: Name
+    name: ObjectName
     uid: str
     """Another definition may get the name."""
     collection: str
@@ -42,11 +49,11 @@ class _Held(NamedTuple):
 class Definitions:
     """Keeps the registry in step with the CRDs in the store."""
 
-    def __init__(self, store: Store, registry: Registry, *, now: Now = wall_clock) -> None:
+    def __init__(self, store: ObjectStore, registry: ResourceRegistry, *, now: Now = wall_clock) -> None:
         self._store = store
         self._registry = registry
         self._now = now
-        self._served: dict[Name, tuple[str, Document]] = {}
+        self._served: dict[ObjectName, tuple[str, Document]] = {}
         """What is served of which definition: its uid, since another one may get the name, and its spec."""
         self._held: dict[_Held, asyncio.Task[None] | None] = {}
         """With what follows their objects."""
@@ -74,7 +81,7 @@ class Definitions:
                 finally:
                     self._store.unwatch(COLLECTION, watch)
 
-    async def _keep_up(self, watch: Watch, tasks: asyncio.TaskGroup) -> None:
+    async def _keep_up(self, watch: StoreWatch, tasks: asyncio.TaskGroup) -> None:
         """Act on what changes. Raises Overflow."""
         while True:
             for held in [held for held, following in self._held.items() if following is None]:
@@ -105,7 +112,7 @@ class Definitions:
             self._store.unwatch(held.collection, watch)
             del self._held[held]
 
-    def _reconsider(self, group: str, name: Name) -> None:
+    def _reconsider(self, group: str, name: ObjectName) -> None:
         """Look at the other definitions of a group again: one of them may want a name that is free now."""
         for one in list(self._store.collection(COLLECTION).listed()):
             # An earlier one of them may have changed it.
@@ -114,7 +121,7 @@ class Definitions:
                 if document["spec"]["group"] == group and not document["metadata"].get("deletionTimestamp"):
                     self._serve(one)
 
-    def _serve(self, one: Stored) -> None:
+    def _serve(self, one: StoredObject) -> None:
         document = one.document()
         spec = document["spec"]
         if document["metadata"].get("deletionTimestamp"):
@@ -129,14 +136,14 @@ class Definitions:
         elif self._write_status(one, document) and self._served.get(one.name, ("", None))[1] != spec:
             self._register(one.name, document)
 
-    def _register(self, name: Name, document: Document) -> None:
+    def _register(self, name: ObjectName, document: Document) -> None:
         spec = document["spec"]
         self._registry.remove(spec["group"], spec["names"]["plural"])
         for served in served_versions(spec, changed=document["metadata"].get("generation", 1) > 1):
             self._registry.add(served)
         self._served[name] = document["metadata"]["uid"], spec
 
-    def _write_status(self, one: Stored, document: Document) -> bool:
+    def _write_status(self, one: StoredObject, document: Document) -> bool:
         """Say in the status which names it has; returns whether it is established."""
         others = [other.document() for other in self._store.collection(COLLECTION).listed() if other.name != one.name]
         accepted = accepted_names(document, others)
@@ -161,13 +168,13 @@ class Definitions:
             self._reconsider(document["spec"]["group"], one.name)
         return accepted.conditions[1].status == "True"
 
-    def _tracked(self, one: Stored, document: Document) -> Document:
+    def _tracked(self, one: StoredObject, document: Document) -> Document:
         """With managed fields for a write of the status by the server itself."""
         served = self._registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         assert served is not None
         return served.managers["status"].update(one.document(), document, _MANAGER, now=self._now())
 
-    def _clean_up(self, one: Stored, document: Document) -> None:
+    def _clean_up(self, one: StoredObject, document: Document) -> None:
         """Delete all objects of a deleted definition, then let it go."""
         spec = document["spec"]
         collection = _collection(spec)
@@ -195,14 +202,14 @@ class Definitions:
             else:
                 self._store.delete(COLLECTION, one)
 
-    def _write(self, one: Stored, document: Document) -> None:
+    def _write(self, one: StoredObject, document: Document) -> None:
         try:
             self._store.write(COLLECTION, one.name, document, one)
         except Changed:
             # The next change brings it here again.
             log.debug("the definition %s changed meanwhile", one.name.name)
 
-    def _forget(self, name: Name) -> None:
+    def _forget(self, name: ObjectName) -> None:
         _, spec = self._served.pop(name, ("", None))
         if spec is not None:
             self._registry.remove(spec["group"], spec["names"]["plural"])

@@ -14,13 +14,13 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, bodykinds, errors, fields, protobuf
 from trainwright.controller.local.apiserver.admission import Admission
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.metadata import FOREGROUND, ORPHAN
 from trainwright.controller.local.apiserver.published import models_by_kind
 from trainwright.controller.local.apiserver.published.structs import published_structs
-from trainwright.controller.local.apiserver.requests import WriteOptions, dry_run_errors, whole_number
-from trainwright.controller.local.apiserver.schema import DecodeError
-from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
+from trainwright.controller.local.apiserver.requests import WriteQuery, dry_run_errors, whole_number
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError
+from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 
@@ -38,9 +38,9 @@ class DeleteOptions:
     dry_run: bool = False
 
     @property
-    def as_write(self) -> WriteOptions:
+    def as_write(self) -> WriteQuery:
         """For admission."""
-        return WriteOptions(manager="", dry_run=self.dry_run, validation="")
+        return WriteQuery(manager="", dry_run=self.dry_run, validation="")
 
 
 def goes_now(meta: Document, old: Document) -> bool:
@@ -53,11 +53,11 @@ def goes_now(meta: Document, old: Document) -> bool:
 class Deletes:
     """Deletes objects of any kind."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, admission: Admission) -> None:
         self._store = store
         self._admission = admission
 
-    async def delete(self, call: Call, options: DeleteOptions) -> tuple[Document, bool]:
+    async def delete(self, call: RequestInfo, options: DeleteOptions) -> tuple[Document, bool]:
         """Delete one object. Returns its last state and whether it is gone. Raises StatusError."""
         collection = call.served.type.stored_in
         while True:
@@ -69,7 +69,7 @@ class Deletes:
             except Changed:
                 continue
 
-    async def _delete(self, call: Call, options: DeleteOptions, existing: Stored) -> tuple[Document, bool]:
+    async def _delete(self, call: RequestInfo, options: DeleteOptions, existing: StoredObject) -> tuple[Document, bool]:
         strategy, served = call.served.strategy, call.served
         document = served.named(existing.document())
         meta = document["metadata"]
@@ -99,7 +99,7 @@ class Deletes:
         await self._store.committed()
         return served.named(existing.document()), not stays
 
-    def _grace(self, call: Call, options: DeleteOptions, document: Document) -> "_Grace":
+    def _grace(self, call: RequestInfo, options: DeleteOptions, document: Document) -> "_Grace":
         """Mark a graceful deletion in the metadata, and say what it means."""
         strategy, meta = call.served.strategy, document["metadata"]
         asked = 1 if options.grace is not None and options.grace < 0 else options.grace
@@ -127,7 +127,7 @@ class Deletes:
         strategy.begin_deletion(document)
         return _Grace(graceful=True, seconds=seconds)
 
-    def _set_policy(self, call: Call, options: DeleteOptions, meta: Document) -> None:
+    def _set_policy(self, call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
         """Set or remove the finalizers that tell the garbage collector what to do with dependents."""
         strategy = call.served.strategy
         if not strategy.collects_garbage:
@@ -143,7 +143,7 @@ class Deletes:
         else:
             meta.pop("finalizers", None)
 
-    def _mark(self, call: Call, document: Document) -> None:
+    def _mark(self, call: RequestInfo, document: Document) -> None:
         meta = document["metadata"]
         plain = call.served.strategy.marks_time_only
         begins = not meta.get("deletionTimestamp")
@@ -177,7 +177,7 @@ def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) 
     return by_default, False
 
 
-def check_preconditions(call: Call, options: DeleteOptions, meta: Document) -> None:
+def check_preconditions(call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
     """Refuse to delete an object that is not the one that is meant. Raises StatusError."""
     name = str(meta["name"])
     if options.uid is not None and options.uid != meta["uid"]:
@@ -198,7 +198,7 @@ def check_preconditions(call: Call, options: DeleteOptions, meta: Document) -> N
         )
 
 
-def read_options(call: Call) -> DeleteOptions:
+def read_options(call: RequestInfo) -> DeleteOptions:
     """The options of a deletion, from the body or else from the query. Raises StatusError."""
     request = call.request
     given: Mapping[str, Any]
@@ -235,13 +235,13 @@ def _as_options(document: Any) -> Document:
         raise errors.bad_request(bodykinds.unregistered(kind, version))
     try:
         published_structs().decode(models_by_kind()["v1", kind], document)
-    except DecodeError as error:
+    except DocumentDecodeError as error:
         raise errors.bad_request(str(error)) from error
     options: Document = document
     return options
 
 
-def _from_query(call: Call) -> Mapping[str, Any]:
+def _from_query(call: RequestInfo) -> Mapping[str, Any]:
     request = call.request
     given: dict[str, Any] = {"dryRun": request.all("dryRun")}
     if request.says("gracePeriodSeconds"):
@@ -278,7 +278,7 @@ def checked_options(given: Mapping[str, Any]) -> DeleteOptions:
     )
 
 
-def key_of(document: Document) -> Name:
+def key_of(document: Document) -> ObjectName:
     """Where a stored object is."""
     meta = document["metadata"]
-    return Name(meta.get("namespace") or "", meta["name"])
+    return ObjectName(meta.get("namespace") or "", meta["name"])

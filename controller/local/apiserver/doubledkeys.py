@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from trainwright.controller.local.apiserver.patch import read_json
-from trainwright.controller.local.gowriting import Shape, fields_of
+from trainwright.controller.local.gowriting import GoShape, fields_of
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -60,10 +60,10 @@ def merged(value: Any, struct: str) -> Any:
         value: from `pairs_of`.
         struct: the key of the struct in the table of `gowriting`.
     """
-    return read_json(json.dumps(_once(value, Shape("struct", struct=struct))).encode())
+    return read_json(json.dumps(_once(value, GoShape("struct", struct=struct))).encode())
 
 
-def _once(value: Any, shape: Shape | None) -> Any:
+def _once(value: Any, shape: GoShape | None) -> Any:
     if isinstance(value, Pairs):
         return _into({}, value, shape)
     if isinstance(value, list):
@@ -72,7 +72,7 @@ def _once(value: Any, shape: Shape | None) -> Any:
     return value
 
 
-def _into(made: dict[str, Any], pairs: Pairs, shape: Shape | None) -> dict[str, Any]:
+def _into(made: dict[str, Any], pairs: Pairs, shape: GoShape | None) -> dict[str, Any]:
     """Decode an object into what is there already."""
     if shape is None or shape.sort != "struct":
         item = shape.item if shape is not None and shape.sort == "map" else None
@@ -87,7 +87,7 @@ def _into(made: dict[str, Any], pairs: Pairs, shape: Shape | None) -> dict[str, 
     return made
 
 
-def _again(before: Any, value: Any, shape: Shape) -> Any:
+def _again(before: Any, value: Any, shape: GoShape) -> Any:
     """Decode a value over an earlier one."""
     if value is None:
         return None if shape.pointer or shape.sort in ("list", "map", "bytes", "any") else before

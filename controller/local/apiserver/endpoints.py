@@ -3,14 +3,14 @@
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, deletes, errors, metadata, patching, rendering
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.listoptions import list_options
-from trainwright.controller.local.apiserver.reads import Reads, shown
-from trainwright.controller.local.apiserver.requests import Answer, write_options
+from trainwright.controller.local.apiserver.reads import ResourceReads, shown
+from trainwright.controller.local.apiserver.requests import ServerResponse, write_options
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.watches import Watches
-from trainwright.controller.local.apiserver.writes import Writes, track
+from trainwright.controller.local.apiserver.writes import ResourceWrites, track
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 DELETED_AT_ONCE = 200
@@ -21,13 +21,13 @@ _FOLDERS = {"nodes": "minions", "services": "services/specs"}
 class Endpoints:
     """Serves the verbs."""
 
-    def __init__(self, reads: Reads, watches: Watches, writes: Writes, deletes: Deletes) -> None:
+    def __init__(self, reads: ResourceReads, watches: Watches, writes: ResourceWrites, deletes: Deletes) -> None:
         self._reads = reads
         self._watches = watches
         self._writes = writes
         self._deletes = deletes
 
-    async def serve(self, call: Call) -> Answer:
+    async def serve(self, call: RequestInfo) -> ServerResponse:
         """Answer a call for a resource or a subresource that is stored with it. Raises StatusError."""
         method = call.request.method
         _check_size(call)
@@ -53,7 +53,7 @@ class Endpoints:
             raise errors.not_supported(call.group, call.plural, _VERBS[method])
         raise errors.method_not_allowed()
 
-    async def _read(self, call: Call) -> Answer:
+    async def _read(self, call: RequestInfo) -> ServerResponse:
         # The real server does not heed `watch` in the query of one object.
         if call.name and not call.watches:
             return await self._reads.get(call)
@@ -62,7 +62,7 @@ class Endpoints:
             return await self._watches.watch(call, options)
         return await self._reads.list(call, options)
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, call: RequestInfo) -> ServerResponse:
         """POST on a collection."""
         wanted = wanted_by(call)
         options = write_options(call.request, "CreateOptions")
@@ -70,7 +70,7 @@ class Endpoints:
         call.served.strategy.default(document)
         return shown(call, await self._writes.create(call, document, options), wanted, 201)
 
-    async def replace(self, call: Call) -> Answer:
+    async def replace(self, call: RequestInfo) -> ServerResponse:
         """PUT on an object."""
         wanted = wanted_by(call)
         options = write_options(call.request, "UpdateOptions")
@@ -90,7 +90,7 @@ class Endpoints:
         made, created = await self._writes.update(call, transform, options, create=create)
         return shown(call, made, wanted, 201 if created else 200)
 
-    async def patch(self, call: Call) -> Answer:
+    async def patch(self, call: RequestInfo) -> ServerResponse:
         """PATCH on an object."""
         media = bodies.content_type(call.request.headers.get("content-type", ""))
         types = patching.accepted(call)
@@ -105,7 +105,7 @@ class Endpoints:
         made, created = await self._writes.update(call, transform, options, create=apply and not call.subresource)
         return shown(call, made, wanted, 201 if created else 200)
 
-    async def delete(self, call: Call) -> Answer:
+    async def delete(self, call: RequestInfo) -> ServerResponse:
         """DELETE of an object."""
         wanted = wanted_by(call)
         options = deletes.read_options(call)
@@ -115,17 +115,17 @@ class Endpoints:
         document, gone = await self._deletes.delete(call, options)
         status = 202 if not gone and options.orphans is False else 200
         if gone and not call.served.strategy.returns_deleted:
-            return Answer.of(_gone(call, document), status)
+            return ServerResponse.of(_gone(call, document), status)
         return shown(call, document, wanted, status)
 
-    async def delete_collection(self, call: Call) -> Answer:
+    async def delete_collection(self, call: RequestInfo) -> ServerResponse:
         """DELETE of all objects of a collection that match."""
         wanted = wanted_by(call)
         options = deletes.read_options(call)
         listing = list_options(call)
         items, version, _, _ = await self._reads.select(call, listing, self._reads.selection(call))
         for one in items:
-            single = Call(
+            single = RequestInfo(
                 request=call.request,
                 user=call.user,
                 served=call.served,
@@ -143,13 +143,13 @@ class Endpoints:
         return self._reads.listed(call, items, rendering.list_metadata(version), wanted)
 
 
-def _has_collections_to_delete(call: Call) -> bool:
+def _has_collections_to_delete(call: RequestInfo) -> bool:
     """Not across namespaces, and not of namespaces themselves."""
     across = call.served.type.namespaced and not call.namespace
     return not across and "deletecollection" in call.served.verbs
 
 
-def _check_uid(call: Call, uid: str | None, live: Document | None) -> None:
+def _check_uid(call: RequestInfo, uid: str | None, live: Document | None) -> None:
     """A PUT that says a uid is for that object alone. Raises StatusError."""
     found = live["metadata"]["uid"] if live is not None else ""
     if uid and uid != found:
@@ -162,12 +162,12 @@ def _check_uid(call: Call, uid: str | None, live: Document | None) -> None:
         )
 
 
-def _gone(call: Call, document: Document) -> Document:
+def _gone(call: RequestInfo, document: Document) -> Document:
     meta = document["metadata"]
     details = {"name": meta["name"], "group": call.group, "kind": call.plural, "uid": meta["uid"]}
     return errors.status("Success", details={key: value for key, value in details.items() if value})
 
 
-def _check_size(call: Call) -> None:
+def _check_size(call: RequestInfo) -> None:
     if len(call.request.body) > bodies.LIMIT:
         raise errors.too_large(f"limit is {bodies.LIMIT}")

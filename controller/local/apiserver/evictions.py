@@ -10,10 +10,10 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors, metadata
 from trainwright.controller.local.apiserver.admission import Admission
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.deletes import Deletes, check_preconditions, checked_options
-from trainwright.controller.local.apiserver.requests import Answer, write_options
-from trainwright.controller.local.apiserver.writes import Writes
+from trainwright.controller.local.apiserver.requests import ServerResponse, write_options
+from trainwright.controller.local.apiserver.writes import ResourceWrites
 
 _CONDITION = {
     "type": "DisruptionTarget",
@@ -33,12 +33,12 @@ class Evictions:
         admission: of evictions.
     """
 
-    def __init__(self, writes: Writes, deletes: Deletes, admission: Admission) -> None:
+    def __init__(self, writes: ResourceWrites, deletes: Deletes, admission: Admission) -> None:
         self._writes = writes
         self._deletes = deletes
         self._admission = admission
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, call: RequestInfo) -> ServerResponse:
         """Note the eviction in the pod's status and delete the pod, with its grace period. Raises StatusError."""
         if call.request.method != "POST":
             raise errors.method_not_allowed()
@@ -63,10 +63,10 @@ class Evictions:
             self._writes.begin_change(pod, note, options)
             wanted = replace(wanted, version=None)  # The note changed it.
         await self._deletes.delete(pod, wanted)
-        return Answer.of(errors.status("Success", code=201), 201)
+        return ServerResponse.of(errors.status("Success", code=201), 201)
 
 
-def _with_condition(call: Call, pod: Document) -> Document:
+def _with_condition(call: RequestInfo, pod: Document) -> Document:
     status = pod.get("status") or {}
     found = [one for one in status.get("conditions") or () if one["type"] == _CONDITION["type"]]
     if any({**one, **_CONDITION} == one for one in found):

@@ -14,7 +14,7 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission import Admission
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.podaccess import (
     ExecRequest,
     ExecSession,
@@ -22,8 +22,8 @@ from trainwright.controller.local.apiserver.podaccess import (
     UnavailableExecError,
     container_of,
 )
-from trainwright.controller.local.apiserver.requests import Answer, Upgrade, WebSocket, WriteOptions, encode
-from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.requests import ServerResponse, ServerWebSocket, Upgrade, WriteQuery, encode
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.runtime import TaskScope
 
 _V5 = "v5.channel.k8s.io"
@@ -51,17 +51,17 @@ class PodExecs:
         attach: serve `pods/attach`, whose requests have no command.
     """
 
-    def __init__(self, store: Store, source: ExecSource, admission: Admission, *, attach: bool = False) -> None:
+    def __init__(self, store: ObjectStore, source: ExecSource, admission: Admission, *, attach: bool = False) -> None:
         self._store = store
         self._source = source
         self._admission = admission
         self._attach = attach
 
-    async def connect(self, call: Call) -> Answer:
+    async def connect(self, call: RequestInfo) -> ServerResponse:
         """Make the connection a websocket. Raises StatusError."""
         if call.request.method not in ("GET", "POST"):
             raise errors.method_not_allowed()
-        options = WriteOptions(manager="", dry_run=False, validation="")
+        options = WriteQuery(manager="", dry_run=False, validation="")
         wanted = await self._admission.mutate(call, "CONNECT", _options(call, attach=self._attach), None, options)
         assert wanted is not None
         await self._admission.validate(call, "CONNECT", wanted, None, options)
@@ -73,12 +73,12 @@ class PodExecs:
         if not any(protocol in PROTOCOLS for protocol in offered):
             raise errors.bad_request(f"the websocket must offer one of the protocols {', '.join(PROTOCOLS)}")
 
-        async def serve(socket: WebSocket) -> None:
+        async def serve(socket: ServerWebSocket) -> None:
             await serve_exec(socket, self._source, call.namespace, call.name, request)
 
-        return Answer(status=101, upgrade=Upgrade(PROTOCOLS, serve))
+        return ServerResponse(status=101, upgrade=Upgrade(PROTOCOLS, serve))
 
-    def _request(self, call: Call, wanted: Document) -> ExecRequest:
+    def _request(self, call: RequestInfo, wanted: Document) -> ExecRequest:
         """What is asked for, in a pod that has a node. Raises StatusError."""
         stored = self._store.get("pods", call.key)
         if stored is None:
@@ -104,7 +104,7 @@ class PodExecs:
         return made
 
 
-def _options(call: Call, *, attach: bool) -> Document:
+def _options(call: RequestInfo, *, attach: bool) -> Document:
     """What the query asks for, as the object that admission is about."""
     asked = call.request
     made: Document = {"kind": "PodAttachOptions" if attach else "PodExecOptions", "apiVersion": "v1"}
@@ -114,7 +114,9 @@ def _options(call: Call, *, attach: bool) -> Document:
     return made if attach else {**made, "command": list(asked.all("command")) or None}
 
 
-async def serve_exec(socket: WebSocket, source: ExecSource, namespace: str, pod: str, request: ExecRequest) -> None:
+async def serve_exec(
+    socket: ServerWebSocket, source: ExecSource, namespace: str, pod: str, request: ExecRequest
+) -> None:
     """Start a process and speak of it over an open websocket, until one of the two ends. Raises ConnectionError."""
     try:
         session = await source(namespace, pod, request)
@@ -127,7 +129,7 @@ async def serve_exec(socket: WebSocket, source: ExecSource, namespace: str, pod:
 class _Connection:
     """A session and its websocket."""
 
-    def __init__(self, socket: WebSocket, session: ExecSession, request: ExecRequest) -> None:
+    def __init__(self, socket: ServerWebSocket, session: ExecSession, request: ExecRequest) -> None:
         self._socket = socket
         self._session = session
         self._request = request
@@ -187,7 +189,7 @@ class _Connection:
             self._session.resize(size.Width, size.Height)
 
 
-async def _tell(socket: WebSocket, status: Document) -> None:
+async def _tell(socket: ServerWebSocket, status: Document) -> None:
     await socket.send(bytes([ERROR]) + encode(status))
 
 

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.store import ObjectStore
 
 EVENT_LIFETIME = timedelta(hours=1)
 _COLLECTION = "events"
 
 
-def expire_events(store: Store, now: datetime) -> int:
+def expire_events(store: ObjectStore, now: datetime) -> int:
     """Delete the events that nobody has written for their lifetime; returns how many."""
     old = [one for one in store.collection(_COLLECTION).listed() if now - _written(one.document()) >= EVENT_LIFETIME]
     for one in old:

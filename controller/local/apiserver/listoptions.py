@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.patch import read_json
 from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.requests import go_integer
@@ -50,7 +50,7 @@ class ListOptions:
     """`sendInitialEvents`."""
 
 
-def list_options(call: Call) -> ListOptions:
+def list_options(call: RequestInfo) -> ListOptions:
     """Read the options from the query. Raises StatusError."""
     request = call.request
     watch = request.flag("watch")

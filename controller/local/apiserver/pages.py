@@ -8,8 +8,8 @@ from trainwright import __version__
 from trainwright.controller.local.apiserver import discovery, errors, openapi
 from trainwright.controller.local.apiserver.apply.values import quoted
 from trainwright.controller.local.apiserver.negotiation import NotAcceptableError
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, encode
-from trainwright.controller.local.apiserver.resources import Registry, ServedResource
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, encode
+from trainwright.controller.local.apiserver.resources import ResourceRegistry, ServedResource
 
 _ALIVE = ("ping", "log", "etcd")
 _CHECKS = {
@@ -36,7 +36,7 @@ before it writes a `kind: List`, to validate the items itself. An item without a
 validates it."""
 
 
-def health(request: ServerRequest) -> Answer | None:
+def health(request: ServerRequest) -> ServerResponse | None:
     """The health paths, and those of single checks below them.
 
     https://kubernetes.io/docs/reference/using-api/health-checks/
@@ -48,7 +48,7 @@ def health(request: ServerRequest) -> Answer | None:
     verbose = not check and request.says("verbose")
     text = _all_checks(root, checks, request.all("exclude")) if verbose else "ok"
     headers = {"X-Content-Type-Options": "nosniff"}
-    return Answer(body=text.encode(), content_type="text/plain; charset=utf-8", headers=headers)
+    return ServerResponse(body=text.encode(), content_type="text/plain; charset=utf-8", headers=headers)
 
 
 def _all_checks(root: str, checks: Sequence[str], excluded: Sequence[str]) -> str:
@@ -60,7 +60,7 @@ def _all_checks(root: str, checks: Sequence[str], excluded: Sequence[str]) -> st
     return "\n".join([*lines, f"{root} check passed\n"])
 
 
-def version(request: ServerRequest) -> Answer | None:
+def version(request: ServerRequest) -> ServerResponse | None:
     """The version of Kubernetes that the server behaves as."""
     if request.path.rstrip("/") != "/version":
         return None
@@ -73,11 +73,11 @@ def version(request: ServerRequest) -> Answer | None:
 class DiscoveryPages:
     """Which resources there are."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
-        self._described: tuple[int, list[discovery.Resource]] = (-1, [])
+        self._described: tuple[int, list[discovery.DiscoveryResource]] = (-1, [])
 
-    def __call__(self, request: ServerRequest) -> Answer | None:
+    def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer a request for discovery. Raises StatusError."""
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] not in (["api"], ["apis"]) or len(parts) > 3:
@@ -94,11 +94,11 @@ class DiscoveryPages:
             if request.headers.get("if-none-match") == tag:
                 # A client replaces the headers of the answer that it keeps. With another type, kubectl takes the
                 # aggregated document for the plain one and finds no resource in it.
-                return Answer(status=304, content_type=made.content_type, headers={"ETag": tag})
+                return ServerResponse(status=304, content_type=made.content_type, headers={"ETag": tag})
             made.headers["ETag"] = tag
         return made
 
-    def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.Answer | None:
+    def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.DiscoveryDocument | None:
         described = self.resources()
         groups = {group.name: group for group in discovery.groups_of(described)}
         match parts:
@@ -114,7 +114,7 @@ class DiscoveryPages:
                 return _version(accept, groups.get(name), number, f"{name}/{number}")
         return None
 
-    def resources(self) -> list[discovery.Resource]:
+    def resources(self) -> list[discovery.DiscoveryResource]:
         """All resources, described."""
         if self._described[0] != self._registry.generation:
             self._described = (self._registry.generation, [_described(served) for served in self._registry])
@@ -127,7 +127,7 @@ class RootPage:
     def __init__(self, discovered: DiscoveryPages) -> None:
         self._discovered = discovered
 
-    def __call__(self, request: ServerRequest) -> Answer | None:
+    def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer a request for the root."""
         if request.path not in ("/", "/index.html"):
             return None
@@ -135,24 +135,26 @@ class RootPage:
         for group in discovery.groups_of(self._discovered.resources()):
             folder = f"/apis/{group.name}" if group.name else "/api"
             paths |= {folder, *(f"{folder}/{version}" for version in group.versions)}
-        return Answer.of({"paths": sorted(paths)})
+        return ServerResponse.of({"paths": sorted(paths)})
 
 
 class OpenAPIPages:
     """The schemas of everything that is served, which kubectl asks for before it writes."""
 
-    def __init__(self, discovered: DiscoveryPages, registry: Registry) -> None:
+    def __init__(self, discovered: DiscoveryPages, registry: ResourceRegistry) -> None:
         self._discovered = discovered
         self._registry = registry
         self._made: dict[str, tuple[int, bytes]] = {}
 
-    def __call__(self, request: ServerRequest) -> Answer | None:
+    def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer a request for OpenAPI v3, and for v2 in the one form that kubectl asks for."""
         path = request.path.rstrip("/")
         if path == "/openapi/v2" and "protobuf" in request.headers.get("accept", ""):
-            return Answer(body=_NO_MODELS, content_type="application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+            return ServerResponse(
+                body=_NO_MODELS, content_type="application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            )
         if path == "/openapi/v3":
-            return Answer.of(openapi.index(dict.fromkeys(self._versions(), str(self._registry.generation))))
+            return ServerResponse.of(openapi.index(dict.fromkeys(self._versions(), str(self._registry.generation))))
         if not path.startswith("/openapi/v3/"):
             return None
         name = path.removeprefix("/openapi/v3/")
@@ -168,24 +170,26 @@ class OpenAPIPages:
             }
             document = openapi.document(found, schemas, KUBERNETES_VERSION.rpartition(".")[0])
             made = self._made[name] = (self._registry.generation, encode(document))
-        return Answer(body=made[1])
+        return ServerResponse(body=made[1])
 
-    def _versions(self) -> dict[str, list[discovery.Resource]]:
-        found: dict[str, list[discovery.Resource]] = {}
+    def _versions(self) -> dict[str, list[discovery.DiscoveryResource]]:
+        found: dict[str, list[discovery.DiscoveryResource]] = {}
         for resource in self._discovered.resources():
             found.setdefault(openapi.document_path(resource.group, resource.version), []).append(resource)
         return found
 
 
-def _version(accept: str, group: discovery.Group | None, name: str, group_version: str) -> discovery.Answer | None:
+def _version(
+    accept: str, group: discovery.DiscoveryGroup | None, name: str, group_version: str
+) -> discovery.DiscoveryDocument | None:
     if group is None or name not in group.versions:
         return None
     return discovery.resources(accept, group_version, group.versions[name])
 
 
-def _described(served: ServedResource) -> discovery.Resource:
+def _described(served: ServedResource) -> discovery.DiscoveryResource:
     kind = served.type
-    return discovery.Resource(
+    return discovery.DiscoveryResource(
         group=kind.group,
         version=served.version,
         kind=kind.kind,
@@ -210,5 +214,5 @@ def _described(served: ServedResource) -> discovery.Resource:
     )
 
 
-def _answer(made: discovery.Answer) -> Answer:
-    return Answer(body=encode(made.document), content_type=made.content_type)
+def _answer(made: discovery.DiscoveryDocument) -> ServerResponse:
+    return ServerResponse(body=encode(made.document), content_type=made.content_type)

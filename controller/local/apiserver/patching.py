@@ -11,7 +11,7 @@ from trainwright.controller.local.apiserver.apply import (
     ConflictError,
     values,
 )
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.patch import (
     PatchError,
     RejectedResultError,
@@ -24,8 +24,8 @@ from trainwright.controller.local.apiserver.patch import (
 )
 from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.published import published_models
-from trainwright.controller.local.apiserver.requests import WriteOptions, encode
-from trainwright.controller.local.apiserver.schema import DecodeError
+from trainwright.controller.local.apiserver.requests import WriteQuery, encode
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.writes import Transform, track
 from trainwright.controller.local.apiserver.yamlbodies import YAMLBodyError
@@ -39,7 +39,7 @@ OPERATIONS = 10_000
 """Of a JSON patch at most."""
 
 
-def accepted(call: Call) -> tuple[str, ...]:
+def accepted(call: RequestInfo) -> tuple[str, ...]:
     """The types of patches that a kind takes."""
     strategic = () if call.served.type.custom else (STRATEGIC_PATCH,)
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
@@ -48,7 +48,7 @@ def accepted(call: Call) -> tuple[str, ...]:
 _OBJECT_FOR_LIST = re.compile(r"json: cannot unmarshal object into Go struct field \S+ of type \[\]")
 
 
-def transform_of(call: Call, media: str, options: WriteOptions) -> Transform:
+def transform_of(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
     """What makes the new object from the live one. Raises StatusError for a patch that nothing can be made of."""
     if media == APPLY_PATCH:
         document, doubled = _apply_document(call)
@@ -70,7 +70,7 @@ def transform_of(call: Call, media: str, options: WriteOptions) -> Transform:
     return patch
 
 
-def _check_count(call: Call) -> None:
+def _check_count(call: RequestInfo) -> None:
     try:
         count = operation_count(call.request.body)
     except PatchError as error:
@@ -79,7 +79,7 @@ def _check_count(call: Call) -> None:
         raise errors.too_large(f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {count}")
 
 
-def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> Document:
+def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery) -> Document:
     body, strict = call.request.body, list[str]()
     try:
         if media == JSON_PATCH:
@@ -98,7 +98,7 @@ def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> D
         _check_kind(call, made, text)
         try:
             strict += call.served.decode(made)
-        except DecodeError as error:
+        except DocumentDecodeError as error:
             problem = str(error)
             if strategic and _OBJECT_FOR_LIST.match(problem):
                 # The real server converts the result then, instead of decoding it.
@@ -117,7 +117,7 @@ def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> D
     return track(call, live, made, options)
 
 
-def _check_kind(call: Call, made: Document, text: str) -> None:
+def _check_kind(call: RequestInfo, made: Document, text: str) -> None:
     """Raises RejectedResultError where a patch made an object of another kind; custom resources are validated later."""
     kind, version = bodykinds.expected(call)
     if call.served.type.custom:
@@ -130,7 +130,7 @@ def _check_kind(call: Call, made: Document, text: str) -> None:
         raise RejectedResultError(text, problem)
 
 
-def _apply_document(call: Call) -> tuple[Document, list[str]]:
+def _apply_document(call: RequestInfo) -> tuple[Document, list[str]]:
     """The document, and what is said of keys that it has twice. Raises StatusError."""
     try:
         document, doubled = bodies.read_yaml(call.request.body)
@@ -146,7 +146,7 @@ def _apply_document(call: Call) -> tuple[Document, list[str]]:
     return document, doubled
 
 
-def _tell_doubled(call: Call, doubled: list[str], options: WriteOptions) -> None:
+def _tell_doubled(call: RequestInfo, doubled: list[str], options: WriteQuery) -> None:
     """Warn of keys that are there twice, or refuse them. Raises StatusError."""
     if not doubled or options.validation == "Ignore":
         return
@@ -156,7 +156,7 @@ def _tell_doubled(call: Call, doubled: list[str], options: WriteOptions) -> None
     bodies.warn(call, [text])
 
 
-def _applied(call: Call, live: Document | None, document: Document, options: WriteOptions) -> Document:
+def _applied(call: RequestInfo, live: Document | None, document: Document, options: WriteQuery) -> Document:
     manager = call.served.managers[call.subresource]
     try:
         made = manager.apply(
@@ -176,7 +176,7 @@ def _applied(call: Call, live: Document | None, document: Document, options: Wri
             made["metadata"], _ = decode_metadata(made["metadata"])
         else:
             call.served.decode(made)
-    except DecodeError as error:
+    except DocumentDecodeError as error:
         raise errors.plain_internal(str(error)) from error
     call.served.strategy.default(made)
     uid = made["metadata"].get("uid")
@@ -186,7 +186,7 @@ def _applied(call: Call, live: Document | None, document: Document, options: Wri
     return made
 
 
-def _check_identity(call: Call, made: Document) -> None:
+def _check_identity(call: RequestInfo, made: Document) -> None:
     meta = metadata.metadata_of(made)
     metadata.set_namespace(meta, call.namespace)
     metadata.check_name(meta, call.name)

@@ -13,10 +13,10 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
-from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.requests import Answer
+from trainwright.controller.local.apiserver.call import RequestInfo
+from trainwright.controller.local.apiserver.requests import ServerResponse
 from trainwright.controller.local.apiserver.schema.gotypes import wrong_time
-from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.store import ObjectStore
 
 _NO_FIELD = "[]"
 """How messages name the path of an error that is about no single field."""
@@ -120,12 +120,12 @@ class GonePods(Protocol):
 class PodLogs:
     """Serves `pods/log`, also of pods that are gone, as long as their logs are kept."""
 
-    def __init__(self, store: Store, source: LogSource, gone: GonePods | None = None) -> None:
+    def __init__(self, store: ObjectStore, source: LogSource, gone: GonePods | None = None) -> None:
         self._store = store
         self._source = source
         self._gone = gone
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, call: RequestInfo) -> ServerResponse:
         """Stream a log. Raises StatusError."""
         if call.request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed()
@@ -137,14 +137,14 @@ class PodLogs:
         container = container_of(pod, request.container)
         if not (pod.get("spec") or {}).get("nodeName"):
             # As the real server: a pod without a node has an empty log.
-            return Answer(content_type="text/plain")
+            return ServerResponse(content_type="text/plain")
         try:
             stream = await self._source(call.namespace, call.name, replace(request, container=container))
         except UnavailableLogError as error:
             raise errors.bad_request(str(error)) from error
-        return Answer(stream=stream, content_type="text/plain")
+        return ServerResponse(stream=stream, content_type="text/plain")
 
-    async def _of_gone(self, call: Call) -> Document | None:
+    async def _of_gone(self, call: RequestInfo) -> Document | None:
         return await self._gone(call.namespace, call.name) if self._gone is not None else None
 
 
@@ -163,7 +163,7 @@ def container_of(pod: Document, name: str) -> str:
     return only
 
 
-def _log_request(call: Call) -> LogRequest:
+def _log_request(call: RequestInfo) -> LogRequest:
     request = call.request
     tail, limit, since = (request.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     moment = request.asked("sinceTime")

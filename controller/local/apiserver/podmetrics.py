@@ -12,11 +12,11 @@ from datetime import timedelta
 from trainwright.api import times
 from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse
 from trainwright.controller.local.apiserver.routes import Route
 from trainwright.controller.local.apiserver.selection.errors import SelectorError
 from trainwright.controller.local.apiserver.selection.labels import parse_label_selector
-from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 GPU, GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
@@ -45,10 +45,10 @@ Source = Callable[[], Awaitable[Sequence[ContainerUse]]]
 class PodMetrics:
     """Serves the group."""
 
-    def __init__(self, store: Store, source: Source, now: times.Now) -> None:
+    def __init__(self, store: ObjectStore, source: Source, now: times.Now) -> None:
         self._store, self._source, self._now = store, source, now
 
-    async def __call__(self, request: ServerRequest, route: Route) -> Answer:
+    async def __call__(self, request: ServerRequest, route: Route) -> ServerResponse:
         """Answer a request. Raises StatusError."""
         if route.version != VERSION or route.resource != "pods" or route.subresource:
             raise errors.no_such_resource()
@@ -58,11 +58,11 @@ class PodMetrics:
         for one in await self._source():
             used.setdefault(one.pod, []).append(one)
         if route.name:
-            stored = self._store.get("pods", Name(route.namespace, route.name))
+            stored = self._store.get("pods", ObjectName(route.namespace, route.name))
             pod = stored.document() if stored is not None else None
             if pod is None or uid_of(pod) not in used:
                 raise errors.not_found(GROUP, "pods", route.name)
-            return Answer.of({**self._metrics(pod, used[uid_of(pod)]), **_kind("PodMetrics")})
+            return ServerResponse.of({**self._metrics(pod, used[uid_of(pod)]), **_kind("PodMetrics")})
         try:
             selector = parse_label_selector(request.asked("labelSelector"))
         except SelectorError as error:
@@ -70,7 +70,7 @@ class PodMetrics:
         stored_pods = self._store.collection("pods").listed(route.namespace)
         pods = [pod for pod in (stored.document() for stored in stored_pods) if selector.matches_document(pod)]
         items = [self._metrics(pod, used[uid_of(pod)]) for pod in pods if uid_of(pod) in used]
-        return Answer.of({**_kind("PodMetricsList"), "metadata": {}, "items": items})
+        return ServerResponse.of({**_kind("PodMetricsList"), "metadata": {}, "items": items})
 
     def _metrics(self, pod: Document, containers: Sequence[ContainerUse]) -> Document:
         now = times.format_time(self._now())

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.identity import ADMINISTRATOR
-from trainwright.controller.local.apiserver.requests import ServerRequest, WriteOptions
-from trainwright.controller.local.apiserver.resources import Registry
-from trainwright.controller.local.apiserver.writes import Writes
+from trainwright.controller.local.apiserver.requests import ServerRequest, WriteQuery
+from trainwright.controller.local.apiserver.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.writes import ResourceWrites
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-apiserver"
@@ -60,7 +60,9 @@ def _presets(authority: bytes) -> Iterable[tuple[str, str, str, Document]]:
     )
 
 
-async def add_presets(writes: Writes, registry: Registry, *, authority: bytes, now: Now = wall_clock) -> None:
+async def add_presets(
+    writes: ResourceWrites, registry: ResourceRegistry, *, authority: bytes, now: Now = wall_clock
+) -> None:
     """Create what is not there yet.
 
     Args:
@@ -69,14 +71,14 @@ async def add_presets(writes: Writes, registry: Registry, *, authority: bytes, n
         authority: PEM of the authority of the cluster.
         now: the time of day.
     """
-    options = WriteOptions(manager=_MANAGER, dry_run=False, validation="Ignore")
+    options = WriteQuery(manager=_MANAGER, dry_run=False, validation="Ignore")
     for group, version, plural, body in _presets(authority):
         served = registry.find(group, version, plural)
         if served is None:
             continue
         document = {"apiVersion": served.api_version, "kind": served.type.kind, **body}
         served.strategy.default(document)
-        call = Call(
+        call = RequestInfo(
             request=ServerRequest(method="POST", path="/"),
             user=ADMINISTRATOR,
             served=served,

@@ -9,16 +9,16 @@ import yaml
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodykinds, errors, rendering
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.listoptions import (
     Continuation,
     InvalidVersionError,
     ListOptions,
     parsed_version,
 )
-from trainwright.controller.local.apiserver.requests import Answer
-from trainwright.controller.local.apiserver.selecting import Selection, selection_of
-from trainwright.controller.local.apiserver.store import Expired, Store, Stored
+from trainwright.controller.local.apiserver.requests import ServerResponse
+from trainwright.controller.local.apiserver.selecting import ObjectSelection, selection_of
+from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.tables import (
     Include,
     TableError,
@@ -28,20 +28,20 @@ from trainwright.controller.local.apiserver.tables import (
     table_of_list,
     table_of_object,
 )
-from trainwright.controller.local.apiserver.wanted import Wanted
+from trainwright.controller.local.apiserver.wanted import WantedAnswer
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 
 FUTURE_SECONDS = 3.0
 """How long a read waits for a version that is not there yet."""
 
 
-class Reads:
+class ResourceReads:
     """Reads objects of any kind."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, call: RequestInfo) -> ServerResponse:
         """One object. Raises StatusError."""
         wanted = wanted_by(call)
         try:
@@ -53,23 +53,25 @@ class Reads:
         if one is None:
             raise call.not_found()
         if wanted.form == "object" and not wanted.yaml:
-            return Answer(body=rendering.object_bytes(call.served, one))
+            return ServerResponse(body=rendering.object_bytes(call.served, one))
         return shown(call, call.served.named(one.document()), wanted)
 
-    async def list(self, call: Call, options: ListOptions) -> Answer:
+    async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """A list, or a page of one. Raises StatusError."""
         wanted = wanted_by(call)
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
         return self.listed(call, items, rendering.list_metadata(version, next_page, remaining), wanted)
 
-    def listed(self, call: Call, items: Sequence[Stored], metadata: Document, wanted: Wanted) -> Answer:
+    def listed(
+        self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document, wanted: WantedAnswer
+    ) -> ServerResponse:
         """Objects as a list, in the form that the client wants. Raises StatusError."""
         if call.served.type.custom and wanted.form == "object":
             # Lists of custom resources are maps to the real server, which sets the token even if there is none.
             metadata.setdefault("continue", "")
         if wanted.form == "object" and not wanted.yaml:
-            return Answer(body=rendering.list_bytes(call.served, items, metadata))
+            return ServerResponse(body=rendering.list_bytes(call.served, items, metadata))
         documents = [call.served.named(one.document()) for one in items]
         made: Document
         if wanted.form == "table":
@@ -89,13 +91,13 @@ class Reads:
             made["items"] = documents if served.type.custom else [_without_kind(one) for one in documents]
         return answered(made, wanted)
 
-    def selection(self, call: Call) -> Selection:
+    def selection(self, call: RequestInfo) -> ObjectSelection:
         """The selectors of a call. Raises StatusError."""
         return selection_of(call)
 
     async def select(
-        self, call: Call, options: ListOptions, selection: Selection
-    ) -> tuple[Sequence[Stored], int, str, int | None]:
+        self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
+    ) -> tuple[Sequence[StoredObject], int, str, int | None]:
         """The objects of a list, its version, the token of the next page, and how many are left."""
         version = self._store.version
         after = ""
@@ -119,7 +121,7 @@ class Reads:
         except Expired as error:
             raise self._expired(options) from error
         matches, single = selection.stored, "" if after else selection.single
-        chosen: list[Stored] = []
+        chosen: list[StoredObject] = []
         more = 0
         for one in collection.listed(selection.namespace, after):
             if single and one.name.name != single:
@@ -163,7 +165,7 @@ class Reads:
         return error
 
 
-def shown(call: Call, document: Document, wanted: Wanted, status: int = 200) -> Answer:
+def shown(call: RequestInfo, document: Document, wanted: WantedAnswer, status: int = 200) -> ServerResponse:
     """One object in the form that the client wants."""
     if wanted.form == "table":
         made = table_of_object(call.served.table, document, now=call.now, include=include(call), version=wanted.version)
@@ -183,7 +185,7 @@ def _without_kind(document: Document) -> Document:
     return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
 
 
-def include(call: Call) -> Include:
+def include(call: RequestInfo) -> Include:
     """What of each object goes into its row of a table. Raises StatusError."""
     try:
         return include_of(call.request.asked("includeObject"))
@@ -191,8 +193,8 @@ def include(call: Call) -> Include:
         raise errors.bad_request(str(error)) from error
 
 
-def answered(document: Any, wanted: Wanted, status: int = 200) -> Answer:
+def answered(document: Any, wanted: WantedAnswer, status: int = 200) -> ServerResponse:
     """A document as JSON or YAML."""
     if wanted.yaml:
-        return Answer(status=status, body=yaml.safe_dump(document).encode(), content_type="application/yaml")
-    return Answer.of(document, status)
+        return ServerResponse(status=status, body=yaml.safe_dump(document).encode(), content_type="application/yaml")
+    return ServerResponse.of(document, status)

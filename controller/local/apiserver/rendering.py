@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.requests import encode
 from trainwright.controller.local.apiserver.resources import ServedResource
-from trainwright.controller.local.apiserver.store import Stored
+from trainwright.controller.local.apiserver.store import StoredObject
 
 
 def _prefix(version: str, kind: str) -> bytes:
     return b'{"apiVersion":' + encode(version) + b',"kind":' + encode(kind)
 
 
-def object_bytes(served: ServedResource, one: Stored) -> bytes:
+def object_bytes(served: ServedResource, one: StoredObject) -> bytes:
     """A stored object in the version that is served."""
     if served.from_storage is not None:
         return encode(served.named(one.document()))
@@ -26,7 +26,7 @@ def object_bytes(served: ServedResource, one: Stored) -> bytes:
     return encode(served.named(one.document()))
 
 
-def item_bytes(served: ServedResource, one: Stored) -> bytes:
+def item_bytes(served: ServedResource, one: StoredObject) -> bytes:
     """A stored object as an item of a list: those of built-in kinds carry no kind."""
     if served.type.custom:
         return object_bytes(served, one)
@@ -53,7 +53,7 @@ def list_metadata(version: int, next_page: str = "", remaining: int | None = Non
     return made
 
 
-def list_bytes(served: ServedResource, items: Iterable[Stored], metadata: Document) -> bytes:
+def list_bytes(served: ServedResource, items: Iterable[StoredObject], metadata: Document) -> bytes:
     """A list of stored objects."""
     head = encode({"kind": served.type.listed_as, "apiVersion": served.api_version, "metadata": metadata})
     return head[:-1] + b',"items":[' + b",".join([item_bytes(served, one) for one in items]) + b"]}"

@@ -22,8 +22,15 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, Upgrade, User, WebSocket, encode
+from trainwright.controller.local.apiserver.call import RequestInfo
+from trainwright.controller.local.apiserver.requests import (
+    ServerRequest,
+    ServerResponse,
+    ServerWebSocket,
+    Upgrade,
+    User,
+    encode,
+)
 from trainwright.controller.local.apiserver.routes import Route
 from trainwright.controller.local.apiserver.userinfo import user_info
 from trainwright.controller.local.apiserver.verbs import verb_of
@@ -42,7 +49,7 @@ class Exchange:
     user: User | None = None
     impersonated: User | None = None
     route: Route | None = None
-    call: Call | None = None
+    call: RequestInfo | None = None
 
 
 class RequestLog:
@@ -61,7 +68,7 @@ class RequestLog:
         """Open a file, which is made or continued. Raises OSError."""
         return await asyncio.to_thread(lambda: cls(path, now=now))
 
-    async def finish(self, exchange: Exchange, answer: Answer) -> Answer:
+    async def finish(self, exchange: Exchange, answer: ServerResponse) -> ServerResponse:
         """Log an exchange. Returns the answer to send; if it lasts, its end is logged too."""
         document = _document(exchange, answer)
         verb = document["verb"]
@@ -91,7 +98,7 @@ class RequestLog:
             await self._write(document, _COMPLETE)
 
     def _until_closed(self, upgrade: Upgrade, document: Document) -> Upgrade:
-        async def serve(socket: WebSocket) -> None:
+        async def serve(socket: ServerWebSocket) -> None:
             try:
                 await upgrade.serve(socket)
             finally:
@@ -106,7 +113,7 @@ class RequestLog:
         await asyncio.get_running_loop().run_in_executor(self._writer, self._file.write, encode(line) + b"\n")
 
 
-def _document(exchange: Exchange, answer: Answer) -> Document:
+def _document(exchange: Exchange, answer: ServerResponse) -> Document:
     request, route = exchange.request, exchange.route
     made: Document = {
         "kind": "Event",
@@ -146,7 +153,7 @@ def _reference(exchange: Exchange, route: Route) -> Document:
     return {field: value for field, value in made.items() if value}
 
 
-def _status(answer: Answer) -> Document:
+def _status(answer: ServerResponse) -> Document:
     """The code, and for failures what they say."""
     made: Document = {"metadata": {}}
     if answer.status >= 400 and answer.content_type.startswith("application/json"):

@@ -91,7 +91,7 @@ def go_integer(text: str, *, signed: bool) -> int:
     raise ValueError(f'strconv.Parse{"Int" if signed else "Uint"}: parsing "{text}": {problem}')
 
 
-class WebSocket(Protocol):
+class ServerWebSocket(Protocol):
     """An open websocket."""
 
     @property
@@ -114,12 +114,12 @@ class Upgrade:
 
     protocols: tuple[str, ...]
     """Subprotocols that are spoken, the best first."""
-    serve: Callable[[WebSocket], Awaitable[None]]
+    serve: Callable[[ServerWebSocket], Awaitable[None]]
     """Speaks one of them; the connection is closed when it returns."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class ServerResponse:
     """One answer: whole, as a stream, or as a websocket."""
 
     status: int = 200
@@ -131,21 +131,21 @@ class Answer:
     upgrade: Upgrade | None = None
 
     @classmethod
-    def of(cls, document: Any, status: int = 200) -> "Answer":
+    def of(cls, document: Any, status: int = 200) -> "ServerResponse":
         """A document as JSON."""
         return cls(status=status, body=encode(document))
 
 
-def failure(error: errors.StatusError) -> Answer:
+def failure(error: errors.StatusError) -> ServerResponse:
     """The answer for an error."""
-    answer = Answer.of(error.document(), error.code)
+    answer = ServerResponse.of(error.document(), error.code)
     if error.retry_after:
         answer.headers["Retry-After"] = str(error.retry_after)
     return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
+class WriteQuery:
     """What a write says in its query."""
 
     manager: str
@@ -172,7 +172,7 @@ class WriteOptions:
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 
-def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> WriteOptions:
+def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> WriteQuery:
     """Read the options of a write: `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises StatusError."""
     manager, dry_run = request.asked("fieldManager"), request.all("dryRun")
     validation = request.asked("fieldValidation")
@@ -188,7 +188,7 @@ def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> 
         found.append(fields.unsupported("fieldValidation", validation, _VALIDATIONS))
     if found:
         raise errors.invalid("meta.k8s.io", kind, "", found)
-    return WriteOptions(
+    return WriteQuery(
         manager=manager,
         dry_run=bool(dry_run),
         validation=validation or "Warn",

@@ -123,7 +123,7 @@ class ServedResource:
         return document if self.to_storage is None else self.to_storage(document)
 
 
-class Registry:
+class ResourceRegistry:
     """All resources that are served."""
 
     def __init__(self) -> None:

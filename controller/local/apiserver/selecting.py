@@ -4,24 +4,24 @@
 from dataclasses import dataclass
 
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.resources import ServedResource
 from trainwright.controller.local.apiserver.selection import (
     FieldSelector,
-    LabelSelector,
+    LabelMatcher,
     SelectorError,
     custom_selectable_fields,
     parse_field_selector,
     parse_label_selector,
     selectable_fields,
 )
-from trainwright.controller.local.apiserver.store import Name, Stored
+from trainwright.controller.local.apiserver.store import ObjectName, StoredObject
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectSelection:
     """The scope and the selectors of a call."""
 
     served: ServedResource
@@ -29,7 +29,7 @@ class Selection:
     """Empty for all."""
     name: str
     """Empty for all."""
-    labels: LabelSelector
+    labels: LabelMatcher
     fields: FieldSelector
 
     @property
@@ -44,7 +44,7 @@ class Selection:
             return self.fields.exact(_NAME) or ""
         return ""
 
-    def stored(self, one: Stored) -> bool:
+    def stored(self, one: StoredObject) -> bool:
         """Whether a stored object is one of them."""
         if (self.namespace and one.name.namespace != self.namespace) or (self.name and one.name.name != self.name):
             return False
@@ -54,12 +54,12 @@ class Selection:
             return self._named(one.name)
         return self.fields.matches(self.served.named(one.document()))
 
-    def _named(self, name: Name) -> bool:
+    def _named(self, name: ObjectName) -> bool:
         values = {_NAME: name.name, _NAMESPACE: name.namespace}
         return all((values[label] == value) == (sign == "=") for label, sign, value in self.fields.terms)
 
 
-def selection_of(call: Call) -> Selection:
+def selection_of(call: RequestInfo) -> ObjectSelection:
     """Read the selectors from the query. Raises StatusError."""
     served = call.served
     if served.type.custom:
@@ -75,4 +75,4 @@ def selection_of(call: Call) -> Selection:
     if name and fields and fields.exact(_NAME) != name:
         raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
     namespace = call.namespace or fields.exact(_NAMESPACE) or ""
-    return Selection(served, namespace, name, labels, fields)
+    return ObjectSelection(served, namespace, name, labels, fields)

@@ -9,30 +9,30 @@ from typing import Protocol, TypeAlias
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission import Admission, Chain
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.deadlines import deadline
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
 from trainwright.controller.local.apiserver.impersonation import impersonated
 from trainwright.controller.local.apiserver.precedence import Precedence
-from trainwright.controller.local.apiserver.reads import Reads
+from trainwright.controller.local.apiserver.reads import ResourceReads
 from trainwright.controller.local.apiserver.requestlog import Exchange, RequestLog
-from trainwright.controller.local.apiserver.requests import ANONYMOUS, Answer, ServerRequest, User, failure
-from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.requests import ANONYMOUS, ServerRequest, ServerResponse, User, failure
+from trainwright.controller.local.apiserver.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.routes import Route, resource_route
-from trainwright.controller.local.apiserver.store import StateLostError, Store
+from trainwright.controller.local.apiserver.store import ObjectStore, StateLostError
 from trainwright.controller.local.apiserver.turns import Turns
 from trainwright.controller.local.apiserver.verbs import forbidden
 from trainwright.controller.local.apiserver.watches import Watches
-from trainwright.controller.local.apiserver.writes import Writes
+from trainwright.controller.local.apiserver.writes import ResourceWrites
 
 log = logging.getLogger(__name__)
 
-Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
-GroupHandler: TypeAlias = Callable[[ServerRequest, Route], Awaitable[Answer]]
+Handler: TypeAlias = Callable[[RequestInfo], Awaitable[ServerResponse]]
+GroupHandler: TypeAlias = Callable[[ServerRequest, Route], Awaitable[ServerResponse]]
 """Answers requests for the resources of a group."""
 _ONLY_READ = frozenset({"/api", "/api/v1", "/version"})
-Page: TypeAlias = Callable[[ServerRequest], Answer | None]
+Page: TypeAlias = Callable[[ServerRequest], ServerResponse | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
 PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 """What requests without credentials may ask, as in kube-apiserver."""
@@ -61,8 +61,8 @@ class APIServer:
 
     def __init__(
         self,
-        store: Store,
-        registry: Registry,
+        store: ObjectStore,
+        registry: ResourceRegistry,
         authenticator: Authenticator,
         admission: Admission | None = None,
         pages: tuple[Page, ...] = (),
@@ -77,8 +77,8 @@ class APIServer:
         self._requests = requests
         self._now = now
         self.admission = chain = admission or Chain()
-        self.reads = Reads(store)
-        self.writes = Writes(store, chain)
+        self.reads = ResourceReads(store)
+        self.writes = ResourceWrites(store, chain)
         self.deletes = Deletes(store, chain)
         self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
         self.precedence = Precedence()
@@ -94,14 +94,14 @@ class APIServer:
         """Serve a group of which nothing is stored here, as kube-apiserver passes groups on to other servers."""
         self._elsewhere[group] = handler
 
-    async def handle(self, request: ServerRequest) -> Answer:
+    async def handle(self, request: ServerRequest) -> ServerResponse:
         """Answer a request; never raises for what the request says."""
         await self._turns.take()
         exchange = Exchange(request, self._now(), route=resource_route(request.path))
         answer = await self._answered(exchange)
         return answer if self._requests is None else await self._requests.finish(exchange, answer)
 
-    async def _answered(self, exchange: Exchange) -> Answer:
+    async def _answered(self, exchange: Exchange) -> ServerResponse:
         request = exchange.request
         limit: asyncio.Timeout | None = None
         try:
@@ -121,7 +121,7 @@ class APIServer:
             log.exception("%s %s failed; this is a defect", request.method, request.path)
             return failure(errors.internal("the request could not be answered; the server's log has the reason"))
 
-    async def _done(self, exchange: Exchange) -> Answer:
+    async def _done(self, exchange: Exchange) -> ServerResponse:
         """Find out who asks, and do what is asked. Raises StatusError."""
         request, route = exchange.request, exchange.route
         user = exchange.user = await self._authenticator.user(request)
@@ -138,7 +138,7 @@ class APIServer:
             return self._page(request)
         return await self._resource(exchange, user, route)
 
-    def _page(self, request: ServerRequest) -> Answer:
+    def _page(self, request: ServerRequest) -> ServerResponse:
         for page in self._pages:
             answer = page(request)
             if answer is not None:
@@ -159,7 +159,7 @@ class APIServer:
         group, _, version = rest.partition("/")
         return root == "apis" and bool(version) and self.registry.has_built_in(group)
 
-    async def _resource(self, exchange: Exchange, user: User, route: Route) -> Answer:
+    async def _resource(self, exchange: Exchange, user: User, route: Route) -> ServerResponse:
         request = exchange.request
         if (elsewhere := self._elsewhere.get(route.group)) is not None:
             return await elsewhere(request, route)
@@ -179,7 +179,7 @@ class APIServer:
             raise errors.no_such_resource()
         if route.watch:
             request.query = [*request.query, ("watch", "true")]
-        call = exchange.call = Call(
+        call = exchange.call = RequestInfo(
             request=request,
             user=user,
             served=served,
@@ -199,15 +199,15 @@ class APIServer:
         return answer
 
 
-def not_found_page() -> Answer:
+def not_found_page() -> ServerResponse:
     """What a path is answered that nothing is served under."""
-    return Answer(status=404, body=b"404 page not found\n", content_type="text/plain; charset=utf-8")
+    return ServerResponse(status=404, body=b"404 page not found\n", content_type="text/plain; charset=utf-8")
 
 
-def fixed(answers: Mapping[str, Answer]) -> Page:
+def fixed(answers: Mapping[str, ServerResponse]) -> Page:
     """Pages that are always the same, by path."""
 
-    def page(request: ServerRequest) -> Answer | None:
+    def page(request: ServerRequest) -> ServerResponse | None:
         return answers.get(request.path.rstrip("/") or "/")
 
     return page

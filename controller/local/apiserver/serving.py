@@ -11,7 +11,7 @@ from aiohttp import WSMsgType, web
 
 from trainwright.controller.local.apiserver.bodies import LIMIT
 from trainwright.controller.local.apiserver.errors import too_large
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, Upgrade, User, failure
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, Upgrade, User, failure
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.runtime import listening
 
@@ -125,7 +125,7 @@ async def upgraded(request: web.Request, upgrade: Upgrade) -> web.StreamResponse
 
 
 class _Socket:
-    """A `WebSocket`."""
+    """A `ServerWebSocket`."""
 
     def __init__(self, response: web.WebSocketResponse) -> None:
         self._response = response
@@ -145,7 +145,7 @@ class _Socket:
         await self._response.send_bytes(message)
 
 
-def _whole(answer: Answer) -> web.Response:
+def _whole(answer: ServerResponse) -> web.Response:
     headers = _headers(answer)
     headers["Content-Type"] = answer.content_type
     response = web.Response(status=answer.status, body=answer.body, headers=headers)
@@ -154,7 +154,7 @@ def _whole(answer: Answer) -> web.Response:
     return response
 
 
-def _headers(answer: Answer) -> dict[str, str]:
+def _headers(answer: ServerResponse) -> dict[str, str]:
     return {"Cache-Control": "no-cache, private", **answer.headers}
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from urllib.parse import unquote
 
-from trainwright.controller.local.apiserver.requests import Answer, Query, ServerRequest, Upgrade
+from trainwright.controller.local.apiserver.requests import Query, ServerRequest, ServerResponse, Upgrade
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.runtime import OutputTooLarge, Request, RequestTimeout, Response, TaskScope
 
@@ -66,7 +66,7 @@ class InProcessTransport:
         for stream in list(self._streams):
             await stream.close()
 
-    async def _answer(self, request: Request, further: Mapping[str, str] = MappingProxyType({})) -> Answer:
+    async def _answer(self, request: Request, further: Mapping[str, str] = MappingProxyType({})) -> ServerResponse:
         headers = {name.lower(): value for name, value in (*request.headers.items(), *further.items())}
         headers["authorization"] = f"Bearer {self._token}"
         asked = ServerRequest(
@@ -90,7 +90,7 @@ class InProcessTransport:
 class InProcessStream:
     """An answer whose body arrives over time."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ServerResponse) -> None:
         self.status = answer.status
         self.headers: Mapping[str, str] = _headers(answer)
         self._answer = answer
@@ -118,7 +118,7 @@ class InProcessStream:
 
 
 class InProcessSocket:
-    """A websocket without a socket: two queues of messages. The API server's side is a `WebSocket` of `requests`."""
+    """A websocket without a socket: two queues of messages. The API server's side is a `ServerWebSocket`."""
 
     def __init__(self, request: Request, protocol: str, limit: int, refusal: Response | None) -> None:
         self.refusal = refusal
@@ -167,7 +167,7 @@ def _query(request: Request) -> Query:
     ]
 
 
-def _headers(answer: Answer) -> Mapping[str, str]:
+def _headers(answer: ServerResponse) -> Mapping[str, str]:
     headers = {name.lower(): value for name, value in answer.headers.items()}
     headers["content-type"] = answer.content_type
     return headers

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.negotiation import (
     OFFERED,
     YAML,
@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.negotiation import (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedAnswer:
     """What to answer."""
 
     form: Literal["object", "table", "metadata"] = "object"
@@ -28,7 +28,7 @@ class Wanted:
     """Whether the metadata of a list was asked for, and not that of an object."""
 
 
-def wanted(call: Call) -> Wanted:
+def wanted(call: RequestInfo) -> WantedAnswer:
     """What the header `Accept` asks for first, of what is offered. Raises StatusError where that is nothing."""
     try:
         accepted = negotiate(call.request.headers.get("accept", ""), metadata_or_table)
@@ -38,6 +38,6 @@ def wanted(call: Call) -> Wanted:
         raise errors.StatusError(error.code, error.reason, str(error)) from error
     yaml = accepted.media_type == YAML
     if accepted.form is None:
-        return Wanted(yaml=yaml)
+        return WantedAnswer(yaml=yaml)
     _, version, kind = accepted.form
-    return Wanted("table" if kind == "Table" else "metadata", version, yaml, kind.endswith("List"))
+    return WantedAnswer("table" if kind == "Table" else "metadata", version, yaml, kind.endswith("List"))

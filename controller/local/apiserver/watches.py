@@ -12,14 +12,21 @@ from trainwright.api.objects import Document
 from trainwright.api.surroundings import fraction
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors, rendering
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.listoptions import InvalidVersionError, ListOptions, parsed_version
-from trainwright.controller.local.apiserver.reads import Reads, include
-from trainwright.controller.local.apiserver.requests import Answer, encode
-from trainwright.controller.local.apiserver.selecting import Selection, selection_of
-from trainwright.controller.local.apiserver.store import Change, Expired, Overflow, Store, Stored, Watch
+from trainwright.controller.local.apiserver.reads import ResourceReads, include
+from trainwright.controller.local.apiserver.requests import ServerResponse, encode
+from trainwright.controller.local.apiserver.selecting import ObjectSelection, selection_of
+from trainwright.controller.local.apiserver.store import (
+    Expired,
+    ObjectStore,
+    Overflow,
+    StoreChange,
+    StoredObject,
+    StoreWatch,
+)
 from trainwright.controller.local.apiserver.tables import Include, partial_metadata, table_of_object
-from trainwright.controller.local.apiserver.wanted import Wanted
+from trainwright.controller.local.apiserver.wanted import WantedAnswer
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 
 SECONDS = 1800
@@ -32,12 +39,12 @@ _LAST_INITIAL = {"annotations": {"k8s.io/initial-events-end": "true"}}
 class Watches:
     """Serves watches of any kind."""
 
-    def __init__(self, store: Store, reads: Reads) -> None:
+    def __init__(self, store: ObjectStore, reads: ResourceReads) -> None:
         self._store = store
         self._reads = reads
         self._open: set[asyncio.Event] = set()
 
-    async def watch(self, call: Call, options: ListOptions) -> Answer:
+    async def watch(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """Begin a watch. Raises StatusError."""
         wanted = wanted_by(call)
         selection = selection_of(call)
@@ -49,18 +56,18 @@ class Watches:
         frames = _Frames(call, selection, wanted)
         if wanted.form == "metadata" and wanted.as_list:
             # The real server finds out with the first event that no object is a list, and ends the stream.
-            return Answer(stream=self._nothing(), content_type="application/json")
+            return ServerResponse(stream=self._nothing(), content_type="application/json")
         stream = self._stream(call, options, version, frames, seconds)
         # What the watch begins with is settled before the client is answered, so that it misses no change after that.
         await anext(stream)
-        return Answer(stream=stream, content_type="application/json")
+        return ServerResponse(stream=stream, content_type="application/json")
 
     async def _nothing(self) -> AsyncGenerator[bytes, None]:
         for _ in ():
             yield b""
 
     async def _stream(
-        self, call: Call, options: ListOptions, version: int, frames: "_Frames", seconds: float
+        self, call: RequestInfo, options: ListOptions, version: int, frames: "_Frames", seconds: float
     ) -> AsyncGenerator[bytes, None]:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
@@ -97,7 +104,7 @@ class Watches:
             self._store.unwatch(collection, watch)
 
     async def _changes(
-        self, watch: Watch, frames: "_Frames", start: int, end: float, *, bookmarks: bool
+        self, watch: StoreWatch, frames: "_Frames", start: int, end: float, *, bookmarks: bool
     ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         marked = loop.time()
@@ -130,7 +137,7 @@ class Watches:
 class _Frames:
     """The frames of one watch."""
 
-    def __init__(self, call: Call, selection: Selection, wanted: Wanted) -> None:
+    def __init__(self, call: RequestInfo, selection: ObjectSelection, wanted: WantedAnswer) -> None:
         self._call = call
         self._served = call.served
         self._selection = selection
@@ -138,11 +145,11 @@ class _Frames:
         self._include: Include = include(call)
         self._columns_sent = False
 
-    def initial(self, one: Stored) -> bytes | None:
+    def initial(self, one: StoredObject) -> bytes | None:
         """An object that is there when the watch begins."""
         return self._frame("ADDED", one) if self._matches(one) else None
 
-    def of(self, change: Change) -> bytes | None:
+    def of(self, change: StoreChange) -> bytes | None:
         """A change, as this watch sees it."""
         if change.type == "DELETED":
             return self._frame("DELETED", change.object) if self._matches(change.object) else None
@@ -167,10 +174,10 @@ class _Frames:
             document["kind"], document["apiVersion"] = "PartialObjectMetadata", f"meta.k8s.io/{self._wanted.version}"
         return rendering.event_bytes("BOOKMARK", encode(document))
 
-    def _matches(self, one: Stored) -> bool:
+    def _matches(self, one: StoredObject) -> bool:
         return self._selection.stored(one)
 
-    def _frame(self, type_: str, one: Stored) -> bytes:
+    def _frame(self, type_: str, one: StoredObject) -> bytes:
         if self._wanted.form == "object":
             return rendering.event_bytes(type_, rendering.object_bytes(self._served, one))
         return self._framed(type_, self._served.named(one.document()))

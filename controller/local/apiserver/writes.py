@@ -18,10 +18,10 @@ from trainwright.controller.local.apiserver.apply import (
     without_new_times,
 )
 from trainwright.controller.local.apiserver.apply.errors import EntryError
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.deletes import goes_now
-from trainwright.controller.local.apiserver.requests import WriteOptions, go_integer
-from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
+from trainwright.controller.local.apiserver.requests import WriteQuery, go_integer
+from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 
 NAME_TRIES = 8
 """How many names are generated where the first ones are taken."""
@@ -43,14 +43,14 @@ Transform = Callable[[Document | None], Awaitable[Document]]
 """Makes the new object from the live one, which is None where there is none. The live one may not be changed."""
 
 
-class Writes:
+class ResourceWrites:
     """Writes objects of any kind."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, admission: Admission) -> None:
         self._store = store
         self._admission = admission
 
-    async def create(self, call: Call, document: Document, options: WriteOptions) -> Document:
+    async def create(self, call: RequestInfo, document: Document, options: WriteQuery) -> Document:
         """Create an object from a body with defaults. Returns it as stored. Raises StatusError."""
         meta = metadata.metadata_of(document)
         metadata.wipe(meta)
@@ -75,7 +75,7 @@ class Writes:
         raise error
 
     async def _create(
-        self, call: Call, document: Document, options: WriteOptions, *, create_only: bool = False
+        self, call: RequestInfo, document: Document, options: WriteQuery, *, create_only: bool = False
     ) -> Document:
         """Raises Changed where the name is taken."""
         if call.served.ending:
@@ -97,7 +97,7 @@ class Writes:
             call.warn(text)
         call.name = name
         await self._admission.validate(call, "CREATE", document, None, options)
-        key = Name(call.namespace if served.type.namespaced else "", name)
+        key = ObjectName(call.namespace if served.type.namespaced else "", name)
         collection = served.type.stored_in
         if options.dry_run:
             if self._store.get(collection, key) is not None:
@@ -108,7 +108,7 @@ class Writes:
         return served.named(one.document())
 
     async def update(
-        self, call: Call, transform: Transform, options: WriteOptions, *, create: bool
+        self, call: RequestInfo, transform: Transform, options: WriteQuery, *, create: bool
     ) -> tuple[Document, bool]:
         """Make a new object of the live one and store it. Returns it, and whether it was created. Raises StatusError.
 
@@ -133,13 +133,17 @@ class Writes:
             except Changed:
                 continue
 
-    async def change(self, call: Call, transform: Callable[[Document], Document], options: WriteOptions) -> Document:
+    async def change(
+        self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery
+    ) -> Document:
         """Change a stored object past the rules of its kind, for endpoints that have their own. Raises StatusError."""
         new = self.begin_change(call, transform, options)
         await self._store.committed()
         return new
 
-    def begin_change(self, call: Call, transform: Callable[[Document], Document], options: WriteOptions) -> Document:
+    def begin_change(
+        self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery
+    ) -> Document:
         """As `change`, for whoever waits for the commit with another change that belongs to it. Raises StatusError."""
         collection = call.served.type.stored_in
         existing = self._store.get(collection, call.key)
@@ -152,7 +156,7 @@ class Writes:
         return new
 
     async def _replace(
-        self, call: Call, new: Document, live: Document, existing: Stored, options: WriteOptions
+        self, call: RequestInfo, new: Document, live: Document, existing: StoredObject, options: WriteQuery
     ) -> Document:
         served, strategy = call.served, call.served.strategy
         meta, old = meta_of(new), live["metadata"]
@@ -190,7 +194,7 @@ class Writes:
         await self._store.committed()
         return served.named(one.document())
 
-    def _check_version(self, call: Call, meta: Document, old: Document) -> None:
+    def _check_version(self, call: RequestInfo, meta: Document, old: Document) -> None:
         try:
             version = version_of(meta)
         except ValueError as error:
@@ -203,7 +207,7 @@ class Writes:
         elif version != int(old["resourceVersion"]):
             raise call.conflict()
 
-    async def _mutated(self, call: Call, new: Document, live: Document | None, options: WriteOptions) -> Document:
+    async def _mutated(self, call: RequestInfo, new: Document, live: Document | None, options: WriteQuery) -> Document:
         before = meta_of(new).get("managedFields")
         made = await self._admission.mutate(call, "CREATE" if live is None else "UPDATE", new, live, options)
         assert made is not None
@@ -217,7 +221,7 @@ class Writes:
         self._drop_double_owners(call, meta, _OWNERS_TWICE_AFTER)
         return made
 
-    def _drop_double_owners(self, call: Call, meta: Document, text: str) -> None:
+    def _drop_double_owners(self, call: RequestInfo, meta: Document, text: str) -> None:
         doubled = metadata.without_duplicate_owners(meta)
         if doubled:
             call.warn(text.format(", ".join(doubled)))
@@ -235,7 +239,7 @@ def _has_version(meta: Document) -> bool:
         return False
 
 
-def _type_errors(call: Call, document: Document, known: list[DocumentError]) -> list[DocumentError]:
+def _type_errors(call: RequestInfo, document: Document, known: list[DocumentError]) -> list[DocumentError]:
     """Errors of a custom resource that says another kind or version: then its schema is not looked at."""
     given = (document["kind"], document["apiVersion"])
     wanted = (call.served.type.kind, call.served.api_version)
@@ -245,7 +249,7 @@ def _type_errors(call: Call, document: Document, known: list[DocumentError]) -> 
     return [*known, *(fields.wrong(name, said, f"must be {right}") for name, said, right in names if said != right)]
 
 
-def _invalid(call: Call, document: Document, name: str, found: list[DocumentError]) -> errors.StatusError:
+def _invalid(call: RequestInfo, document: Document, name: str, found: list[DocumentError]) -> errors.StatusError:
     """The error names the kind that the object says it is of."""
     group = call.served.strategy.error_group
     if group is None:
@@ -259,7 +263,7 @@ def meta_of(document: Document) -> Document:
     return found
 
 
-def track(call: Call, live: Document | None, new: Document, options: WriteOptions) -> Document:
+def track(call: RequestInfo, live: Document | None, new: Document, options: WriteQuery) -> Document:
     """The new object with managed fields for an update by the one who asks."""
     manager = call.served.managers.get(call.subresource)
     if manager is None:

@@ -3,6 +3,6 @@
 
 from trainwright.controller.local.gowriting.internal import internal
 from trainwright.controller.local.gowriting.rewriting import rewrite
-from trainwright.controller.local.gowriting.shapes import Shape, fields_of
+from trainwright.controller.local.gowriting.shapes import GoShape, fields_of
 
-__all__ = ["Shape", "fields_of", "internal", "rewrite"]
+__all__ = ["GoShape", "fields_of", "internal", "rewrite"]

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.gowriting.shapes import PACKAGE, Shape, fields_of, shape_of
+from trainwright.controller.local.gowriting.shapes import PACKAGE, GoShape, fields_of, shape_of
 
 _POD_SPEC, _CONTEXT = "core.PodSpec", "securityContext"
 _PUBLISHED = "meta/"
@@ -43,7 +43,7 @@ def _security_context(spec: Document) -> Document:
     return {**moved, **context}
 
 
-def _shown(value: Any, shape: Shape) -> Any:
+def _shown(value: Any, shape: GoShape) -> Any:
     if value is None:
         if shape.sort == "struct" and not shape.pointer:
             return internal({}, shape.struct)
@@ -71,9 +71,9 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 @cache
-def _fields_of(struct: str) -> dict[str, tuple[str, Shape]]:
+def _fields_of(struct: str) -> dict[str, tuple[str, GoShape]]:
     """Names on the wire and types by Go names."""
-    made: dict[str, tuple[str, Shape]] = {}
+    made: dict[str, tuple[str, GoShape]] = {}
     for name, text in _table()[struct].items():
         wire, _, expression = text.partition(" ")
         made[name] = (wire, shape_of(expression))

@@ -12,7 +12,7 @@ from typing import Any
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.gowriting.quantities import written
-from trainwright.controller.local.gowriting.shapes import Field, Shape, fields_of, written_of
+from trainwright.controller.local.gowriting.shapes import GoField, GoShape, fields_of, written_of
 
 
 def rewrite(document: Document, struct: str) -> None:
@@ -38,7 +38,7 @@ def rewrite(document: Document, struct: str) -> None:
             _write(document, name, field)
 
 
-def _omits_empty(field: Field) -> bool:
+def _omits_empty(field: GoField) -> bool:
     """Whether Go leaves out a value of the field that is there and empty."""
     shape = field.shape
     if shape.pointer or shape.sort == "any":
@@ -48,7 +48,7 @@ def _omits_empty(field: Field) -> bool:
     return field.omits_empty or field.omits_zero
 
 
-def _rewritten(value: Any, shape: Shape) -> Any:
+def _rewritten(value: Any, shape: GoShape) -> Any:
     if shape.sort == "struct" and isinstance(value, dict):
         rewrite(value, shape.struct)
     elif shape.sort == "list" and isinstance(value, list) and shape.item is not None:
@@ -63,7 +63,7 @@ def _rewritten(value: Any, shape: Shape) -> Any:
     return value
 
 
-def _filled(item: Any, shape: Shape) -> Any:
+def _filled(item: Any, shape: GoShape) -> Any:
     """What Go makes of an item of a list or a map, which may be null."""
     if item is None:
         return {} if shape.sort == "struct" and not shape.pointer else shape.zero
@@ -85,7 +85,7 @@ _STRUCTS = ("struct", "time", "microtime", "quantity", "intorstring")
 """What is a struct to Go, whose `omitempty` does nothing for structs."""
 
 
-def _write(document: Document, name: str, field: Field) -> None:
+def _write(document: Document, name: str, field: GoField) -> None:
     """Add a field that Go writes although it is empty."""
     shape = field.shape
     if shape.sort == "struct" and not shape.pointer:

@@ -12,13 +12,13 @@ _ZEROS = {"string": "", "bool": False, "number": 0, "quantity": "0", "intorstrin
 
 
 @dataclass(frozen=True)
-class Shape:
+class GoShape:
     """A Go type."""
 
     sort: str
     """`struct`, `list`, `map`, or the name of a type without fields, as the table has it."""
     pointer: bool = False
-    item: "Shape | None" = None
+    item: "GoShape | None" = None
     """Of lists and maps."""
     struct: str = ""
     """The key of a struct in the table."""
@@ -30,10 +30,10 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Field:
+class GoField:
     """A field of a struct."""
 
-    shape: Shape
+    shape: GoShape
     omits_empty: bool
     omits_zero: bool
     """Like `omits_empty`, but it also holds for structs and times."""
@@ -47,23 +47,23 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 @cache
-def fields_of(struct: str) -> dict[str, Field]:
+def fields_of(struct: str) -> dict[str, GoField]:
     """The fields of a struct by their names on the wire."""
-    made: dict[str, Field] = {}
+    made: dict[str, GoField] = {}
     for name, text in _table()[struct].items():
         expression = text.lstrip("?!")
         flags = text[: len(text) - len(expression)]
-        made[name] = Field(shape_of(expression), "?" in flags, "!" in flags)
+        made[name] = GoField(shape_of(expression), "?" in flags, "!" in flags)
     return made
 
 
 @cache
-def written_of(struct: str) -> dict[str, Field]:
+def written_of(struct: str) -> dict[str, GoField]:
     """The fields that Go may write although they are not there."""
     return {name: field for name, field in fields_of(struct).items() if _may_be_written(field)}
 
 
-def _may_be_written(field: Field) -> bool:
+def _may_be_written(field: GoField) -> bool:
     shape = field.shape
     if shape.sort == "struct" and not shape.pointer:
         return True
@@ -73,12 +73,12 @@ def _may_be_written(field: Field) -> bool:
 
 
 @cache
-def shape_of(expression: str) -> Shape:
+def shape_of(expression: str) -> GoShape:
     """A type as the tables write it: `*`, `[]` and `{}` before a struct or a type without fields."""
     if expression.startswith("*"):
         inner = shape_of(expression[1:])
-        return Shape(inner.sort, True, inner.item, inner.struct)
+        return GoShape(inner.sort, True, inner.item, inner.struct)
     for prefix, sort in (("[]", "list"), ("{}", "map")):
         if expression.startswith(prefix):
-            return Shape(sort, item=shape_of(expression.removeprefix(prefix)))
-    return Shape("struct", struct=expression) if "." in expression else Shape(expression)
+            return GoShape(sort, item=shape_of(expression.removeprefix(prefix)))
+    return GoShape("struct", struct=expression) if "." in expression else GoShape(expression)

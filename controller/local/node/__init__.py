@@ -5,8 +5,8 @@
     node.declare(manager)
 
 It runs on the controller runtime and reaches the API server through the client alone, so it also works on a real API
-server. Pods stay documents: fields that the models lack reach the process. An API server gets logs and exec from `Node`
-through the protocols of `interface`; a scheduler may ask `Node.admit`.
+server. Pods stay documents: fields that the models lack reach the process. An API server gets logs and exec from
+`LocalNode` through the protocols of `interface`; a scheduler may ask `LocalNode.admit`.
 
 How a pod becomes processes, in order: `worker` (the pod), `volumes`, `runs` (a container), `plan` (what it runs),
 `hosting` and `containers` (the process), `guard` and `launcher` (programs of their own), `status` (what is reported).

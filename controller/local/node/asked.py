@@ -27,7 +27,7 @@ OWN = "pod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class NodeAnnotations:
     """What is asked for one container. Empty: nothing."""
 
     folder: str = ""
@@ -37,7 +37,7 @@ class Asked:
     python: str = ""
 
     @classmethod
-    def of(cls, pod: Document, container: str) -> "Asked":
+    def of(cls, pod: Document, container: str) -> "NodeAnnotations":
         """What the annotations of the pod say about a container."""
         found = annotations_of(pod)
         folder, output, runs, python = (str(found.get(f"{prefix}{container}") or "") for prefix in PREFIXES)

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.controller.local.node.files import refuse_link, remove, remove_tree
-from trainwright.controller.local.node.projections import File
+from trainwright.controller.local.node.projections import ProjectedFile
 
 DATA = "..data"
 
 
-def write(folder: Path, files: Mapping[str, File]) -> bool:
+def write(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
     """Make the volume hold exactly these files. Returns False if it already does. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     refuse_link(folder)
@@ -62,9 +62,9 @@ def _show(folder: Path, names: set[str]) -> None:
             (folder / name).symlink_to(f"{DATA}/{name}")
 
 
-def _read(folder: Path) -> dict[str, File]:
+def _read(folder: Path) -> dict[str, ProjectedFile]:
     found = {}
     for path in folder.rglob("*"):
         if path.is_file():
-            found[path.relative_to(folder).as_posix()] = File(path.read_bytes(), path.stat().st_mode & 0o777)
+            found[path.relative_to(folder).as_posix()] = ProjectedFile(path.read_bytes(), path.stat().st_mode & 0o777)
     return found

@@ -32,7 +32,7 @@ KILLED = 137
 _WORDS_BYTES = 16 * 1024
 
 
-class StartError(Exception):
+class ProgramStartError(Exception):
     """The program cannot be executed. The message says why."""
 
 
@@ -255,7 +255,7 @@ async def _started(
         await finished_in_thread(lambda: processes.kill_marked(str(record)))
     if "failed" in report:
         await _close(guard, reports)
-        raise StartError(str(report["failed"]))
+        raise ProgramStartError(str(report["failed"]))
     process = ContainerProcess(guard, record, end)
     try:
         process._started(report)  # noqa: SLF001 - its maker

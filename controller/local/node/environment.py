@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from trainwright.api.objects import Document, namespace_of
 from trainwright.controller.local.node.expansion import expand
-from trainwright.controller.local.node.fields import FieldError, field_value, resource_value
+from trainwright.controller.local.node.fields import FieldReferenceError, field_value, resource_value
 
 
 class ConfigError(Exception):
@@ -68,7 +68,7 @@ async def _value_from(
             return field_value(pod, field.get("fieldPath", ""))
         if resource := reference.get("resourceFieldRef"):
             return resource_value(pod, resource, container, allocatable)
-    except FieldError as error:
+    except FieldReferenceError as error:
         raise ConfigError(str(error)) from None
     namespace = namespace_of(pod)
     if key := reference.get("configMapKeyRef"):

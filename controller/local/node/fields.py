@@ -15,7 +15,7 @@ HOST_IP = "127.0.0.1"
 _KEYED = re.compile(r"metadata\.(annotations|labels)\['([^']+)'\]")
 
 
-class FieldError(ValueError):
+class FieldReferenceError(ValueError):
     """The field does not exist or cannot be referred to."""
 
 
@@ -42,7 +42,7 @@ def field_value(pod: Document, path: str) -> str:
         values = labels_of(pod) if path.endswith("labels") else annotations_of(pod)
         # As Go's %q, which JSON equals for what labels hold.
         return "".join(f"{key}={json.dumps(values[key], ensure_ascii=False)}\n" for key in sorted(values)).rstrip("\n")
-    raise FieldError(f"unsupported fieldPath: {path}")
+    raise FieldReferenceError(f"unsupported fieldPath: {path}")
 
 
 def resource_value(
@@ -57,10 +57,10 @@ def resource_value(
     if name:
         container = next((one for one in all_containers(pod) if one["name"] == name), None)
     if container is None:
-        raise FieldError(f"container {name} not found")
+        raise FieldReferenceError(f"container {name} not found")
     side, _, resource = str(reference.get("resource", "")).partition(".")
     if side not in {"limits", "requests"} or not resource:
-        raise FieldError(f"unsupported container resource : {reference.get('resource')}")
+        raise FieldReferenceError(f"unsupported container resource : {reference.get('resource')}")
     amount = ((container.get("resources") or {}).get(side) or {}).get(resource)
     if amount is None:
         amount = allocatable.get(resource, "0") if side == "limits" else "0"

@@ -49,7 +49,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 EPOLL_CTL_ADD = 1
 
 
-class Log:
+class LogFile:
     """The log file of one run: `<time> <stream> <F or P> <text>` per line, rotated by size.
 
     This is the format of container runtimes; P marks a part of a line that goes on in the next entry.
@@ -140,7 +140,7 @@ class Log:
             os.close(self._file)
 
 
-class Guard:
+class ProgramGuard:
     """One program, its pipes and its descendants."""
 
     def __init__(self, order: dict[str, Any], rest: bytes) -> None:
@@ -167,7 +167,7 @@ class Guard:
         wake = self._wake_on_signals()
         try:
             order = self._order
-            log = Log(order["log"], order["log_bytes"], order["log_files"], prompts=bool(order["prompts"]))
+            log = LogFile(order["log"], order["log_bytes"], order["log_files"], prompts=bool(order["prompts"]))
             child = self._start(bool(self._order["stdio"]))
         except (OSError, ValueError) as error:
             self._report({"failed": reason(error, self._order), "at": time.time()})
@@ -465,7 +465,7 @@ def main(numbers: "dict[int, int] | None" = None) -> None:
             # The third of a ticket is no descriptor.
             own = [] if name == "stdio" else order[name][2:]
             order[name] = [*(numbers.get(one, one) for one in order[name][: 3 - len(own)]), *own]
-    Guard(order, rest).run()
+    ProgramGuard(order, rest).run()
 
 
 if __name__ == "__main__":

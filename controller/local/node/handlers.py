@@ -22,7 +22,7 @@ _OUTPUT_BYTES = 10 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class HandlerTarget:
     """The container that handlers lead to."""
 
     execute: Callable[[Sequence[str]], Awaitable[tuple[int, bytes]]]
@@ -45,7 +45,7 @@ class Target:
         return self.moved.get(int(number), int(number))
 
 
-async def attempt(handler: Document, target: Target) -> str:
+async def attempt(handler: Document, target: HandlerTarget) -> str:
     """Do it once. Returns why it failed; empty if it succeeded."""
     try:
         if (command := handler.get("exec")) is not None:

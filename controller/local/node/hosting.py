@@ -25,14 +25,14 @@ from trainwright.controller.local.node.isolation import (
 from trainwright.controller.local.node.networks import Dial, Networks, Streams
 from trainwright.controller.local.node.plan import CreateError, Places, Plan, Workplace, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports
-from trainwright.controller.local.node.projections import Sources
+from trainwright.controller.local.node.projections import ProjectionSources
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.spawning import Spawner
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime import TaskScope
 
 
-class NodeSources(Sources, Protocol):
+class NodeSources(ProjectionSources, Protocol):
     """What pods refer to, and what they belong to."""
 
     async def job_set(self, pod: Document) -> Document | None:

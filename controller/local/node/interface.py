@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an API server asks of a node: the logs of a container, and further processes in it.
 
-`Node` has both. An API server needs no more than these protocols; it never imports the rest of the package.
+`LocalNode` has both. An API server needs no more than these protocols; it never imports the rest of the package.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainwright.controller.local.node.interface import LogOptions
-from trainwright.controller.local.node.logs import Selection, entries_of
+from trainwright.controller.local.node.logs import LogSelection, entries_of
 
 CHUNK = 256 * 1024
 POLL_SECONDS = 0.1
@@ -159,7 +159,7 @@ async def read_log(
     path: Path, options: LogOptions, *, ended: Callable[[], bool], now: datetime
 ) -> AsyncGenerator[bytes, None]:
     """The log of a run. With `follow` until `ended` says that the run is over and everything is read."""
-    selection = Selection(options, now)
+    selection = LogSelection(options, now)
     chain = FileChain(path)
     try:
         await asyncio.to_thread(chain.begin, options.tail_lines)

@@ -19,7 +19,7 @@ from trainwright.controller.local.node.interface import LogOptions, UnavailableE
 _TAIL_BYTES = 256 * 1024
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One line, or a part of one."""
 
     time: bytes
@@ -30,15 +30,15 @@ class Entry(NamedTuple):
     """Without the end of the line."""
 
 
-def parse(line: bytes) -> Entry | None:
+def parse(line: bytes) -> LogEntry | None:
     """Read one line of a log file; None if it is no entry (a write was cut off by a crash)."""
     parts = line.split(b" ", 3)
     if len(parts) != 4 or parts[2] not in {b"F", b"P"}:
         return None
-    return Entry(parts[0], parts[1], parts[2] == b"P", parts[3])
+    return LogEntry(parts[0], parts[1], parts[2] == b"P", parts[3])
 
 
-class Selection:
+class LogSelection:
     """Turns entries into what a reader asked for: since a time, with times, up to a limit."""
 
     def __init__(self, options: LogOptions, now: datetime) -> None:
@@ -56,7 +56,7 @@ class Selection:
         """Whether the limit is used up."""
         return self._left is not None and self._left <= 0
 
-    def render(self, entries: Iterable[Entry]) -> bytes:
+    def render(self, entries: Iterable[LogEntry]) -> bytes:
         """The bytes for these entries."""
         parts = []
         for entry in entries:
@@ -114,7 +114,7 @@ def last_lines(path: Path, lines: int, limit: int) -> bytes:
     return b"".join(entry.text if entry.partial else entry.text + b"\n" for entry in kept)[-limit:]
 
 
-def entries_of(data: bytes) -> Iterable[Entry]:
+def entries_of(data: bytes) -> Iterable[LogEntry]:
     """The entries in a piece of a log file. Torn lines are left out."""
     for line in data.split(b"\n"):
         if entry := parse(line):

@@ -32,11 +32,11 @@ from trainwright.controller.local.node.logs import run_to_show
 from trainwright.controller.local.node.networks import Networks, refused
 from trainwright.controller.local.node.plan import inherited
 from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of, status_of
-from trainwright.controller.local.node.registration import Registration
-from trainwright.controller.local.node.sessions import Session
+from trainwright.controller.local.node.registration import NodeRegistration
+from trainwright.controller.local.node.sessions import ProcessSession
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.node.sources import ClusterSources
-from trainwright.controller.local.node.state import Verdict
+from trainwright.controller.local.node.state import PhaseVerdict
 from trainwright.controller.local.node.status import annotations_to_report, differs, status_document
 from trainwright.controller.local.node.usage import ContainerUsage, Meter
 from trainwright.controller.local.node.worker import PodWorker
@@ -65,7 +65,7 @@ POD = Pod.RESOURCE
 WORKERS = 8
 STOP_SECONDS = 3600.0
 """Longest grace of a pod when the node stops; a shorter one of its own counts."""
-STOPPED = Verdict(
+STOPPED = PhaseVerdict(
     "Failed",
     "Terminated",
     "Pod was terminated in response to imminent node shutdown.",
@@ -74,7 +74,7 @@ STOPPED = Verdict(
 )
 
 
-class Node:
+class LocalNode:
     """One node. A runnable of the manager that it is declared on."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Node:
         )
         self.ended = EndedLogs(client, settings.logs, self._exists)
         """Of pods that are gone."""
-        self.registration = Registration(
+        self.registration = NodeRegistration(
             client,
             settings.name,
             resources=self.resources,
@@ -198,7 +198,7 @@ class Node:
         *,
         stdin: bool = False,
         tty: bool = False,
-    ) -> Session:
+    ) -> ProcessSession:
         """Start a further process in a container; see `interface.PodExec`."""
         _, worker = self._find(namespace, pod)
         runner = worker.runners.get(container) if worker is not None else None

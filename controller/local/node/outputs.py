@@ -29,7 +29,7 @@ class OutputError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class OutputOwner:
     """Whose output it is."""
 
     namespace: str
@@ -38,18 +38,18 @@ class Owner:
     cluster: str = ""
     """Folder of the cluster that ran it."""
 
-    def is_same_job(self, other: "Owner") -> bool:
+    def is_same_job(self, other: "OutputOwner") -> bool:
         """Whether the other one has the same name; it may have been made later."""
         return (self.namespace, self.job) == (other.namespace, other.job)
 
 
-def owner_of(pod: Document, job_set: Document | None, cluster: Path) -> Owner:
+def owner_of(pod: Document, job_set: Document | None, cluster: Path) -> OutputOwner:
     """The job that a pod belongs to: what controls its JobSet, else the JobSet, else the pod itself."""
     top = job_set or pod
     references = top["metadata"].get("ownerReferences") or () if job_set else ()
     owner = next((one for one in references if one.get("controller")), None)
     name, uid = (owner["name"], owner["uid"]) if owner else (name_of(top), uid_of(top))
-    return Owner(namespace=namespace_of(pod), job=str(name), uid=str(uid), cluster=str(cluster))
+    return OutputOwner(namespace=namespace_of(pod), job=str(name), uid=str(uid), cluster=str(cluster))
 
 
 def folder_of(runs: Path, job: str, uid: str) -> Path:
@@ -57,7 +57,7 @@ def folder_of(runs: Path, job: str, uid: str) -> Path:
     return runs / f"{job}-{uid[:8]}"
 
 
-def claim_below(runs: Path, owner: Owner) -> Path:
+def claim_below(runs: Path, owner: OutputOwner) -> Path:
     """Make the folder of a job among those of all jobs, and let `latest` lead to it. Raises OutputError."""
     folder = folder_of(runs, owner.job, owner.uid)
     try:
@@ -71,7 +71,7 @@ def claim_below(runs: Path, owner: Owner) -> Path:
     return folder
 
 
-def claim(folder: Path, owner: Owner) -> None:
+def claim(folder: Path, owner: OutputOwner) -> None:
     """Make the folder, or take the one that is there, as the output of a job. Raises OutputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def claim(folder: Path, owner: Owner) -> None:
         raise _not_made(folder, error) from error
 
 
-def refusal(folder: Path, owner: Owner) -> str:
+def refusal(folder: Path, owner: OutputOwner) -> str:
     """Why the folder cannot be the output of the job; empty if it can. Raises OSError."""
     if not folder.exists():
         return ""
@@ -102,10 +102,10 @@ def refusal(folder: Path, owner: Owner) -> str:
     return f"{folder} {whose} and holds {names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}"
 
 
-def read_owner(folder: Path) -> Owner | None:
+def read_owner(folder: Path) -> OutputOwner | None:
     """Whose output the folder is; None if it does not say."""
     with suppress(OSError, ValueError, TypeError):
-        return Owner(**json.loads((folder / MARKER).read_text(encoding="utf-8")))
+        return OutputOwner(**json.loads((folder / MARKER).read_text(encoding="utf-8")))
     return None
 
 

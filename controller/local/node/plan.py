@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.node import outputs, writer
-from trainwright.controller.local.node.asked import OWN, Asked
+from trainwright.controller.local.node.asked import OWN, NodeAnnotations
 from trainwright.controller.local.node.environment import Lookup, variables_of
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.files import lies_below, write_fresh
@@ -128,7 +128,7 @@ async def make_plan(
 
     Raises CreateError for an image that cannot run here, ConfigError for a missing object of the environment.
     """
-    asked = Asked.of(pod, container["name"])
+    asked = NodeAnnotations.of(pod, container["name"])
     try:
         environment = asked.environment(workplace.images.environment_of(container.get("image") or ""))
     except ConfigurationError as error:
@@ -213,7 +213,7 @@ def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]
     return found
 
 
-async def _output(pod: Document, asked: Asked, workplace: Workplace) -> Path | None:
+async def _output(pod: Document, asked: NodeAnnotations, workplace: Workplace) -> Path | None:
     """The folder for what the job makes, claimed for it; None if none is asked for. Raises CreateError."""
     if not asked.output and not asked.runs:
         return None

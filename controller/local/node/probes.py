@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.backoff import go_duration
-from trainwright.controller.local.node.handlers import Target, attempt
+from trainwright.controller.local.node.handlers import HandlerTarget, attempt
 from trainwright.controller.local.node.state import ContainerState
 from trainwright.controller.runtime import TaskScope
 
@@ -55,7 +55,7 @@ class Probes:
     def __init__(
         self,
         container: Document,
-        target: Target,
+        target: HandlerTarget,
         state: ContainerState,
         *,
         changed: Callable[[], None],

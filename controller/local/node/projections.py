@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from trainwright.api.objects import Document, namespace_of
 from trainwright.controller.local.node.environment import Lookup
-from trainwright.controller.local.node.fields import FieldError, field_value, resource_value
+from trainwright.controller.local.node.fields import FieldReferenceError, field_value, resource_value
 
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600
@@ -30,7 +30,7 @@ class Token(NamedTuple):
     """Seconds of its life until it should be renewed."""
 
 
-class Sources(Lookup, Protocol):
+class ProjectionSources(Lookup, Protocol):
     """What volumes are made from."""
 
     async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
@@ -46,7 +46,7 @@ class Sources(Lookup, Protocol):
         ...
 
 
-class File(NamedTuple):
+class ProjectedFile(NamedTuple):
     """One file of a volume."""
 
     data: bytes
@@ -57,7 +57,7 @@ class File(NamedTuple):
 class Payload:
     """The files by path in the volume, and when tokens among them are due."""
 
-    files: dict[str, File]
+    files: dict[str, ProjectedFile]
     renew_after: float | None = None
 
     def add(self, path: str, data: bytes, mode: int) -> None:
@@ -65,10 +65,10 @@ class Payload:
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
             raise VolumeError(f"invalid path {path!r}: it must be relative and without '..'")
-        self.files[str(PurePosixPath(path))] = File(data, mode)
+        self.files[str(PurePosixPath(path))] = ProjectedFile(data, mode)
 
 
-async def payload_of(pod: Document, volume: Document, sources: Sources) -> Payload | None:
+async def payload_of(pod: Document, volume: Document, sources: ProjectionSources) -> Payload | None:
     """The files of a volume; None if the volume is of another kind.
 
     Raises VolumeError for a missing object or key that is not optional.
@@ -85,7 +85,7 @@ async def payload_of(pod: Document, volume: Document, sources: Sources) -> Paylo
     return None
 
 
-async def _add_source(payload: Payload, pod: Document, source: Document, sources: Sources, mode: int) -> None:
+async def _add_source(payload: Payload, pod: Document, source: Document, sources: ProjectionSources, mode: int) -> None:
     namespace = namespace_of(pod)
     if (reference := source.get("configMap")) is not None:
         name = reference.get("name") or ""
@@ -141,14 +141,14 @@ def _add_items(
             raise VolumeError(f"references non-existent {kind} key: {key}")
 
 
-def _add_fields(payload: Payload, pod: Document, reference: Document, sources: Sources, mode: int) -> None:
+def _add_fields(payload: Payload, pod: Document, reference: Document, sources: ProjectionSources, mode: int) -> None:
     for item in reference.get("items") or ():
         try:
             if field := item.get("fieldRef"):
                 text = field_value(pod, field.get("fieldPath", ""))
             else:
                 text = resource_value(pod, item.get("resourceFieldRef") or {}, None, sources.allocatable())
-        except FieldError as error:
+        except FieldReferenceError as error:
             raise VolumeError(str(error)) from None
         payload.add(item["path"], text.encode(), _mode(item.get("mode"), mode))
 

@@ -27,7 +27,7 @@ STATUS_SECONDS = 300.0
 """The status is written this often even if nothing has changed."""
 
 
-class Registration:
+class NodeRegistration:
     """Keeps the Node object. A runnable: `run` ends when cancelled."""
 
     def __init__(

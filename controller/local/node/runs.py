@@ -13,16 +13,16 @@ from trainwright.api.times import Now
 from trainwright.controller.local.node import files, termination
 from trainwright.controller.local.node.attaching import Attachment, Input
 from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
-from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
+from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, ProgramStartError
 from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.folders import Folders
-from trainwright.controller.local.node.handlers import Target, attempt, shortened
+from trainwright.controller.local.node.handlers import HandlerTarget, attempt, shortened
 from trainwright.controller.local.node.host import Host
 from trainwright.controller.local.node.interface import UnavailableError
 from trainwright.controller.local.node.plan import CreateError, Plan
 from trainwright.controller.local.node.pods import describe, grace_of, should_restart
 from trainwright.controller.local.node.probes import LIVENESS, READINESS, STARTUP, Probes
-from trainwright.controller.local.node.sessions import Session, open_session
+from trainwright.controller.local.node.sessions import ProcessSession, open_session
 from trainwright.controller.local.node.state import EPOCH, ContainerState, Running, Terminated, Waiting
 from trainwright.controller.runtime import TaskScope, together
 
@@ -55,7 +55,7 @@ class ContainerRunner:
         self._tasks = tasks
         self._now = now
         self._backoff = CrashBackoff()
-        self._sessions: list[Session] = []
+        self._sessions: list[ProcessSession] = []
         self._opened = 0
         self._opening = asyncio.Lock()
         self._closing: list[asyncio.Task[None]] = []
@@ -143,7 +143,7 @@ class ContainerRunner:
             await asyncio.to_thread(self._make_folders)
             record = self.folders.container / "process.json"
             started = await self._host.start(order, plan, record, self._tasks, join=None)
-        except (StartError, OSError) as error:
+        except (ProgramStartError, OSError) as error:
             if given is not None:
                 given.end()
             return error
@@ -221,8 +221,10 @@ class ContainerRunner:
         if failure := await attempt(hook, self._target()):
             self._host.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {failure}")
 
-    def _target(self) -> Target:
-        return Target(execute=self._execute, container=self.container, moved=self._host.moved(), dial=self._host.dial())
+    def _target(self) -> HandlerTarget:
+        return HandlerTarget(
+            execute=self._execute, container=self.container, moved=self._host.moved(), dial=self._host.dial()
+        )
 
     async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command to its end, for hooks and probes."""
@@ -249,7 +251,7 @@ class ContainerRunner:
         finally:
             await opened.close()
 
-    async def _opened_or_why(self, command: Sequence[str]) -> Session | UnavailableError:
+    async def _opened_or_why(self, command: Sequence[str]) -> ProcessSession | UnavailableError:
         try:
             return await self.exec(command, stdin=False, tty=False)
         except UnavailableError as error:
@@ -261,7 +263,7 @@ class ContainerRunner:
         """Whether a run is over; runs count from 0."""
         return run < self.state.restarts or not isinstance(self.state.state, Running)
 
-    async def exec(self, command: Sequence[str], *, stdin: bool, tty: bool) -> Session:
+    async def exec(self, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         """Start a further process in the running container; it ends with it. Raises UnavailableError."""
         # One at a time, so that the end of the container meets no session that is half open.
         async with self._opening:
@@ -285,7 +287,7 @@ class ContainerRunner:
         log = self.folders.log(self.state.restarts)
         return await Attachment.to(process, log, self._input if stdin else None, once=once)
 
-    async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> Session:
+    async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         if plan.rewriter is not None:
             command = plan.rewriter.texts(command)
         self._opened += 1
@@ -304,7 +306,7 @@ class ContainerRunner:
 
         try:
             return await open_session(start, stdin=stdin, tty=tty)
-        except (StartError, OSError) as error:
+        except (ProgramStartError, OSError) as error:
             raise UnavailableError(f"failed to exec in container: {error}") from error
 
     def _make_folders(self) -> None:
@@ -323,7 +325,7 @@ class ContainerRunner:
         self.state.end(
             Terminated(
                 exit_code=START_ERROR,
-                reason="StartError",
+                reason="ProgramStartError",
                 message=message,
                 started_at=EPOCH,
                 finished_at=self._now(),
@@ -405,8 +407,8 @@ async def _awaited(one: Awaitable[Any]) -> None:
     await one
 
 
-async def _closed(opening: "asyncio.Task[Session | UnavailableError]") -> None:
+async def _closed(opening: "asyncio.Task[ProcessSession | UnavailableError]") -> None:
     """Close what is being opened."""
     opened = await opening
-    if isinstance(opened, Session):
+    if isinstance(opened, ProcessSession):
         await opened.close()

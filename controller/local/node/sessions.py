@@ -19,7 +19,7 @@ Starter = Callable[[tuple[int, int, int], bool], Awaitable[ContainerProcess]]
 """Starts the process with three descriptors; the second argument says whether they are a terminal."""
 
 
-class Session:
+class ProcessSession:
     """One process and its streams; an `ExecSession`."""
 
     def __init__(self, process: ContainerProcess, stdin: int | None, out: int, err: int | None, *, tty: bool) -> None:
@@ -92,12 +92,12 @@ async def write_all(descriptor: int, data: bytes) -> None:
             return
 
 
-async def open_session(start: Starter, *, stdin: bool, tty: bool) -> Session:
+async def open_session(start: Starter, *, stdin: bool, tty: bool) -> ProcessSession:
     """Make the streams and start the process. Raises what `start` raises."""
     return await (_with_terminal(start) if tty else _with_pipes(start, stdin=stdin))
 
 
-async def _with_terminal(start: Starter) -> Session:
+async def _with_terminal(start: Starter) -> ProcessSession:
     ours, theirs = pty.openpty()
     try:
         process = await start((theirs, theirs, theirs), True)
@@ -107,10 +107,10 @@ async def _with_terminal(start: Starter) -> Session:
     finally:
         os.close(theirs)
     os.set_blocking(ours, False)
-    return Session(process, ours, ours, None, tty=True)
+    return ProcessSession(process, ours, ours, None, tty=True)
 
 
-async def _with_pipes(start: Starter, *, stdin: bool) -> Session:
+async def _with_pipes(start: Starter, *, stdin: bool) -> ProcessSession:
     opened: list[int] = []
 
     def pipe() -> tuple[int, int]:
@@ -133,7 +133,7 @@ async def _with_pipes(start: Starter, *, stdin: bool) -> Session:
             os.close(descriptor)
     for descriptor in set(opened) - theirs:
         os.set_blocking(descriptor, False)
-    return Session(process, ours_in if stdin else None, ours_out, ours_err, tty=False)
+    return ProcessSession(process, ours_in if stdin else None, ours_out, ours_err, tty=False)
 
 
 async def _read(descriptor: int) -> AsyncIterator[bytes]:

@@ -37,7 +37,7 @@ class Terminated:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ContainerFailure:
     """A run that ended with another code than 0."""
 
     run: int
@@ -64,7 +64,7 @@ class ContainerState:
     """Whether the present run has passed its startup probe and its postStart hook."""
     ready: bool = True
     """Whether the present run has passed its readiness probe."""
-    failures: "list[Failure]" = field(default_factory=list)
+    failures: "list[ContainerFailure]" = field(default_factory=list)
     """The first failed run and the last two."""
 
     def begin(self, moment: datetime, container_id: str, *, started: bool = True) -> None:
@@ -79,7 +79,7 @@ class ContainerState:
         """The run has ended; `stopped` says that the node had begun to stop it."""
         self.state = terminated
         if terminated.exit_code:
-            self.failures.append(Failure(self.restarts, terminated.exit_code, terminated.finished_at, stopped))
+            self.failures.append(ContainerFailure(self.restarts, terminated.exit_code, terminated.finished_at, stopped))
             del self.failures[1:-2]
 
     def wait(self, reason: str, message: str = "") -> None:
@@ -110,7 +110,7 @@ class ContainerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PhaseVerdict:
     """A phase that does not follow from the containers."""
 
     phase: str
@@ -131,4 +131,4 @@ class PodState:
     """Whether volumes are there."""
     over: bool = False
     """Whether no container will run again."""
-    verdict: Verdict | None = field(default=None)
+    verdict: PhaseVerdict | None = field(default=None)

@@ -4,13 +4,13 @@
 from collections.abc import Callable, Mapping
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.node.projections import Sources, Token
+from trainwright.controller.local.node.projections import ProjectionSources, Token
 
 
 class KeptTokens:
-    """The sources of one pod, with its tokens kept; a `Sources`."""
+    """The sources of one pod, with its tokens kept; a `ProjectionSources`."""
 
-    def __init__(self, sources: Sources, clock: Callable[[], float]) -> None:
+    def __init__(self, sources: ProjectionSources, clock: Callable[[], float]) -> None:
         """`clock` gives seconds that only grow, also while the machine sleeps: tokens expire meanwhile."""
         self._sources = sources
         self._clock = clock

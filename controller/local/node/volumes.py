@@ -14,7 +14,7 @@ from trainwright.controller.local.node.environment import ConfigError, SourceUna
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.files import lies_below, refuse_link
 from trainwright.controller.local.node.pods import spec_of
-from trainwright.controller.local.node.projections import Sources, VolumeError, payload_of
+from trainwright.controller.local.node.projections import ProjectionSources, VolumeError, payload_of
 from trainwright.controller.local.node.tokens import KeptTokens
 from trainwright.controller.runtime import finished_in_thread
 
@@ -34,7 +34,7 @@ class Mount(NamedTuple):
 class Volumes:
     """The volumes of one pod. `prepare` makes them, `refresh` follows changes of what they show."""
 
-    def __init__(self, folder: Path, sources: Sources, *, clock: Callable[[], float] = running_on) -> None:
+    def __init__(self, folder: Path, sources: ProjectionSources, *, clock: Callable[[], float] = running_on) -> None:
         """`folder`: where the pod's own volumes lie. `clock`: seconds that only grow, also while the machine sleeps."""
         self._folder = folder
         self._clock = clock

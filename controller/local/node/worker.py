@@ -33,7 +33,7 @@ from trainwright.controller.local.node.pods import (
 )
 from trainwright.controller.local.node.projections import VolumeError
 from trainwright.controller.local.node.runs import ContainerRunner
-from trainwright.controller.local.node.state import ContainerState, PodState, Verdict, Waiting
+from trainwright.controller.local.node.state import ContainerState, PhaseVerdict, PodState, Waiting
 from trainwright.controller.local.node.temporary import TEMPORARY, make_temporary, remove_temporary
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime import TaskScope, finished_in_thread, together
@@ -45,7 +45,7 @@ _NOTE_LENGTH = 1000
 """As much as an event takes."""
 SIDECAR_SECONDS = 2.0
 """Least time for sidecars at the end of a pod whose grace period is used up."""
-EXPIRED = Verdict("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+EXPIRED = PhaseVerdict("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 class PodWorker:
@@ -122,7 +122,7 @@ class PodWorker:
         if any(isinstance(one, Waiting) and one.reason == "CreateContainerError" for one in states):
             self._sources_changed.set()
 
-    def end(self, *, grace: float | None = None, verdict: Verdict | None = None) -> None:
+    def end(self, *, grace: float | None = None, verdict: PhaseVerdict | None = None) -> None:
         """Stop the pod. `grace` in seconds shortens that of the pod; `verdict` is the phase to report."""
         # A pod that has ended by itself keeps its phase, also one whose end is not reported yet.
         if verdict is not None and self.state.verdict is None and not self.state.over:
@@ -176,7 +176,7 @@ class PodWorker:
             log.exception("pod %s failed on the node", describe(self.pod))
             note = f"the node cannot run the pod: {type(error).__name__}: {error}"[:_NOTE_LENGTH]
             if self.state.verdict is None:
-                self.state.verdict = Verdict("Failed", "NodeError", note)
+                self.state.verdict = PhaseVerdict("Failed", "NodeError", note)
             for container in (*self.state.init.values(), *self.state.main.values()):
                 container.settle()
                 container.lose(self._now())

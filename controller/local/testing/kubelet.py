@@ -25,10 +25,10 @@ from trainwright.controller.local.apiserver.podaccess import (
     LogRequest,
     UnavailableLogError,
 )
-from trainwright.controller.local.apiserver.requests import Upgrade, WebSocket
+from trainwright.controller.local.apiserver.requests import ServerWebSocket, Upgrade
 from trainwright.controller.local.apiserver.serving import HOST, upgraded
 from trainwright.controller.local.cluster import execs_of, logs_of
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.registration import NODE
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings, TaskScope, listening
@@ -44,7 +44,7 @@ _SHUTDOWN_SECONDS = 1.0
 class ServedNode:
     """A node and its endpoint."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: LocalNode) -> None:
         self.node = node
         self.port = 0
         self.commands: list[tuple[str, ...]] = []
@@ -68,7 +68,7 @@ class ServedNode:
         )
         self.commands.append(asked.command)
 
-        async def serve(socket: WebSocket) -> None:
+        async def serve(socket: ServerWebSocket) -> None:
             self.protocols.append(socket.protocol)
             if self.hangs.is_set():
                 await socket.receive()  # until the API server leaves
@@ -130,7 +130,7 @@ async def served_node(
         config, field_manager="kubelet", servers=NO_SERVERS, process=ProcessSettings(detect_mutation=True)
     )
     # API servers prefer the Hostname, and the name of the node cannot be resolved.
-    node = Node(manager.client, replace(settings, hostname=HOST), server=config.server)
+    node = LocalNode(manager.client, replace(settings, hostname=HOST), server=config.server)
     node.declare(manager)
     kubelet = ServedNode(node)
     application = web.Application()

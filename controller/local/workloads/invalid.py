@@ -27,7 +27,7 @@ TOO_LONG_LABEL = f"must be no more than {LABEL_LENGTH} characters"
 
 
 @dataclass(frozen=True, slots=True)
-class FieldError:
+class InvalidField:
     """One error of one field."""
 
     type: str
@@ -48,17 +48,17 @@ class FieldError:
         return f"{self.field}: {self.body()}"
 
 
-def wrong(field: str, value: Any, detail: str) -> FieldError:
+def wrong(field: str, value: Any, detail: str) -> InvalidField:
     """A value that is not allowed."""
-    return FieldError("FieldValueInvalid", field, detail, value)
+    return InvalidField("FieldValueInvalid", field, detail, value)
 
 
-def general(detail: str) -> FieldError:
+def general(detail: str) -> InvalidField:
     """An error that JobSet reports of no field. It comes out as an internal error of the field `<nil>`."""
-    return FieldError("InternalError", "<nil>", detail)
+    return InvalidField("InternalError", "<nil>", detail)
 
 
-def refusal(kind: str, name: str, errors: Iterable[FieldError]) -> Invalid | None:
+def refusal(kind: str, name: str, errors: Iterable[InvalidField]) -> Invalid | None:
     """The error with status 422 for all of them; None if there are none. `kind` is the kind with its group."""
     found = tuple(errors)
     if not found:
@@ -109,10 +109,10 @@ def label_value_errors(value: str) -> list[str]:
     return errors
 
 
-def prefixed_path_errors(field: str, value: str) -> list[FieldError]:
+def prefixed_path_errors(field: str, value: str) -> list[InvalidField]:
     """What keeps a value from being a path with a domain before it, such as `acme.io/foo`."""
     if not value:
-        return [FieldError("FieldValueRequired", field)]
+        return [InvalidField("FieldValueRequired", field)]
     host, _, path = value.partition("/")
     if not host or not path:
         return [wrong(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]

@@ -10,7 +10,7 @@ from trainwright.controller.runtime import EventRecorder
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EventReport:
     """One event."""
 
     type: Literal["Normal", "Warning"]
@@ -18,7 +18,7 @@ class Report:
     note: str
 
 
-def record(recorder: EventRecorder, regarding: Document, reports: Iterable[Report], *, action: str = "") -> None:
+def record(recorder: EventRecorder, regarding: Document, reports: Iterable[EventReport], *, action: str = "") -> None:
     """Record events about an object. `action` is what the controller was doing; default: the reason."""
     for report in reports:
         recorder.event(regarding, report.type, report.reason, report.note, action=action)

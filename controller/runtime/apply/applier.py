@@ -2,8 +2,8 @@
 """Applies wanted objects: compares each with the cache, writes only on a difference, and uses the answer at once.
 
 Guarantees: nothing is sent for an object that already matches. An object with another controller is never changed, even
-if it appeared under the wanted name a moment ago: the first write is not forced, later writes carry the uid. A field
-that is no longer wanted is removed, because writes are server-side apply.
+if it appeared under the wanted name a moment ago: the first write creates or is refused, later writes carry the uid. A
+field that is no longer wanted is removed, because writes are server-side apply.
 
 Assumptions: documents contain exactly the fields to own. The kinds are declared to the cache; otherwise each comparison
 costs a read. Caveat: a Conflict means that the object has a new controller or uid. Raise it; the next reconcile sees
@@ -41,6 +41,9 @@ from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, re
 log = logging.getLogger(__name__)
 
 CONTENTS = 4096
+NO_VERSION = "1"
+"""A resourceVersion that no object has: the first revision of etcd holds none. An apply that carries it creates the
+object, or is answered 409 if there is one."""
 STATUS_ATTEMPTS = 5
 """How often a status is sent while others change the object."""
 
@@ -155,9 +158,13 @@ class Applier:
         return kind
 
     async def _create(self, kind: Kind, key: Key, document: Document, owner_uid: str, *, adopt: bool) -> AnyObject:
-        """Create without force: if the cache misses an existing object, the write fails instead of changing it."""
+        """Create without force: if the cache misses an existing object, the write fails instead of changing it.
+
+        Without force alone, an object that has none of the wanted fields would be changed. So what gets an owner also
+        says that it must not exist.
+        """
         try:
-            return await self._send(kind, document, None)
+            return await self._write(kind, document, None, "", must_be_new=bool(owner_uid))
         except (Conflict, Invalid):
             try:
                 current = await self._read(kind, key)
@@ -180,13 +187,21 @@ class Applier:
                 live = await self._write(kind, reduced, live, subresource)
         return await self._write(kind, document, live, subresource)
 
-    async def _write(self, kind: Kind, document: Document, live: AnyObject | None, subresource: str) -> AnyObject:
-        sent = document
+    async def _write(
+        self,
+        kind: Kind,
+        document: Document,
+        live: AnyObject | None,
+        subresource: str,
+        *,
+        must_be_new: bool = False,
+    ) -> AnyObject:
+        given: Document = {"resourceVersion": NO_VERSION} if must_be_new else {}
         if live is not None:
             # With the uid the server refuses if this is another object by now. For the status of a custom resource it
             # takes all metadata but the version from the stored object, so there the version says which one is meant.
             given = {"resourceVersion": resource_version_of(live)} if subresource else {"uid": uid_of(live)}
-            sent = {**document, "metadata": {**(document.get("metadata") or {}), **given}}
+        sent = {**document, "metadata": {**(document.get("metadata") or {}), **given}} if given else document
         try:
             answer: AnyObject = await self._client.apply(
                 sent,

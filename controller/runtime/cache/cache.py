@@ -73,6 +73,8 @@ class Cache:
         self._tasks: TaskScope | None = None
         self._running: dict[Informer, asyncio.Task[None]] = {}
         self._known: dict[tuple[str, str], Kind] = {}
+        self._reconciled: dict[Informer, str] = {}
+        """The controller whose `for_` an informer is."""
         self._found: dict[tuple[KindOf[Any], str], Informer] = {}
         """Answers of `_find`, until the declared informers change."""
 
@@ -110,6 +112,7 @@ class Cache:
             on_store=self._detector.watch if self._detector else None,
         )
         informer.add_index(BY_CONTROLLER, _controller_uid)
+        self._check_reads([*self._by_kind.get(kind, ()), informer])
         self._informers[kind, scope] = informer
         self._found.clear()
         self._by_resource.setdefault(resource, []).append(informer)
@@ -118,6 +121,30 @@ class Cache:
         if self._tasks is not None:
             self._start(informer)
         return informer
+
+    def reconciled(self, informer: Informer, controller: str) -> None:
+        """A controller reconciles the objects of this informer, so its reads must come from the same one.
+
+        Raises ConfigurationError if they come from another informer of the kind, as `informer` does from then on: what
+        an event shows, a read would not find yet, and the reconcile would take the object for deleted.
+        """
+        self._reconciled[informer] = controller
+        self._check_reads(self._by_kind[informer.kind])
+
+    def _check_reads(self, informers: Sequence[Informer]) -> None:
+        spaces = {one.scope.namespace for one in informers}
+        for informer in informers:
+            if (controller := self._reconciled.get(informer)) is None:
+                continue
+            scope, plural = informer.scope, informer.resource.plural
+            for space in {scope.namespace} if scope.namespace else spaces:
+                other = _reader(informers, space)
+                if other is not None and other is not informer:
+                    raise ConfigurationError(
+                        f"controller {controller} gets its events from the cache of {plural} ({scope}), and would read"
+                        f" from that of {plural} ({other.scope}): declare them in one scope, and use predicates, such"
+                        " as labels_match, in for_"
+                    )
 
     def informers(self) -> Iterator[Informer]:
         """All declared informers."""
@@ -137,6 +164,7 @@ class Cache:
         others = self._by_resource[informer.resource]
         others.remove(informer)
         self._by_kind[informer.kind].remove(informer)
+        self._reconciled.pop(informer, None)
         name = (informer.resource.api_version, informer.resource.kind)
         self._known.pop(name)
         self._found.clear()
@@ -259,14 +287,8 @@ class Cache:
         # As in `informer`: without a namespace, that of the cache is used.
         namespace = namespace or self._namespace
         candidates = self._by_kind.get(kind, ())
-        for informer in candidates:
-            scope = informer.scope
-            if scope.label_selector or scope.field_selector:
-                continue
-            if not scope.namespace or scope.namespace == namespace:
-                return informer
-        if len(candidates) == 1 and candidates[0].scope.namespace in {"", namespace}:
-            return candidates[0]
+        if (found := _reader(candidates, namespace)) is not None:
+            return found
         resource = resource_of(kind)
         if candidates:
             held = "; ".join(str(informer.scope) for informer in candidates)
@@ -308,6 +330,19 @@ class Cache:
             for informer in self._by_resource.get(resource, ())
         ]
         return CachedWrite(flights)
+
+
+def _reader(informers: Sequence[Informer], namespace: str) -> Informer | None:
+    """The informer of a kind that reads of a namespace come from: one that holds all of it, or the only one."""
+    for informer in informers:
+        scope = informer.scope
+        if scope.label_selector or scope.field_selector:
+            continue
+        if not scope.namespace or scope.namespace == namespace:
+            return informer
+    if len(informers) == 1 and informers[0].scope.namespace in {"", namespace}:
+        return informers[0]
+    return None
 
 
 def _encode(document: Document) -> bytes:

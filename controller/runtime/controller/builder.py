@@ -63,7 +63,11 @@ class Builder:
         label_selector: str = "",
         transforms: Iterable[Transform] = (),
     ) -> Self:
-        """The kind to reconcile. Call it at most once."""
+        """The kind to reconcile. Call it at most once.
+
+        Where this or another controller needs more objects of the kind than these, declare all of them, and choose
+        with `predicates.label_selector`: a kind has one cache, and `reconcile` refuses two that overlap.
+        """
         if self._for is not None:
             raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")
         self._for = resource_of(kind)
@@ -147,7 +151,11 @@ class Builder:
         sync_timeout: float = SYNC_SECONDS,
         needs_leader: bool = True,
     ) -> Controller:
-        """Make the controller and add it to the manager. Raises ConfigurationError without a source or a name."""
+        """Make the controller and add it to the manager.
+
+        Raises ConfigurationError without a source or a name, and if reads of the kind of `for_` would come from another
+        cache than its events.
+        """
         if not self._kinds and not self._raw:
             raise ConfigurationError("a controller needs a source: call for_, watches or source")
         name = self._name or (self._for.kind.lower() if self._for else "")
@@ -156,9 +164,12 @@ class Builder:
         queue: WorkQueue[Key] = WorkQueue(name, limiter=limiter, observer=self._queue_observer(name))
         sources: list[Source] = []
         for kind, mapper, options, predicates, main, wait in self._kinds:
+            informer = self._cache.informer(kind, **options)
+            if main:
+                self._cache.reconciled(informer, name)
             sources.append(
                 KindSource(
-                    self._cache.informer(kind, **options),
+                    informer,
                     mapper,
                     name,
                     (*self._predicates, *predicates),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes TrainJobs, PodGroups and Secrets some time after the jobs have ended, where the Configuration turns it on.
+"""The part that deletes TrainJobs, PodGroups and Secrets some time after the end of jobs, if the Configuration says so.
 
 `job.lifetime` says when. The objects of a job go with it, since they have owner references to it.
 """
@@ -7,18 +7,18 @@
 import contextlib
 import functools
 import logging
-from collections.abc import Iterable
 
 from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Done, Event, Key, Manager, NotFound, Result, RetryAfter, current_reconcile
-from trainwright.controller.trainer.build.kinds import Owned, WatchedKinds
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.build.kinds import Owned
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
 from trainwright.controller.trainer.job.state import is_ours, state_of
-from trainwright.plugins.contract import Watch
 
 log = logging.getLogger(__name__)
 
@@ -28,25 +28,19 @@ _CLOCK = "clock"
 """The reason of a reconcile that a timer starts."""
 
 
-def rules(watches: Iterable[Watch]) -> Iterable[Rule]:
-    """The rights to delete what is cleaned up. `watches`: those of the enabled plugins."""
-    yield Rule.on(TrainJob.RESOURCE, "delete")
+def rights(grants: Grants) -> None:
+    grants.on_jobs(Rule.on(TrainJob.RESOURCE, "delete"))
+    watches = grants.registry.watches()
     for resource in dict.fromkeys(w.resource for w in watches if w.resource.kind in _KINDS and not w.name):
-        yield Rule.on(resource, "delete")
+        grants.on_jobs(Rule.on(resource, "delete"))
 
 
-def clean_up(manager: Manager, kinds: WatchedKinds, default: Lifetimes, *, now: Now = wall_clock) -> None:
-    """Declare the controller.
-
-    Args:
-        manager: of the process.
-        kinds: those that the plugins watch.
-        default: the times for jobs without annotations.
-        now: the wall clock.
-    """
-    owned = [one for one in kinds.owned() if one.resource.kind in _KINDS]
-    builder = manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended])
-    builder.reconcile(functools.partial(_reconcile, manager, owned, default, now))
+def declare(assembly: Assembly) -> None:
+    default = assembly.settings.cleanup
+    assert default is not None  # or the part is off
+    owned = [one for one in assembly.kinds.owned() if one.resource.kind in _KINDS]
+    builder = assembly.manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended])
+    builder.reconcile(functools.partial(_reconcile, assembly.manager, owned, default, wall_clock))
 
 
 async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, now: Now, key: Key) -> Result:

@@ -87,14 +87,3 @@ def features_of(wanted: Mapping[str, bool]) -> Features:
     if problems:
         raise ConfigurationError("\n".join(sorted(problems)))
     return Features(frozenset(on))
-
-
-def parse_gates(text: str) -> dict[str, bool]:
-    """Read `Name=true,Other=false`. Raises ValueError."""
-    gates = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = part.partition("=")
-        if value.lower() not in {"true", "false"}:
-            raise ValueError(f"{part!r} must have the form NAME=true or NAME=false")
-        gates[name.strip()] = value.lower() == "true"
-    return gates

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes an obsolete finalizer from runtimes.
+"""The part that removes an obsolete finalizer from runtimes.
 
 Earlier versions of Kubeflow Trainer set it to protect runtimes that are in use. Jobs have snapshots now, and no
 controller removes the finalizer any more, so a runtime that still has it could not be deleted.
 """
 
 import functools
-from collections.abc import Mapping
 
 from trainwright.api.objects import AnyObject, finalizers_of, resource_version_of
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Done, Event, Key, Manager, Result
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
 
-RULES = tuple(Rule.on(runtime.RESOURCE, *WATCH, "patch") for runtime in RUNTIMES)
+
+def rights(grants: Grants) -> None:
+    grants.on_jobs(*(Rule.on(runtime.RESOURCE, *WATCH, "patch") for runtime in RUNTIMES))
 
 
-def remove_obsolete_finalizers(manager: Manager, workers: Mapping[type[Runtime], int]) -> None:
-    """Declare one controller for each kind of runtime. `workers` gives the number of workers by kind."""
+def declare(assembly: Assembly) -> None:
+    """Declare one controller for each kind of runtime."""
+    manager = assembly.manager
     for kind in RUNTIMES:
         builder = manager.controller(f"{kind.RESOURCE.kind.lower()}_controller").for_(kind, predicates=[_has_it])
-        builder.reconcile(functools.partial(_reconcile, manager, kind), workers=workers[kind])
+        builder.reconcile(functools.partial(_reconcile, manager, kind), workers=assembly.settings.workers_of(kind, 1))
 
 
 async def _reconcile(manager: Manager, kind: type[Runtime], key: Key) -> Result:

@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds to a manager what keeps the history of progress."""
+"""The part that keeps the history of progress."""
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import controller_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, CacheError, Group, Kind, Manager
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.progress.budget import Budget
 from trainwright.controller.trainer.progress.history.keeper import HistoryKeeper, HistoryMetrics
 
 NAME = "progress-history"
+
+
+def rights(grants: Grants) -> None:
+    grants.on_jobs(*HistoryKeeper.RULES)
+
+
+def declare(assembly: Assembly) -> None:
+    keep_history(assembly.manager, assembly.coalescer.budget, assembly.jobsets)
 
 
 def keep_history(manager: Manager, budget: Budget, jobsets: Kind) -> None:

@@ -30,6 +30,7 @@ from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
@@ -100,6 +101,8 @@ async def make_manager(
         kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
         runtimes = Runtimes(manager.cache)
         defects = Defects(manager.metrics.registry)
+        records = JobRecords()
+        records.watch(manager.cache)
         leads = (lambda: True) if election is None else (lambda: election.leads)
         await declare_parts(
             Assembly(
@@ -112,6 +115,7 @@ async def make_manager(
                 snapshots=Snapshots(manager.client, manager.cache, runtimes),
                 defects=defects,
                 events=JobEvents(manager, defects, leads),
+                records=records,
                 serving=serving,
                 leads=leads,
                 webhook_url=webhook_url,
@@ -134,7 +138,7 @@ def _introduce(settings: Settings, registry: Registry) -> None:
     """Log the version, the plugins, the features and the parts of this manager."""
     features = ", ".join(sorted(gate.name for gate in settings.features.on)) or "none"
     plugins = ", ".join(entry.name for entry in registry)
-    parts = ", ".join(part.name for part in parts_of(settings))
+    parts = ", ".join(parts_of(settings))
     log.info("trainwright %s; plugins, in order: %s; features: %s; parts: %s", __version__, plugins, features, parts)
 
 

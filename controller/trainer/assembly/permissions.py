@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainwright.api.rights import Rule, merged
-from trainwright.controller.trainer.assembly.parts import OWN_NAMESPACE, parts_of
+from trainwright.controller.trainer.assembly.parts import load_part, parts_of
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.plugins.registry import Registry
 
@@ -23,6 +23,29 @@ class Rights:
     """In single namespaces, such as the manager's own, by the name of the namespace."""
 
 
+class Grants:
+    """Collects the rights of the parts."""
+
+    def __init__(self, settings: Settings, registry: Registry, namespace: str) -> None:
+        self.settings, self.registry = settings, registry
+        self._namespace = namespace
+        self._on_jobs: list[Rule] = []
+        self._by_namespace: dict[str, list[Rule]] = {}
+
+    def on_jobs(self, *rules: Rule) -> None:
+        """Grant them in every namespace with TrainJobs, and on objects without a namespace."""
+        self._on_jobs += rules
+
+    def on_own(self, *rules: Rule, namespace: str = "") -> None:
+        """Grant them in one namespace; by default in that of the manager."""
+        self._by_namespace.setdefault(namespace or self._namespace, []).extend(rules)
+
+    def all(self) -> Rights:
+        """What was granted so far."""
+        by_namespace = {where: merged(rules) for where, rules in sorted(self._by_namespace.items())}
+        return Rights(merged(self._on_jobs), by_namespace)
+
+
 def rights(settings: Settings, registry: Registry, namespace: str) -> Rights:
     """The rights of a manager in a cluster.
 
@@ -31,10 +54,8 @@ def rights(settings: Settings, registry: Registry, namespace: str) -> Rights:
         registry: with the plugins that the Configuration enables.
         namespace: where the manager runs.
     """
-    on_jobs: list[Rule] = []
-    own: dict[str, list[Rule]] = {}
-    for part in parts_of(settings):
-        on_jobs += part.rights(settings, registry)
-        for where, rules in part.own_rights(settings).items():
-            own.setdefault(namespace if where == OWN_NAMESPACE else where, []).extend(rules)
-    return Rights(merged(on_jobs), {where: merged(rules) for where, rules in sorted(own.items())})
+    grants = Grants(settings, registry, namespace)
+    for name in parts_of(settings):
+        if grant := getattr(load_part(name), "rights", None):
+            grant(grants)
+    return grants.all()

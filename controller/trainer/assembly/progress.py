@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds to a manager what takes reports of progress: the server, the check of tokens, the writer."""
+"""The part that takes reports of progress: the server, the check of tokens, the writer."""
 
-from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.rights import Rule
+from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.rights import READ, Rule
 from trainwright.controller.runtime import BoundedLimits, BoundedServer, Group, Kind, Manager, ServingCertificate
+from trainwright.controller.trainer.assembly.installation import LOOPBACK
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.progress.budget import Pace
 from trainwright.controller.trainer.progress.coalescer import Coalescer
@@ -23,9 +26,22 @@ SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
 
 
-def progress_rights() -> Iterable[Rule]:
-    """What it needs in every namespace with TrainJobs."""
-    return (*WRITE_RULES, *ReportAccess.RULES)
+def rights(grants: Grants) -> None:
+    grants.on_jobs(*WRITE_RULES, *ReportAccess.RULES)
+    # The plugin copies the CA certificates, which another program may keep in the Secret.
+    grants.on_own(Rule.on(Secret.RESOURCE, *READ, names=[grants.settings.secret]))
+
+
+def declare(assembly: Assembly) -> None:
+    settings = assembly.settings
+    is_local = assembly.answer_here is not None
+    host = host_of(settings, assembly.webhook_url) or (LOOPBACK if is_local else "")
+    serve_progress(assembly.manager, settings, assembly.serving, assembly.coalescer, host, assembly.jobsets)
+    if not assembly.is_reached:
+        # Imported here, because the library that makes certificates costs memory and time.
+        from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415
+
+        serve_self_signed(assembly.serving, host)
 
 
 def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:

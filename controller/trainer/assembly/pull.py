@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds to a manager what reads the progress of TrainJobs in pods."""
+"""The part that reads the progress of TrainJobs in pods."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Group, Manager
+from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.snapshot import Snapshots
@@ -31,10 +32,16 @@ class Read:
     sink: Sink
 
 
-def pull_rights(settings: Settings) -> Iterable[Rule]:
-    """What it needs in every namespace with TrainJobs."""
-    by_exec = Puller.EXEC_RULES if settings.progress_by_exec else ()
-    return (*WRITE_RULES, *Puller.LIST_RULES, *by_exec)
+def rights(grants: Grants) -> None:
+    by_exec = Puller.EXEC_RULES if grants.settings.progress_by_exec else ()
+    grants.on_jobs(*WRITE_RULES, *Puller.LIST_RULES, *by_exec)
+
+
+def declare(assembly: Assembly) -> None:
+    if not assembly.settings.features.enabled(TRAIN_JOB_STATUS):
+        assembly.manager.add(assembly.coalescer, Group.OTHERS, "progress-writes")
+    read = Read(assembly.pipeline, assembly.snapshots, assembly.facts, assembly.events, assembly.coalescer)
+    read_progress(assembly.manager, assembly.settings, read)
 
 
 def read_progress(manager: Manager, settings: Settings, read: Read) -> Puller:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks up the facts that plugins ask for, and the objects of jobs: in the cache where possible."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, Client, KubernetesError, MetadataOnly, NotFound
@@ -17,13 +18,20 @@ class CachedFacts:
         self._client = client
         self._cache = cache
         self._kinds = kinds
+        self._provided: dict[Resource, Callable[[Reference], AnyObject | None]] = {}
+
+    def provide(self, resource: Resource, give: Callable[[Reference], AnyObject | None]) -> None:
+        """Take the facts of a kind that no API server has from this process."""
+        self._provided[resource] = give
 
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The current state of these objects. A read that failed is part of the answer (`Unreadable`)."""
         found: dict[Reference, AnyObject | Unreadable | None] = {}
         for reference in references:
             try:
-                if self._kinds.watches(reference):
+                if (give := self._provided.get(reference.resource)) is not None:
+                    found[reference] = give(reference)
+                elif self._kinds.watches(reference):
                     found[reference] = self.find(reference)
                 else:
                     found[reference] = await self._client.get(reference.resource, reference.name, reference.namespace)

@@ -60,8 +60,10 @@ class JobObjects:
         self._snapshots = snapshots
         self._told = told
 
-    async def make(self, job: TrainJob, memory: BuildMemory) -> None:
+    async def make(self, job: TrainJob, memory: BuildMemory, *, end_is_known: bool = False) -> None:
         """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
+
+        `end_is_known`: if the object that runs the training is gone, another one follows, by the record of recovery.
 
         Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError; Conflict for a job that is gone.
         """
@@ -92,7 +94,7 @@ class JobObjects:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
             self._kinds.require(component.resource)
         found = {component.reference: self._facts.find(component.reference) for component in rendering.components}
-        if not memory.made_once and had_pods(job):
+        if not memory.made_once and not end_is_known and had_pods(job):
             check_end(job, rendering.components, self._pipeline.begin_status(job).references(), found)
         if memory.made_once and not all(found.values()):
             await self._check_exists(job)

@@ -26,8 +26,12 @@ from trainwright.controller.trainer.failures.last_words import (
 SUFFIX = "-failures"
 LOG_BYTES = 2048
 ATTEMPTS = 5
+HEADS = 50
+"""Attempts that the record of a job that recovers holds; logs are kept of `ATTEMPTS` of them."""
 _KEY = "attempt-"
 _LOG = ".log"
+HANG_KEY = ".hang"
+"""Ends the key with the last lines of ranks that stood still."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -51,6 +55,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     stopped: bool = False
     last_line: str = ""
     """The line of the log that says most; it may stand before the lines that are kept."""
+    cause: str = ""
+    """Of jobs that recover, as all that follows: why the attempt ended."""
+    charged: str = ""
+    """The budget that pays for it; empty: none."""
+    provisional: bool = False
+    """Whether later evidence may still correct the cause."""
+    ended: str = ""
+    """When the attempt was seen to have ended."""
+    nodes: tuple[str, ...] = ()
+    """Where its pods ran; of more than eight, the last one is a number."""
+    step: float | None = None
+    percent: int | None = None
+    held_seconds: int = 0
+    """How long the next attempt was held back."""
     log: str = ""
     """The last lines; kept under a key of its own, so that people can read it."""
 
@@ -131,7 +149,7 @@ def entries_of(data: Mapping[str, str] | None) -> dict[int, Entry]:
     # Earlier releases counted from 0, and the first attempt is always kept.
     first = 0 if f"{_KEY}0" in (data or {}) else 1
     for key, text in (data or {}).items():
-        if not key.startswith(_KEY) or key.endswith(_LOG):
+        if not key.startswith(_KEY) or key.endswith((_LOG, HANG_KEY)):
             continue
         try:
             entry = msgspec.convert(load(text), Entry)
@@ -146,19 +164,26 @@ def entries_of(data: Mapping[str, str] | None) -> dict[int, Entry]:
 def entries_of_jobset(entries: Mapping[int, Entry], uid: str) -> dict[int, Entry]:
     """The attempts that are those of this JobSet: all or none, since a record is that of one JobSet.
 
-    A JobSet that is made anew for the same TrainJob counts its attempts from 0 again. Old records name no JobSet.
+    A JobSet that is made anew for the same TrainJob counts its attempts from 0 again. Old records name no JobSet. The
+    attempts of a job that recovers, which have a cause, count on over its JobSets.
     """
+    if any(entry.cause for entry in entries.values()):
+        return dict(entries)
     return dict(entries) if all(entry.jobset_uid in ("", uid) for entry in entries.values()) else {}
 
 
-def document_of(job: TrainJob, entries: Mapping[int, Entry]) -> Document:
-    """The ConfigMap with the entries that are kept."""
-    data: dict[str, str] = {}
-    for attempt in _kept(entries):
+def document_of(job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> Document:
+    """The ConfigMap with the entries that are kept; `more`: of a job that recovers, other keys.
+
+    Such a job has many attempts. It keeps the heads of the first and the latest ones, and fewer logs.
+    """
+    data: dict[str, str] = dict(more or {})
+    logged = set(_kept(entries, ATTEMPTS))
+    for attempt in _kept(entries, ATTEMPTS if more is None else HEADS):
         entry = entries[attempt]
         told = msgspec.to_builtins(msgspec.structs.replace(entry, attempt=attempt + 1, log=""))
         data[f"{_KEY}{attempt + 1}"] = dump(told, sort_keys=False)
-        if entry.log:
+        if entry.log and attempt in logged:
             data[f"{_KEY}{attempt + 1}{_LOG}"] = entry.log
     return {
         "apiVersion": ConfigMap.RESOURCE.api_version,
@@ -182,6 +207,6 @@ def last_lines(log: bytes, most: int = LOG_BYTES) -> str:
     return rest if newline and rest else cut
 
 
-def _kept(attempts: Iterable[int]) -> list[int]:
+def _kept(attempts: Iterable[int], most: int) -> list[int]:
     known = sorted(attempts)
-    return known if len(known) <= ATTEMPTS else [known[0], *known[-(ATTEMPTS - 1) :]]
+    return known if len(known) <= most else [known[0], *known[-(most - 1) :]]

@@ -38,6 +38,7 @@ from trainwright.controller.trainer.failures.record import (
     name_of_record,
 )
 from trainwright.controller.trainer.job.pods import POD, jobset_key, pods_of
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.status import is_finished
 
 log = logging.getLogger(__name__)
@@ -55,11 +56,9 @@ Run: TypeAlias = tuple[str, str, str, int | None]
 
 
 @dataclass(slots=True)
-class _Recorded:
+class Recorded:
     """What is recorded of one job."""
 
-    uid: str
-    """Of the TrainJob."""
     entries: dict[int, Entry] | None = None
     """None once the job is over and all is written: whoever needs them reads the ConfigMap again."""
     read: dict[int, Failure] = field(default_factory=dict)
@@ -93,26 +92,29 @@ class ToldOfFailures(Protocol):
 class FailureRecorder:
     """Follows the pods of TrainJobs, which the cache must hold, and records the first failure of each attempt."""
 
-    RULES = (
+    RULES: tuple[Rule, ...] = (
         Rule.on(JobSet.RESOURCE, *WATCH),
         Rule.on(POD, *WATCH),
         Rule.on(POD, "get", subresource="log"),
         Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
     )
 
-    def __init__(self, manager: Manager, told: ToldOfFailures) -> None:
+    def __init__(self, manager: Manager, told: ToldOfFailures, records: JobRecords) -> None:
         """Declare the controller.
 
         Args:
             manager: of the process.
             told: tells users of each attempt that has a failure.
+            records: what is remembered of jobs.
         """
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
-        self._told = told
-        self._known: dict[Key, _Recorded] = {}
+        self._told, self._records = told, records
+        self._declare(manager)
+
+    def _declare(self, manager: Manager) -> None:
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
         builder.owns(JobSet, predicates=[_is_new])
-        builder.owns(RECORDS, predicates=[_is_deleted_record])
+        builder.owns(RECORDS, predicates=[is_deleted_record])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
@@ -120,7 +122,6 @@ class FailureRecorder:
         """Record what failed first in each attempt of one job."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None:
-            self._known.pop(key, None)
             return Done()
         found = failures_by_attempt(pods_of(self._cache, job))
         if not found:
@@ -143,22 +144,30 @@ class FailureRecorder:
         recorded.entries = entries
         if not was_settled:
             recorded.untold |= entries.keys() - known.keys()
-        if recorded.unwritten:
-            try:
-                await self._applier.apply([document_of(job, entries)], owner=job)
-            except Forbidden as error:
-                if not is_namespace_ending(error):
-                    raise
-                return Done()  # the job goes with its namespace
-            recorded.unwritten = False
+        if recorded.unwritten and not await self._write(job, entries):
+            return Done()
+        recorded.unwritten = False
         self._tell(job, recorded, found)
         if is_finished(job):
             # The ConfigMap has them; nothing but a failure that is seen late asks for them again.
-            self._known[key] = _Recorded(uid_of(job), settled=_signature(found))
+            self._records.of(key, uid_of(job)).keep(Recorded(settled=_signature(found)))
         return Done()
 
+    async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
+        """Write the record, `more`: with other keys. Returns False for a job that goes with its namespace.
+
+        Raises KubernetesError.
+        """
+        try:
+            await self._applier.apply([document_of(job, entries, more)], owner=job)
+        except Forbidden as error:
+            if not is_namespace_ending(error):
+                raise
+            return False
+        return True
+
     async def _look(
-        self, job: TrainJob, recorded: _Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
+        self, job: TrainJob, recorded: Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
     ) -> None:
         """Choose the culprit of one attempt, and keep its log.
 
@@ -183,7 +192,7 @@ class FailureRecorder:
                 entries[attempt] = held = entry
                 recorded.read[attempt] = failure
 
-    def _tell(self, job: TrainJob, recorded: _Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
+    def _tell(self, job: TrainJob, recorded: Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
         """Tell users of the attempts that were not told yet."""
         for attempt in sorted(recorded.untold):
             entry = (recorded.entries or {})[attempt]
@@ -195,18 +204,18 @@ class FailureRecorder:
 
     def _tell_rest(self, key: Key, job: TrainJob) -> None:
         """The pods are gone."""
-        recorded = self._known.get(key)
-        if recorded is not None and recorded.untold and recorded.uid == uid_of(job):
+        recorded = self._records.find(key, uid_of(job), Recorded)
+        if recorded is not None and recorded.untold:
             self._tell(job, recorded, {})
 
     def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
-        recorded = self._known.get(key)
-        return recorded is not None and recorded.uid == uid_of(job) and recorded.settled == _signature(found)
+        recorded = self._records.find(key, uid_of(job), Recorded)
+        return recorded is not None and recorded.settled == _signature(found)
 
-    async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
+    async def _recorded(self, key: Key, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
-        recorded = self._known.get(key)
-        if recorded is not None and recorded.uid == uid_of(job) and recorded.entries is not None:
+        recorded = self._records.find(key, uid_of(job), Recorded)
+        if recorded is not None and recorded.entries is not None:
             return recorded
         known: dict[int, Entry] = {}
         try:
@@ -217,8 +226,7 @@ class FailureRecorder:
             owner = controller_of(content)
             if owner is not None and owner.uid == uid_of(job):
                 known = entries_of(content.data)
-        recorded = self._known[key] = _Recorded(uid_of(job), known)
-        return recorded
+        return self._records.of(key, uid_of(job)).keep(Recorded(known))
 
     async def _log(self, namespace: str, failure: Failure) -> str | None:
         """The end of the log of the container that failed; None if it is gone, which is no error.
@@ -297,7 +305,7 @@ def _is_new(event: Event[Any]) -> bool:
     return event.new is not None and (event.old is None or uid_of(event.old) != uid_of(event.new))
 
 
-def _is_deleted_record(event: Event[Any]) -> bool:
+def is_deleted_record(event: Event[Any]) -> bool:
     return event.new is None and event.old is not None and name_of(event.old).endswith(SUFFIX)
 
 

@@ -12,6 +12,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.deadline import is_exceeded, seconds_left
 from trainwright.controller.trainer.job.obstacles import Obstacle
+from trainwright.controller.trainer.job.ruling import Ruling, is_ended
 from trainwright.controller.trainer.job.status import (
     is_over,
     is_urgent,
@@ -19,6 +20,7 @@ from trainwright.controller.trainer.job.status import (
     wanted_status,
     with_deadline_exceeded,
     with_end_unknown,
+    with_ruling,
 )
 
 LONGEST_WAIT_SECONDS = 60.0
@@ -42,6 +44,10 @@ class Attempt:
     """Why it cannot be known how the job ended; empty if that is not so."""
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
+    ruling: Ruling | None = None
+    """What the record of recovery says of the job's end; None: it does not recover."""
+    obsolete: frozenset[str] = frozenset()
+    """Types of conditions that no part of this manager writes, and that an earlier one may have left."""
     foreign_in: float = 0.0
     """Seconds until the next look at an object of somebody else that the job uses; 0: there is none."""
 
@@ -77,25 +83,31 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         attempt.obstacle,
         settled=not attempt.failed,
         created=attempt.created,
+        obsolete=attempt.obsolete,
         now=lambda: now,
     )
     if attempt.end_unknown and not is_over(wanted):
         wanted = with_end_unknown(wanted, attempt.end_unknown, now=lambda: now)
+    ruling = attempt.ruling
+    is_ruled = ruling is not None and bool(ruling.reason)
+    if ruling is not None and is_ruled:
+        wanted = with_ruling(wanted, ruling.reason, ruling.message, now=lambda: now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.
     left = None if is_over(wanted) else seconds_left(job, wanted, now)
-    end = is_exceeded(job) or (left is not None and left <= 0)
-    if end:
+    exceeded = is_exceeded(job) or (left is not None and left <= 0)
+    if exceeded:
         wanted, left = with_deadline_exceeded(wanted, now=lambda: now), None
     patch = status_patch(job, wanted)
     counters_wait, pending = False, 0.0
     if patch is not None and not is_urgent(patch):
         pending = max(0.0, attempt.counters_in)
         counters_wait = pending > 0
-    waits = [seconds for seconds in (attempt.shown_in, left or 0.0, pending, attempt.foreign_in) if seconds > 0]
+    judged = (ruling.look_again if ruling is not None else None) or 0.0
+    waits = [seconds for seconds in (attempt.shown_in, left or 0.0, pending, attempt.foreign_in, judged) if seconds > 0]
     return Decision(
         status=None if counters_wait else patch,
         counters_wait=counters_wait,
-        end=end,
+        end=exceeded or is_ruled or is_ended(job),
         look_again=min(*waits, LONGEST_WAIT_SECONDS) if waits else None,
         over=is_over(wanted) and not counters_wait,
     )

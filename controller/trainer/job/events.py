@@ -21,6 +21,7 @@ REPORTER = "trainer-trainjob-controller"
 """Reporting controller of the events."""
 ACTION = "Reconciling"
 EVENT_POD_FAILED = "PodFailed"
+EVENT_ATTEMPT_ENDED = "AttemptEnded"
 EVENT_PROGRESS_UNREADABLE = "ProgressUnreadable"
 EVENT_TRAINING_FAILURE = "TrainingReportsFailure"
 NOTE_LIMIT = 950
@@ -70,6 +71,10 @@ class JobEvents:
     def pod_failed(self, job: TrainJob, note: str) -> None:
         """Report which pod of an attempt failed first."""
         self._recorder.event(job, "Warning", EVENT_POD_FAILED, _note(note), action="Training")
+
+    def attempt_ended(self, job: TrainJob, note: str) -> None:
+        """Report why an attempt of a job that recovers ended, and what follows."""
+        self._recorder.event(job, "Warning", EVENT_ATTEMPT_ENDED, _note(note), action="Training")
 
     def progress_unreadable(self, job: TrainJob, note: str) -> None:
         """Report that the progress file of a job cannot be used."""

@@ -1,87 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process remembers of each TrainJob between two reconciles.
+"""What the controller of TrainJobs keeps in the record of a job between two reconciles."""
 
-The memory saves work and delays reports; no decision depends on it. After a restart it is empty, and the same decisions
-follow a few seconds later.
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trainwright.api.objects import Key
 from trainwright.controller.trainer.build.built import BuildMemory
 from trainwright.controller.trainer.job.obstacles import PATIENCE_SECONDS, Obstacle, Reason
 
 
 @dataclass(slots=True)
-class Hindrance:
-    """An obstacle, and since when the job has been meeting it."""
-
-    obstacle: Obstacle
-    since: float
-    """On the clock of the memories, in seconds."""
-    reported: bool = False
-    """Whether the event and the log line were written."""
-
-
-@dataclass(slots=True)
 class JobMemory:
-    """The memory of one job."""
+    """The part of one job: what was built, and what keeps the job from going on."""
 
-    uid: str = ""
-    """Of the TrainJob: one that is made anew under the name of another starts without its memory."""
     build: BuildMemory = field(default_factory=BuildMemory)
-    hindrance: Hindrance | None = None
+    obstacle: Obstacle | None = None
+    """What keeps the job from going on."""
+    obstacle_since: float = 0.0
+    """On a clock that never goes back, in seconds."""
+    is_reported: bool = False
+    """Whether the event and the log line of the obstacle were written."""
     counters_since: float | None = None
-    """Since when counters differ from the written status, on the clock of the memories; None: they do not."""
+    """Since when counters differ from the written status, on the same clock; None: they do not."""
 
     def meet(self, obstacle: Obstacle, now: float) -> float:
         """Note that the job has met the obstacle. Returns the seconds until it is to be shown; 0: show it now.
 
         An obstacle with the same reason counts as the same obstacle; another reason restarts the time.
         """
-        if self.hindrance is None or self.hindrance.obstacle.reason is not obstacle.reason:
-            self.hindrance = Hindrance(obstacle, now)
-        self.hindrance.obstacle = obstacle
-        return max(0.0, self.hindrance.since + PATIENCE_SECONDS - now)
+        if not self.has(obstacle.reason):
+            self.obstacle_since, self.is_reported = now, False
+        self.obstacle = obstacle
+        return max(0.0, self.obstacle_since + PATIENCE_SECONDS - now)
+
+    def has(self, reason: Reason) -> bool:
+        """Whether the obstacle has this reason."""
+        return self.obstacle is not None and self.obstacle.reason is reason
 
     def reports(self) -> bool:
-        """Whether to report the obstacle now: True once for each hindrance."""
-        if self.hindrance is None or self.hindrance.reported:
+        """Whether to report the obstacle now: True once for each."""
+        if self.obstacle is None or self.is_reported:
             return False
-        self.hindrance.reported = True
+        self.is_reported = True
         return True
-
-
-class Memories:
-    """The memories of all jobs."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        """`monotonic` gives seconds on a clock that never goes back, such as the event loop's."""
-        self.monotonic = monotonic
-        self._jobs: dict[Key, JobMemory] = {}
-
-    def of(self, key: Key, uid: str) -> JobMemory:
-        """The memory of the job with this uid, empty at first.
-
-        No reconcile need see that a job is gone: it may be deleted and made anew before a worker takes its key.
-        """
-        memory = self._jobs.get(key)
-        if memory is None or memory.uid != uid:
-            memory = self._jobs[key] = JobMemory(uid)
-        return memory
-
-    def forget(self, key: Key) -> None:
-        """Drop the memory of a job that is gone, has another manager, or has ended with nothing left to do."""
-        self._jobs.pop(key, None)
-
-    def hindered_by(self, reason: Reason) -> set[Key]:
-        """The jobs whose obstacle has this reason."""
-        return {
-            key
-            for key, memory in self._jobs.items()
-            if memory.hindrance is not None and memory.hindrance.obstacle.reason is reason
-        }
-
-    def __len__(self) -> int:
-        return len(self._jobs)

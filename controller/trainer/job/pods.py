@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pods of jobs as the cache keeps them: the few fields that tell how they run and how they ended."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -17,6 +17,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, Key, annotations_of, controller_of, labels_of, namespace_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.runtime import Cache
 
 POD = Pod.RESOURCE
@@ -29,6 +30,9 @@ ANNOTATION_FAILURES = "node.trainwright.dev/failures"
 """Of pods of the local cluster: the failed runs of their containers with the exact times of their ends."""
 _LABELS = (LABEL_JOBSET, LABEL_JOBSET_UID, LABEL_ATTEMPT, LABEL_REPLICATED_JOB, LABEL_JOB_INDEX, LABEL_INDEX)
 _STATES = ("state", "lastState")
+_CONDITION = ("type", "status", "reason", "lastTransitionTime")
+_LIMITED = "memoryLimited"
+"""What the cache keeps of the limits of containers: the names of those with one for memory."""
 DISRUPTED = "DisruptionTarget"
 """The condition of a pod that the cluster ends."""
 
@@ -39,19 +43,34 @@ def trimmed(pod: Document) -> Document:
     kept: Document = {name: pod[name] for name in ("apiVersion", "kind") if name in pod}
     kept["metadata"] = _some(metadata, _METADATA)
     kept["metadata"]["labels"] = _some(metadata.get("labels") or {}, _LABELS)
-    if ends := annotations_of(pod).get(ANNOTATION_FAILURES):
-        kept["metadata"]["annotations"] = {ANNOTATION_FAILURES: ends}
+    if marks := _some(annotations_of(pod), (ANNOTATION_FAILURES, ANNOTATION_ATTEMPT_BASE)):
+        kept["metadata"]["annotations"] = marks
     kept["status"] = _some(status, ("phase", "reason"))
     if status.get("message"):
         kept["status"]["message"] = shortened(status["message"])
     if disrupted := [one for one in status.get("conditions") or () if one.get("type") == DISRUPTED]:
-        kept["status"]["conditions"] = [_some(one, ("type", "status", "reason")) for one in disrupted]
+        kept["status"]["conditions"] = [_some(one, _CONDITION) for one in disrupted]
+    spec = _some(pod.get("spec") or {}, ("nodeName", _LIMITED))
+    if limited := [one.get("name", "") for one in (pod.get("spec") or {}).get("containers") or () if _is_limited(one)]:
+        spec[_LIMITED] = limited
+    if spec:
+        kept["spec"] = spec
     for name in ("initContainerStatuses", "containerStatuses"):
         ended = [_ended(one) for one in status.get(name) or () if any(_terminated(one, state) for state in _STATES)]
         if ended:
             kept["status"][name] = ended
-            kept["spec"] = _some(pod.get("spec") or {}, ("restartPolicy",))
+            kept["spec"] = {**_some(pod.get("spec") or {}, ("restartPolicy",)), **spec}
     return kept
+
+
+def limited_of(pod: Document) -> Sequence[str]:
+    """The containers of a pod of the cache that have a limit of memory."""
+    found: Sequence[str] = (pod.get("spec") or {}).get(_LIMITED) or ()
+    return found
+
+
+def _is_limited(container: Document) -> bool:
+    return "memory" in ((container.get("resources") or {}).get("limits") or {})
 
 
 def _terminated(container: Document, state: str) -> Any:
@@ -106,8 +125,8 @@ def index_value(namespace: str, jobset: str) -> str:
 
 
 def attempt_of(pod: Document) -> int:
-    """The attempt of the JobSet that the pod belongs to, from 0."""
-    return number(labels_of(pod).get(LABEL_ATTEMPT))
+    """The attempt that the pod belongs to, from 0: of its JobSet, after those of JobSets before it."""
+    return number(labels_of(pod).get(LABEL_ATTEMPT)) + number(annotations_of(pod).get(ANNOTATION_ATTEMPT_BASE))
 
 
 def number(text: str | None) -> int:
@@ -115,5 +134,5 @@ def number(text: str | None) -> int:
     return int(text) if text is not None and text.isascii() and text.isdigit() else 0
 
 
-def _some(fields: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _some(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}

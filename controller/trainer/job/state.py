@@ -3,7 +3,7 @@
 
 `state_of` reads from the object alone how far the job has come; `shown` refines it for people, by the conditions that
 say why it does not train. Their types are the words, so the column State of kubectl shows the same. `JobStates` follows
-the TrainJobs of a cache and calls its listeners once for each change, on every replica, whether or not it leads.
+the records of all jobs and calls its listeners once for each change, on every replica, whether or not it leads.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,9 @@ from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_SUSPENDED,
     MANAGED_BY_TRAINER,
 )
-from trainwright.controller.runtime import Cache, Event
+from trainwright.controller.runtime import Event
 from trainwright.controller.trainer.build.ends import had_pods
+from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 from trainwright.plugins.contract.states import JobState
 
 CONDITION_BLOCKED = "Blocked"
@@ -208,41 +209,45 @@ class _Seen:
 class JobStates:
     """The one place that sees every change of a job's state: add a listener to act on it."""
 
-    def __init__(self, *, now: Now = wall_clock) -> None:
+    def __init__(self, records: JobRecords, *, now: Now = wall_clock) -> None:
+        """Follow the jobs of `records`."""
         self._now = now
-        self._seen: dict[Key, _Seen] = {}
+        self._records = records
         self._listeners: list[Listener] = []
+        records.follow(self._handle, self._gone)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` for each transition from now on; it must not block and must not raise."""
         self._listeners.append(listener)
 
-    def watch(self, cache: Cache) -> None:
-        """Follow the TrainJobs of the cache; the kind must be declared there."""
-        cache.informer(TrainJob).add_handler(self.handle, undecodable=True)
-
-    def handle(self, event: Event[AnyObject]) -> None:
-        """Handle one event of the cache."""
-        job, seen = event.new, self._seen.get(event.key)
-        if seen is not None and (not isinstance(job, TrainJob) or uid_of(seen.job) != uid_of(job)):
-            del self._seen[event.key]
-            self._tell(Transition(key=event.key, job=seen.job, before=seen.standing, after=None))
-            seen = None
-        if not isinstance(job, TrainJob):
+    def _handle(self, event: Event[AnyObject]) -> None:
+        job = event.new
+        if job is None:
             return
+        record = self._records.of(event.key, uid_of(job))
+        if not isinstance(job, TrainJob):
+            self._gone(record)  # it can no longer be decoded
+            return
+        seen = record.get(_Seen)
         if seen is None:
-            self._first_seen(event.key, job)
+            self._first_seen(record, job)
             return
         seen.job = job
         standing = state_of(job)
         if seen.standing != standing:
             self._changed(event.key, seen, standing)
 
-    def _first_seen(self, key: Key, job: TrainJob) -> None:
+    def _gone(self, record: JobRecord) -> None:
+        seen = record.get(_Seen)
+        if seen is not None:
+            record.drop(_Seen)
+            self._tell(Transition(key=record.key, job=seen.job, before=seen.standing, after=None))
+
+    def _first_seen(self, record: JobRecord, job: TrainJob) -> None:
         standing = state_of(job)
         had_pods = standing.state not in {State.PENDING, State.SUSPENDED}
-        self._seen[key] = _Seen(job, standing, entered(job, standing.state), had_pods)
-        self._tell(Transition(key=key, job=job, before=None, after=standing))
+        record.keep(_Seen(job, standing, entered(job, standing.state), had_pods))
+        self._tell(Transition(key=record.key, job=job, before=None, after=standing))
 
     def _changed(self, key: Key, seen: _Seen, standing: Standing) -> None:
         now, before = self._now(), seen.standing

@@ -8,6 +8,7 @@ change. A change of counters alone waits for a moment, because a JobSet changes 
 kept meanwhile: what waits is the difference between the job and what is observed.
 """
 
+from collections.abc import Collection
 from copy import copy
 from typing import Any
 
@@ -61,6 +62,7 @@ def wanted_status(
     *,
     settled: bool,
     created: bool = False,
+    obsolete: Collection[str] = (),
     now: Now = wall_clock,
 ) -> TrainJobStatus:
     """The status that the job should have.
@@ -71,6 +73,7 @@ def wanted_status(
         blocked: the obstacle to show as `Blocked`.
         settled: whether there is no obstacle at all, so that `Blocked` is removed.
         created: whether to write `Created`.
+        obsolete: types of conditions to remove, because the part of the manager that writes them is off.
         now: the wall clock, for transition times.
     """
     status = copy(observed or job.status or TrainJobStatus())  # only its conditions change, as a whole
@@ -96,6 +99,7 @@ def wanted_status(
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
     if any(map(_is_end, conditions)):
         conditions = _without_obstacles(conditions)
+    conditions = [condition for condition in conditions if condition.type not in obsolete]
     status.conditions = in_order(conditions) or None
     return status
 
@@ -108,6 +112,22 @@ def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> 
 def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
     """The status of a job whose end nobody saw."""
     return _failed(status, REASON_END_UNKNOWN, shortened(message), now)
+
+
+def with_ruling(status: TrainJobStatus, reason: str, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
+    """The status of a job that its record of recovery ends; one that is Complete stays so."""
+    if is_true(status.conditions, CONDITION_COMPLETE):
+        return status
+    return _failed(status, reason, shortened(message), now)
+
+
+def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatus | None:
+    """What is observed, without a failure that is not the job's: its JobSet is not judged yet, or replaced."""
+    if observed is None or is_finished(job):
+        return observed
+    kept = copy(observed)
+    kept.conditions = [one for one in observed.conditions or () if one.type != CONDITION_FAILED] or None
+    return kept
 
 
 def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> TrainJobStatus:

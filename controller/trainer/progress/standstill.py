@@ -23,6 +23,7 @@ from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.silence import (
     Reason,
     Silence,
@@ -61,7 +62,6 @@ class KnowsArrivals(Protocol):
 class _Memory:
     """What this process knows of one job."""
 
-    uid: str
     silence: Silence
     diverged: bool = False
     """Whether it was told that a loss is not finite."""
@@ -81,6 +81,7 @@ class Standstill:
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
         reports: KnowsArrivals,
+        records: JobRecords,
         *,
         pods_of: Callable[[TrainJob], Sequence[Document]] | None = None,
         is_alone: bool = False,
@@ -95,6 +96,7 @@ class Standstill:
             runtime_of: gives the runtime of a job, whose annotations count where the job has none.
             default: seconds of standstill after which a job without the annotation counts as stalled; None: never.
             reports: that came to this process.
+            records: what is remembered of jobs.
             pods_of: the pods of a job, where the cache holds them; None: ranks that end are not seen.
             is_alone: whether all reports come to this process, so that it can tell which rank is silent.
             now: the wall clock, for transition times.
@@ -103,7 +105,7 @@ class Standstill:
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
         self._runtime_of, self._reports, self._pods_of, self._is_alone = runtime_of, reports, pods_of, is_alone
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
-        self._memories: dict[Key, _Memory] = {}
+        self._records = records
         builder = manager.controller("standstill_controller").for_(TrainJob)
         if pods_of is not None:
             builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
@@ -113,11 +115,9 @@ class Standstill:
         """Look at one job: tell what is new, write or remove the condition."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
-            self._memories.pop(key, None)
+            self._records.drop(key, _Memory)
             return Done()
-        memory = self._memories.get(key)
-        if memory is None or memory.uid != uid_of(job):
-            memory = self._memories[key] = _Memory(uid_of(job), Silence.begin(self._monotonic()))
+        memory = self._records.of(key, uid_of(job)).part(_Memory, lambda: _Memory(Silence.begin(self._monotonic())))
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
         memory.silence.see(job, now, running=running)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from tests.repository import ROOT
-from trainwright.controller.cli.comparing.comparison import Comparison
+from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.dashboard import contract
 
 PAGE = ROOT / "controller" / "cli" / "dashboard" / "page"
@@ -40,9 +40,9 @@ def sample_job(name: str, **fields: Any) -> contract.Job:
     return msgspec.structs.replace(job, **fields)
 
 
-def many(count: int) -> contract.Jobs:
+def many(count: int) -> contract.JobList:
     """So many jobs: every second one runs, the others are like those of the sample."""
-    jobs: contract.Jobs = sample("jobs", contract.Jobs)
+    jobs: contract.JobList = sample("jobs", contract.JobList)
     plain = [row for row in jobs.jobs if row.name != "hostile"]
     rows = [
         msgspec.structs.replace(
@@ -60,19 +60,19 @@ class Stub:
     """What the page is answered. Tests change it at any time."""
 
     def __init__(self) -> None:
-        self.jobs: contract.Jobs = sample("jobs", contract.Jobs)
+        self.jobs: contract.JobList = sample("jobs", contract.JobList)
         self.job: dict[str, contract.Job] = {}
-        self.series: dict[str, contract.Series] = {}
-        self.comparison: Comparison = sample("comparison", Comparison)
+        self.series: dict[str, contract.JobSeries] = {}
+        self.comparison: JobComparison = sample("comparison", JobComparison)
         self.compared: list[list[str]] = []
         """The jobs of each question for a comparison."""
-        self.objects: contract.Objects = sample("objects", contract.Objects)
-        self.log: Callable[[str, Query], bytes | contract.Problem] = lambda _pod, _query: b"one line\n"
+        self.objects: contract.ObjectsView = sample("objects", contract.ObjectsView)
+        self.log: Callable[[str, Query], bytes | contract.PageProblem] = lambda _pod, _query: b"one line\n"
         self.actions: contract.Actions = sample("actions_none", contract.Actions)
-        self.done: contract.Done | contract.Problem = sample("done", contract.Done)
+        self.done: contract.ActionDone | contract.PageProblem = sample("done", contract.ActionDone)
         self.changed: list[tuple[str, dict[str, str]]] = []
         """Paths and headers of what the page wanted to change."""
-        self.session: contract.Session = sample("session", contract.Session)
+        self.session: contract.PageSession = sample("session", contract.PageSession)
         self.is_up = True
         self.url = ""
         self._streams: list[tuple[str, Events]] = []
@@ -83,7 +83,7 @@ class Stub:
         self.job[f"{job.row.namespace}/{job.row.name}"] = job
         return f"#/jobs/{job.row.namespace}/{job.row.name}"
 
-    def send(self, event: str, answer: contract.Answer, stream: str = "jobs") -> None:
+    def send(self, event: str, answer: contract.PageAnswer, stream: str = "jobs") -> None:
         """Send an event to the open streams: of the list, or of the job `namespace/name`."""
         with self._lock:
             for name, events in self._streams:
@@ -96,7 +96,7 @@ class Stub:
             for _, events in self._streams:
                 events.put(None)
 
-    def answer(self, path: str, query: Query) -> contract.Answer | Comparison | bytes | Events:
+    def answer(self, path: str, query: Query) -> contract.PageAnswer | JobComparison | bytes | Events:
         """What a path of the API is answered: a struct, bytes of a log, or events."""
         if path == "/api/v1/compare":
             self.compared.append(query.get("job", []))
@@ -110,7 +110,7 @@ class Stub:
             return self._subscribe("jobs", _event("snapshot", self.jobs))
         return self._of_job(parts, query)
 
-    def _of_job(self, parts: list[str], query: Query) -> contract.Answer | bytes | Events:
+    def _of_job(self, parts: list[str], query: Query) -> contract.PageAnswer | bytes | Events:
         key, rest = "/".join(parts[:2]), parts[2:]
         job = self.job.get(key)
         if job is None:
@@ -120,7 +120,7 @@ class Stub:
                 assert job is not None
                 return self._subscribe(key, _event("job", job))
             case ["series"]:
-                nothing: contract.Series = sample("series_empty", contract.Series)
+                nothing: contract.JobSeries = sample("series_empty", contract.JobSeries)
                 return self.series.get(key, nothing)
             case ["actions" | "objects" as part]:
                 return self.actions if part == "actions" else self.objects
@@ -129,11 +129,11 @@ class Stub:
             case _:
                 return job
 
-    def _lines(self, query: Query, more: list[str]) -> contract.Answer | bytes:
+    def _lines(self, query: Query, more: list[str]) -> contract.PageAnswer | bytes:
         """Ranges of `log`; a log of all ranks has each of its lines from another of two."""
         pod = query["pod"][0]
         told = self.log(pod, query)
-        if isinstance(told, contract.Problem):
+        if isinstance(told, contract.PageProblem):
             return told
         lines = told.decode().removesuffix("\n").split("\n") if told else []
         if more == ["file"]:
@@ -158,11 +158,11 @@ class Stub:
             cut=False,
         )
 
-    def _of_absent(self, namespace: str, name: str, rest: list[str]) -> contract.Problem | Events:
+    def _of_absent(self, namespace: str, name: str, rest: list[str]) -> contract.PageProblem | Events:
         if rest == ["stream"] and namespace != UNSEEN:
-            gone = contract.Gone(now=self.jobs.now, namespace=namespace, name=name)
+            gone = contract.JobGone(now=self.jobs.now, namespace=namespace, name=name)
             return self._subscribe(f"{namespace}/{name}", _event("gone", gone))
-        missing: contract.Problem = sample("problem_not_found", contract.Problem)
+        missing: contract.PageProblem = sample("problem_not_found", contract.PageProblem)
         return missing
 
     def _subscribe(self, stream: str, first: bytes) -> Events:
@@ -173,7 +173,7 @@ class Stub:
         return events
 
 
-def _event(event: str, answer: contract.Answer) -> bytes:
+def _event(event: str, answer: contract.PageAnswer) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event.encode(), msgspec.json.encode(answer))
 
 
@@ -200,13 +200,13 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, "text/plain", b"")
 
-    def _answer(self, found: contract.Answer | Comparison | bytes | Events) -> None:
+    def _answer(self, found: contract.PageAnswer | JobComparison | bytes | Events) -> None:
         if isinstance(found, queue.Queue):
             self._stream(found)
         elif isinstance(found, bytes):
             self._send(200, "text/plain; charset=utf-8", found)
         else:
-            code = found.code if isinstance(found, contract.Problem) else 200
+            code = found.code if isinstance(found, contract.PageProblem) else 200
             self._send(code, "application/json", msgspec.json.encode(found))
 
     def _send(self, code: int, kind: str, body: bytes) -> None:
@@ -254,14 +254,14 @@ def serving(stub: Stub) -> Iterator[Stub]:
         thread.join()
 
 
-def one_row(name: str, **fields: Any) -> contract.Row:
+def one_row(name: str, **fields: Any) -> contract.JobRow:
     """A job that runs."""
     return msgspec.structs.replace(many(2).jobs[1], name=name, uid=f"uid-{name}", **fields)
 
 
-def problem(name: str) -> contract.Problem:
+def problem(name: str) -> contract.PageProblem:
     """A sample of a refusal."""
-    found: contract.Problem = sample(f"problem_{name}", contract.Problem)
+    found: contract.PageProblem = sample(f"problem_{name}", contract.PageProblem)
     return found
 
 
@@ -277,7 +277,7 @@ def job_curves(count: int) -> list[contract.Curve]:
 
 def with_curves(stub: Stub, job: contract.Job) -> str:
     """Ten reports of a job; the sixth begins attempt 2, half way back. Returns its place in the page."""
-    series: contract.Series = sample("series", contract.Series)
+    series: contract.JobSeries = sample("series", contract.JobSeries)
     points = contract.Points(
         uid=job.row.uid,
         replace=False,

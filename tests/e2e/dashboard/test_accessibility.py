@@ -128,7 +128,7 @@ def test_axe_finds_nothing(stub: Stub, window: Window, picture: Callable[..., No
     expect(page.get_by_role("heading", name="The job is not there")).to_be_visible()
     assert audit(page) == []
     for name in ("jobs_empty", "jobs_forbidden"):
-        stub.jobs = sample(name, contract.Jobs)
+        stub.jobs = sample(name, contract.JobList)
         page.goto(stub.url)
         page.reload()
         expect(page.locator(".empty h2")).to_be_visible()

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Stub, many, sample
-from trainwright.controller.cli.comparing.comparison import Metric
+from trainwright.controller.cli.comparing.comparison import ComparedMetric
 from trainwright.controller.cli.dashboard import contract
 
 pytestmark = pytest.mark.parity
@@ -24,7 +24,7 @@ ADDRESS = "#/compare?" + "&".join(f"job=team-a%2F{name}" for name in (*JOBS, "de
 
 def with_runs(stub: Stub) -> Stub:
     """The curves of the jobs of the sample; the second one began again at its sixth report."""
-    series: contract.Series = sample("series", contract.Series)
+    series: contract.JobSeries = sample("series", contract.JobSeries)
     for place, name in enumerate(JOBS):
         steps = [0, 10, 20, 30, 40, 20, 30, 40, 50, 60] if place == 1 else list(range(0, 100, 10))
         values = [(place + 2) / (index + 1) for index in range(10)]
@@ -168,7 +168,7 @@ def test_names_are_text_and_a_phone_is_wide_enough(stub: Stub, window: Window, p
     long = "a-very-long-name-of-a-job-that-somebody-has-thought-of-at-night"
     jobs = [replace(job, parameters=[MARKUP, *job.parameters[1:]]) for job in stub.comparison.jobs]
     jobs[1] = replace(jobs[1], name=long)
-    metrics = [*stub.comparison.metrics[:2], Metric(name=MARKUP, best=None)]
+    metrics = [*stub.comparison.metrics[:2], ComparedMetric(name=MARKUP, best=None)]
     stub.comparison = replace(stub.comparison, jobs=jobs, metrics=metrics)
     address = ADDRESS.replace(JOBS[1], long)
     stub.job[f"team-a/{long}"] = stub.job[f"team-a/{JOBS[1]}"]

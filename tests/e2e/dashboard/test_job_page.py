@@ -32,7 +32,7 @@ _NOTE_LABELS = """() => {
 def test_nothing_of_the_cluster_becomes_html(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
     evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     job = sample_job("hostile")
-    series: contract.Series = sample("series", contract.Series)
+    series: contract.JobSeries = sample("series", contract.JobSeries)
     curves = [contract.Curve(name=evil[:64], values=[1.0], not_finite=[]), *job_curves(1)]
     points = replace(series.points, uid=job.row.uid, times=[1.0], steps=[1.0], percentages=[5], curves=curves, marks=[])
     stub.series[f"{job.row.namespace}/{job.row.name}"] = replace(series, points=points, unread=evil)
@@ -184,7 +184,7 @@ def test_a_job_that_waits_says_for_what(stub: Stub, window: Window, picture: Cal
 def test_logs_are_chosen_followed_and_refused(stub: Stub, window: Window) -> None:
     asked: list[tuple[str, Query]] = []
 
-    def log(pod: str, query: Query) -> bytes | contract.Problem:
+    def log(pod: str, query: Query) -> bytes | contract.PageProblem:
         asked.append((pod, query))
         if pod.endswith("x1k2p"):
             return problem("log_forbidden")
@@ -241,7 +241,7 @@ def test_jobs_that_are_not_there(stub: Stub, window: Window) -> None:
     key = f"{job.row.namespace}/{job.row.name}"
     page.goto(stub.url + stub.put(job))
     expect(page.locator(".job-head .state")).to_have_text("Running")
-    stub.send("gone", contract.Gone(now=job.now, namespace=job.row.namespace, name=job.row.name), key)
+    stub.send("gone", contract.JobGone(now=job.now, namespace=job.row.namespace, name=job.row.name), key)
     expect(page.locator("main").get_by_text("The job was deleted.")).to_be_visible()
     stub.send("job", job, key)
     expect(page.locator(".job-head .state")).to_have_text("Running")
@@ -263,7 +263,7 @@ def test_what_the_ranks_use_is_shown_in_place(stub: Stub, window: Window, pictur
     # Other values do not take the keyboard away.
     button = rows.first.get_by_role("button", name="Log")
     button.focus()
-    used = contract.Usage(cpu=0.5, memory=2**20, gpu=None, gpu_memory=None)
+    used = contract.UsageView(cpu=0.5, memory=2**20, gpu=None, gpu_memory=None)
     key = f"{job.row.namespace}/{job.row.name}"
     stub.send("job", replace(job, pods=[replace(pod, usage=used) for pod in job.pods]), key)
     expect(rows.first).to_contain_text("0.50")

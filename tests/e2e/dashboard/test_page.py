@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Stub, many, one_row, problem, sample, sample_job, with_curves
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 
 pytestmark = pytest.mark.parity
@@ -96,7 +97,7 @@ def test_rows_change_come_and_go(stub: Stub, window: Window) -> None:
     stub.jobs = many(3)
     page = window.open(stub.url)
     expect(page.locator(".rows .row")).to_have_count(3)
-    gone = contract.Reference(kind="TrainJob", namespace="team-0", name="job-0000")
+    gone = ReferenceView(kind="TrainJob", namespace="team-0", name="job-0000")
     stub.send("rows", contract.Rows(now=stub.jobs.now, changed=[one_row("fresh", percentage=3)], deleted=[gone]))
     expect(page.get_by_role("link", name="fresh")).to_be_visible()
     expect(page.get_by_role("link", name="job-0000")).to_have_count(0)
@@ -137,12 +138,12 @@ def test_filters_and_order_are_kept_in_the_address(stub: Stub, window: Window) -
 
 
 def test_the_lists_without_jobs_say_why(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
-    stub.jobs = sample("jobs_empty", contract.Jobs)
+    stub.jobs = sample("jobs_empty", contract.JobList)
     page = window.open(stub.url)
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
     picture(page, "list-empty")
     assert audit(page) == []
-    stub.send("snapshot", sample("jobs_forbidden", contract.Jobs))
+    stub.send("snapshot", sample("jobs_forbidden", contract.JobList))
     expect(page.get_by_role("heading", name="No right to list jobs")).to_be_visible()
     expect(page.locator("#link")).to_have_text("No rights")
     picture(page, "list-forbidden")

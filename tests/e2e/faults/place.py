@@ -15,7 +15,7 @@ from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.explain.kinds import QUOTA
+from trainwright.controller.trainer.why.kinds import QUOTA
 
 Document = dict[str, Any]
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.local.gadgets import definition
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 _ALONE = ("namespaces", "nodes", "customresourcedefinitions", "tokenreviews", "mutatingwebhookconfigurations")
@@ -245,7 +245,7 @@ async def _bombard(api: RunningServer, count: int) -> tuple[Counter[int], list[s
         asked = request(token)
         try:
             async with asyncio.timeout(20):
-                answer: Answer = await api.server.handle(asked)
+                answer: ServerResponse = await api.server.handle(asked)
         except TimeoutError:
             wrong.append(f"no answer: {asked}")
             continue

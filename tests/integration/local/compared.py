@@ -9,9 +9,9 @@ from typing import Any
 
 from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.schema import (
-    DecodeError,
-    FieldError,
+    DocumentDecodeError,
     Schema,
+    SchemaFieldError,
     compile_schema,
     summary,
     unknown_field,
@@ -67,7 +67,7 @@ def of_server(answer: Response) -> Answer:
     return Answer(422, errors=_errors(causes), warnings=answer.warnings)
 
 
-def of_errors(errors: list[FieldError], warnings: tuple[str, ...] = ()) -> Answer:
+def of_errors(errors: list[SchemaFieldError], warnings: tuple[str, ...] = ()) -> Answer:
     """A refusal of ours."""
     assert len(errors) == 1 or summary(errors).startswith("[") or len(set(errors)) == 1
     return Answer(422, errors=_errors((one.reason, one.field, one.message) for one in errors), warnings=warnings)
@@ -138,7 +138,7 @@ class Kind:
         new: Document = json.loads(json.dumps(document))
         try:
             warnings = tuple(map(unknown_field, self.schema.decode(new)))
-        except DecodeError as error:
+        except DocumentDecodeError as error:
             kind, version = new["kind"], self.api_version.partition("/")[2]
             return Answer(400, f'{kind} in version "{version}" cannot be handled as a {kind}: {error}')
         new = _apart(new, old, status=status)

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from trainwright.controller.local.apiserver.store import Changed, Expired, Name, Store, Stored, Watch
+from trainwright.controller.local.apiserver.store import (
+    Changed,
+    Expired,
+    ObjectName,
+    ObjectStore,
+    StoredObject,
+    StoreWatch,
+)
 from trainwright.controller.local.apiserver.store import store as store_module
 from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS
 
 COLLECTIONS = ("configmaps", "events", "jobs.batch")
-NAMES = tuple(Name(namespace, name) for namespace in ("a", "a-b", "b") for name in ("x", "x-y", "z"))
+NAMES = tuple(ObjectName(namespace, name) for namespace in ("a", "a-b", "b") for name in ("x", "x-y", "z"))
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Known:
     version: int
     type: str
     collection: str
-    name: Name
+    name: ObjectName
     body: bytes
     moment: float
 
@@ -50,15 +57,15 @@ class Comparison:
         self._short = False
         """Whether room was short once: then anything may be forgotten."""
         self._changes: list[Known] = []
-        self._objects: dict[tuple[str, Name], Stored] = {}
-        self._replaced: list[tuple[str, Stored]] = []
+        self._objects: dict[tuple[str, ObjectName], StoredObject] = {}
+        self._replaced: list[tuple[str, StoredObject]] = []
         """Objects that are not the current ones any more."""
-        self._watches: dict[Watch, tuple[str, int, list[Known]]] = {}
+        self._watches: dict[StoreWatch, tuple[str, int, list[Known]]] = {}
         self.findings = Findings()
         self._store = self._open()
 
-    def _open(self) -> Store:
-        return Store(self._path, now=lambda: self._clock)
+    def _open(self) -> ObjectStore:
+        return ObjectStore(self._path, now=lambda: self._clock)
 
     async def run(self, count: int) -> None:
         """Do so many operations and compare."""
@@ -135,7 +142,7 @@ class Comparison:
             self._expired(collection, version, "list")
             return
         self._count("lists of old versions" if version < self._store.version else "lists of now")
-        objects: dict[Name, bytes] = {}
+        objects: dict[ObjectName, bytes] = {}
         for change in self._of(collection):
             if change.version <= version:
                 objects.pop(change.name, None)
@@ -202,12 +209,12 @@ class Comparison:
 
     # ------------------------------------------------------------------ comparing
 
-    async def _read(self, watch: Watch) -> None:
+    async def _read(self, watch: StoreWatch) -> None:
         for change in await watch.take(0.0):
             made = Known(change.version, change.type, change.collection, change.name, change.object.body, change.moment)
             self._watches[watch][2].append(made)
 
-    async def _end(self, watch: Watch) -> None:
+    async def _end(self, watch: StoreWatch) -> None:
         await self._read(watch)
         collection, since, seen = self._watches.pop(watch)
         self._store.unwatch(collection, watch)
@@ -234,12 +241,12 @@ class Comparison:
     def _of(self, collection: str) -> list[Known]:
         return [change for change in self._changes if change.collection == collection]
 
-    def _document(self, name: Name) -> dict[str, object]:
+    def _document(self, name: ObjectName) -> dict[str, object]:
         metadata = {"name": name.name, "namespace": name.namespace}
         number = str(self._random.getrandbits(30))
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"n": number}}
 
-    def _note(self, kind: str, collection: str, one: Stored) -> None:
+    def _note(self, kind: str, collection: str, one: StoredObject) -> None:
         self._count("writes")
         newest = self._changes[-1].version if self._changes else 1
         if one.version != newest + 1:

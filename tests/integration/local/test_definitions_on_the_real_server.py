@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.local.compared import DEFINITIONS, Answer, Document, of_errors, of_server
 from tests.integration.local.definitions import CHANGES, Change, field, good, names, spec, version
-from trainwright.controller.local.apiserver.schema import DecodeError, unknown_field
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError, unknown_field
 from trainwright.controller.local.apiserver.schema.definition import (
     accepted_names,
     set_defaults,
@@ -270,7 +270,7 @@ async def test_built_in_kinds_are_decoded_alike(
         try:
             dropped = structs.decode(name, copy.deepcopy(document))
             ours: Any = tuple(map(unknown_field, dropped))
-        except DecodeError as error:
+        except DocumentDecodeError as error:
             kind = document["kind"]
             ours = (400, f'{kind} in version "v1" cannot be handled as a {kind}: {error}')
         if ours != theirs:

@@ -11,8 +11,8 @@ from trainwright.controller.local.apiserver import discovery
 from trainwright.controller.local.apiserver.discovery import (
     BUILT_IN,
     CUSTOM_VERBS,
-    Group,
-    Resource,
+    DiscoveryGroup,
+    DiscoveryResource,
     Subresource,
     groups_of,
 )
@@ -25,10 +25,12 @@ Document = dict[str, Any]
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TRAINER = "trainer.kubeflow.org"
 CUSTOM = [
-    Resource(TRAINER, "v1alpha1", kind, f"{kind.lower()}s", kind.lower(), namespaced, CUSTOM_VERBS, custom=True)
+    DiscoveryResource(
+        TRAINER, "v1alpha1", kind, f"{kind.lower()}s", kind.lower(), namespaced, CUSTOM_VERBS, custom=True
+    )
     for kind, namespaced in (("ClusterTrainingRuntime", False), ("TrainingRuntime", True))
 ]
-TRAIN_JOB = Resource(
+TRAIN_JOB = DiscoveryResource(
     *(TRAINER, "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, CUSTOM_VERBS),
     subresources=(Subresource("status"),),
     custom=True,
@@ -48,13 +50,13 @@ async def get(transport: HTTPTransport, path: str, accept: str) -> tuple[Documen
     return json.loads(got.body), got.headers["content-type"]
 
 
-def names(group: Group) -> set[str]:
+def names(group: DiscoveryGroup) -> set[str]:
     """The resources and subresources that ours has in the first version."""
     served = group.versions[group.preferred]
     return {one.plural for one in served} | {f"{one.plural}/{sub.name}" for one in served for sub in one.subresources}
 
 
-def only_ours(item: Document, group: Group) -> Document:
+def only_ours(item: Document, group: DiscoveryGroup) -> Document:
     """An aggregated group of the real server, without what ours leaves out."""
     known = names(group)
     versions = []

@@ -15,9 +15,9 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.trainer.doctor.examination import examine
-from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.gathering import Gatherer
+from trainwright.controller.trainer.why.site.examination import examine
+from trainwright.controller.trainer.why.site.gathering import Gatherer
+from trainwright.controller.trainer.why.site.survey import Level
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 

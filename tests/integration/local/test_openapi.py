@@ -15,7 +15,7 @@ from trainwright.controller.local.apiserver import discovery
 from trainwright.controller.local.apiserver.discovery import (
     BUILT_IN,
     CUSTOM_VERBS,
-    Resource,
+    DiscoveryResource,
     Subresource,
     groups_of,
 )
@@ -27,7 +27,7 @@ from trainwright.controller.runtime.testing import ControlPlane
 Document = dict[str, Any]
 
 TRAINER = "trainer.kubeflow.org"
-TRAIN_JOB = Resource(
+TRAIN_JOB = DiscoveryResource(
     *(TRAINER, "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, CUSTOM_VERBS),
     subresources=(Subresource("status"),),
     custom=True,

@@ -127,7 +127,7 @@ async def test_an_object_of_somebody_else_is_left_alone(config: ClusterConfig, n
 
 
 async def test_an_object_that_the_cache_does_not_show_is_left_alone_too(config: ClusterConfig, namespace: str) -> None:
-    """A cache limited by a selector, or one that lags: the first write is not forced, so the server refuses it."""
+    """A cache limited by a selector, or one that lags: the first write creates, so the server refuses it."""
     manager = quiet_manager(config)
     manager.cache.informer(ConfigMap, label_selector="mine=yes")
     async with running(manager) as m:
@@ -156,6 +156,15 @@ async def test_an_object_that_the_cache_does_not_show_is_left_alone_too(config: 
         with pytest.raises(NotControlled, match="controlled by ConfigMap a"):
             await m.applier.apply([made("b", namespace, k="mine")], owner=owner)
         assert (await m.client.get(ConfigMap, "b", namespace)).data is None
+        empty = await m.client.create(made("empty", namespace))
+        with pytest.raises(NotControlled, match="empty exists without a controller"):
+            await m.applier.apply([made("empty", namespace, k="mine")], owner=owner)
+        assert resource_version_of(await m.client.get(ConfigMap, "empty", namespace)) == resource_version_of(empty)
+        adopted = await m.applier.apply([made("empty", namespace, k="mine")], owner=owner, adopt=True)
+        assert len(owners_of(adopted[0].obj)) == 1
+        # Our own object, whose answer was lost: it is read, and it is as wanted.
+        await m.applier.apply([made("own", namespace, k="v")], owner=owner)
+        assert len(owners_of((await m.applier.apply([made("own", namespace, k="w")], owner=owner))[0].obj)) == 1
 
 
 async def test_another_object_under_the_same_name_is_a_conflict(

@@ -8,9 +8,9 @@ import pytest
 from trainwright.controller.cli.doctor import shipped_definitions
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.trainer.doctor.examination import examine
-from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.gathering import Gatherer
+from trainwright.controller.trainer.why.site.examination import examine
+from trainwright.controller.trainer.why.site.gathering import Gatherer
+from trainwright.controller.trainer.why.site.survey import Level
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 

@@ -105,7 +105,7 @@ async def test_a_config_map_of_somebody_else_is_not_touched(world: World) -> Non
 
 
 async def test_the_part_is_off_unless_it_is_asked_for() -> None:
-    (part,) = [part for part in PARTS if part.name == "progress-history"]
+    (part,) = [part for part in PARTS if part == "history"]
 
     def settings(**configuration: Any) -> Any:
         return settings_of(msgspec.convert(configuration, Configuration))

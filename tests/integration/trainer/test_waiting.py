@@ -17,8 +17,9 @@ from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.manager.settings import ServerSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually
-from trainwright.controller.trainer.explain import waiting
 from trainwright.controller.trainer.job.pods import declare_pods
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.why import waiting
 
 TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}}}
 LABELS = {
@@ -39,7 +40,9 @@ async def test_a_pod_that_is_ready_between_two_crashes_does_not_hide_the_loop(
         servers = ServerSettings(metrics=None, probes=None)
         manager = Manager(api.config, field_manager="test", servers=servers, transport=api.transport())
         declare_pods(manager.cache)
-        waiting.WaitingConditions(manager, JobSet, ())
+        records = JobRecords()
+        records.watch(manager.cache)
+        waiting.WaitingConditions(manager, JobSet, (), records)
         running = tasks.start("manager", manager.run())
         await manager.wait_ready()
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from trainwright.controller.cli.main import main
-from trainwright.controller.cli.reading import WRONG_USE
 from trainwright.controller.runtime.testing.ports import free_port
 
 KUBECONFIG = """\
@@ -27,5 +26,5 @@ def test_what_cannot_be_examined_is_wrong_use(
     file = tmp_path / "kubeconfig"
     if is_there:
         file.write_text(KUBECONFIG % free_port())
-    assert main(["doctor", f"--kubeconfig={file}"]) == WRONG_USE
+    assert main(["doctor", f"--kubeconfig={file}"]) == 2
     assert capsys.readouterr().err.startswith("error: the cluster cannot be examined: ")

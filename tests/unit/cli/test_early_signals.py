@@ -79,7 +79,7 @@ def _child(parent: int) -> int:
     return int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
 
 
-FIRST_OF_OURS = "trainwright.controller.cli.doctor"
+FIRST_OF_OURS = "trainwright.controller.cli.arguments"
 LAST_OF_MANAGER = "trainwright.controller.trainer.assembly.manager"
 CASES = [
     pytest.param("script", "argparse", ["manager"], id="script: before argparse"),

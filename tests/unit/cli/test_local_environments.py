@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.processes import alive
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import environments, requirements
 from trainwright.controller.cli.local.environments import Chosen, active, chosen, unless_mapped
-from trainwright.controller.cli.local.requested import WrongUseError
 from trainwright.controller.local.node.images import DEFAULT, Environment
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 

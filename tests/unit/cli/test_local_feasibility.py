@@ -7,8 +7,8 @@ import pytest
 
 from tests.repository import ROOT
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local import feasibility
-from trainwright.controller.cli.local.options import IMAGES, Options
+from trainwright.controller.cli.local import feasibility, node
+from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.node.images import Images
 
 
@@ -31,8 +31,8 @@ def objects_of(job: Document) -> list[Document]:
 
 def images_of(folder: Path, text: str = "") -> Images:
     if text:
-        (folder / IMAGES).write_text(text)
-    return Options(name="default", folder=folder).images()
+        (folder / node.IMAGES).write_text(text)
+    return node.images_of(LocalOptions(name="default", folder=folder))
 
 
 REFUSED = {

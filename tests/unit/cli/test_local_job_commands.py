@@ -17,11 +17,11 @@ from trainwright.controller.runtime.errors import ConnectionLost
 def lost(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """A cluster that breaks each connection, and that has ended by then if the test says so."""
 
-    def broken(folder: Path, namespace: str) -> managing.Jobs:
+    def broken(folder: Path, namespace: str) -> managing.LocalJobs:
         raise ConnectionLost("cannot connect to 127.0.0.1:1: Connection refused")
 
     def lose(ended: bool) -> None:
-        found = iter([cast("state.Run", object()), None if ended else cast("state.Run", object())])
+        found = iter([cast("state.ClusterRun", object()), None if ended else cast("state.ClusterRun", object())])
         monkeypatch.setattr(state, "running", lambda _: next(found))
         monkeypatch.setattr(managing, "jobs_of", broken)
 

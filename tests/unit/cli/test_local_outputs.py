@@ -12,9 +12,9 @@ import pytest
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local import names, output_commands, outputs
 from trainwright.controller.cli.local.managing import RefusedError
-from trainwright.controller.cli.local.outputs import File, Output, size_of, table
+from trainwright.controller.cli.local.outputs import JobOutput, OutputFile, size_of, table
 from trainwright.controller.cli.main import main
-from trainwright.controller.local.node.outputs import Owner, claim_below
+from trainwright.controller.local.node.outputs import OutputOwner, claim_below
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def output_of(runs: Path, job: str, uid: str, *, at: int, cluster: str = "", **files: int) -> Path:
     """The output of a job with files of so many bytes."""
-    folder = claim_below(runs, Owner(namespace="default", job=job, uid=uid, cluster=cluster))
+    folder = claim_below(runs, OutputOwner(namespace="default", job=job, uid=uid, cluster=cluster))
     for name, size in files.items():
         (folder / name).write_bytes(b"x" * size)
     os.utime(folder / ".trainwright.json", (at, at))
@@ -42,11 +42,11 @@ def job_of(name: str, uid: str, **annotations: str) -> Any:
 
 def test_the_end_of_a_job_names_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = job_of("train-x", "12345678-9", runs=str(tmp_path))
-    one = Output(None)
+    one = JobOutput(None)
     one.created(job)
     one.tell()
     assert capsys.readouterr().out == "", "nothing started"
-    folder = claim_below(tmp_path, Owner(namespace="default", job="train-x", uid="12345678-9"))
+    folder = claim_below(tmp_path, OutputOwner(namespace="default", job="train-x", uid="12345678-9"))
     one.tell()
     assert capsys.readouterr().out == f"output: {folder} (nothing was written there)\n"
     (folder / "model.pt").write_bytes(b"x" * 1_234_567)
@@ -65,7 +65,7 @@ def test_the_end_of_a_job_names_what_it_wrote(tmp_path: Path, capsys: pytest.Cap
 def test_what_was_there_before_is_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("old", "changed"):
         (tmp_path / name).write_text("1")
-    one = Output(tmp_path)
+    one = JobOutput(tmp_path)
     one.created(job_of("train", "1", output=str(tmp_path)))
     for name in ("changed", "new"):
         (tmp_path / name).write_text("22")
@@ -78,7 +78,7 @@ def test_what_was_there_before_is_not_named(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_of_many_files_the_largest_are_named() -> None:
-    lines = table({f"{number:02}": File(number * 1000, 0) for number in range(13)})
+    lines = table({f"{number:02}": OutputFile(number * 1000, 0) for number in range(13)})
     assert lines[0] == "  03     3.0 kB"
     assert lines[-1] == "  and 3 more files, 3.0 kB"
     assert len(lines) == 11

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.times import format_micro_time
-from trainwright.controller.cli.local.reports import QUIET, Reports
+from trainwright.controller.cli.local.reports import QUIET, ReportLines
 
 START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
@@ -36,7 +36,7 @@ def job(reported: datetime | None, percentage: int | None = None, left: int | No
 
 
 def test_a_report_is_a_line() -> None:
-    reports = Reports(lambda: START)
+    reports = ReportLines(lambda: START)
     assert reports.line(job(None)) == ""
     told = {"current_step": "51", "total_steps": "150", "loss": "0.0797312"}
     assert reports.line(job(START, 34, 17, **told)) == "34%, 17s to go, step 51 of 150, loss 0.07973"
@@ -44,7 +44,7 @@ def test_a_report_is_a_line() -> None:
 
 def test_the_same_percentage_is_told_once_a_minute() -> None:
     clock = Clock()
-    reports = Reports(clock)
+    reports = ReportLines(clock)
     lines = []
     for seconds in range(0, 130, 5):
         clock.now = START + timedelta(seconds=seconds)
@@ -56,7 +56,7 @@ def test_the_same_percentage_is_told_once_a_minute() -> None:
 
 
 def test_the_end_is_told_at_once_and_once() -> None:
-    reports = Reports(lambda: START)
+    reports = ReportLines(lambda: START)
     assert reports.line(job(START, 99)) == "99%"
     end = job(START + timedelta(seconds=1), 100)
     assert reports.line(end) == "the rank that reports is done"
@@ -69,6 +69,6 @@ def test_the_end_is_told_at_once_and_once() -> None:
 
 
 def test_a_training_without_a_percentage_and_odd_values() -> None:
-    reports = Reports(lambda: START)
+    reports = ReportLines(lambda: START)
     assert reports.line(job(START, loss="nan")) == "loss nan"
-    assert "\x1b" not in Reports(lambda: START).line(job(START, loss="\x1b[2J"))
+    assert "\x1b" not in ReportLines(lambda: START).line(job(START, loss="\x1b[2J"))

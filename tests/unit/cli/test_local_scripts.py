@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import scripts, variables
-from trainwright.controller.cli.local.requested import WrongUseError
 from trainwright.controller.cli.main import build_parser, main
 from trainwright.controller.local.node.expansion import expand
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.controller.cli.local.views import room_of
+from trainwright.controller.cli.local.content import room_of
 
 
 @pytest.mark.parametrize(

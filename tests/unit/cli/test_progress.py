@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.progress import screen, text
 from trainwright.controller.cli.progress.history import POINTS, History
-from trainwright.controller.cli.progress.view import View, as_json, observe, sorted_views, view_of
+from trainwright.controller.cli.progress.view import JobView, as_json, observe, sorted_views, view_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}
@@ -46,7 +46,7 @@ def job(name: str = "bert", *, ago: float = 0.0, state: str = "", created: float
     return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, TrainJob)
 
 
-def seen(*jobs: TrainJob) -> View:
+def seen(*jobs: TrainJob) -> JobView:
     """The last one of these, after the others were seen."""
     history = History()
     for one in jobs:
@@ -196,7 +196,7 @@ def test_bars(percentage: int, drawn: str) -> None:
     assert text.bar(seen(job()), 10) == " " * 10
 
 
-def views() -> list[View]:
+def views() -> list[JobView]:
     return sorted_views(
         [
             seen(job("ended", state="Complete", progressPercentage=100, estimatedRemainingSeconds=0, ago=400)),
@@ -265,7 +265,7 @@ def console(width: int = 120, height: int = 30) -> Console:
     return Console(file=io.StringIO(), width=width, height=height, force_terminal=True, legacy_windows=False)
 
 
-def draw(*views: View, one: bool = True, **size: int) -> str:
+def draw(*views: JobView, one: bool = True, **size: int) -> str:
     target = console(**size)
     target.print(screen.one_job(views[0], target, NOW) if one else screen.overview(views, target, namespaces=False))
     assert isinstance(target.file, io.StringIO)

@@ -22,8 +22,7 @@ from trainwright.controller.cli.progress import screen, text
 from trainwright.controller.cli.progress.commands import REDRAW_SECONDS, _watch
 from trainwright.controller.cli.progress.following import Following
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.outputs import Picture
-from trainwright.controller.cli.progress.view import view_of
+from trainwright.controller.cli.progress.view import JobViews, view_of
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing.clock import jumping
@@ -45,8 +44,8 @@ class Busy:
     async def read_more(self) -> None:
         """Nothing is to be read."""
 
-    def picture(self) -> Picture:
-        return Picture(views=[], now=NOW)
+    def picture(self) -> JobViews:
+        return JobViews(views=[], now=NOW)
 
     @property
     def is_over(self) -> bool:
@@ -71,10 +70,10 @@ class Drawn:
 
         return nothing()
 
-    def once(self, picture: Picture) -> None:
+    def once(self, picture: JobViews) -> None:
         raise AssertionError(picture)
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: JobViews) -> None:
         assert picture.now == NOW
         self.times.append(asyncio.get_running_loop().time())
 

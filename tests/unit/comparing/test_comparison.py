@@ -12,7 +12,7 @@ import pytest
 
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
-from trainwright.controller.cli.comparing.comparison import Comparison, Run, compare
+from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, compare
 from trainwright.controller.cli.comparing.measures import direction_of
 from trainwright.controller.cli.comparing.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY, parameters_of
 from trainwright.controller.cli.comparing.tables import as_csv, as_text
@@ -53,7 +53,7 @@ def job(name: str, *words: str, metrics: dict[str, str] | None = None, **trainer
     return document
 
 
-def differing(comparison: Comparison) -> dict[str, list[str | None]]:
+def differing(comparison: JobComparison) -> dict[str, list[str | None]]:
     return {
         one.name: [found.parameters[place] for found in comparison.jobs]
         for place, one in enumerate(comparison.parameters)
@@ -63,8 +63,8 @@ def differing(comparison: Comparison) -> dict[str, list[str | None]]:
 def test_only_what_differs_is_a_column() -> None:
     found = compare(
         [
-            Run(job=job("a", "--lr", "0.1", "--epochs=3", "--amp", numNodes=2)),
-            Run(job=job("b", "--lr=0.2", "--epochs", "3", numNodes=4, env=[{"name": "SEED", "value": "7"}])),
+            ComparedRun(job=job("a", "--lr", "0.1", "--epochs=3", "--amp", numNodes=2)),
+            ComparedRun(job=job("b", "--lr=0.2", "--epochs", "3", numNodes=4, env=[{"name": "SEED", "value": "7"}])),
         ],
         NOW,
     )
@@ -116,7 +116,7 @@ def test_secrets_are_never_shown_and_do_not_differ() -> None:
         made["spec"]["initializer"] = {"dataset": {"storageUri": f"https://me:{secret}@host/d", "env": env[:1]}}
         return made
 
-    found = compare([Run(job=of("a", "first-word")), Run(job=of("b", "other-word"))], NOW)
+    found = compare([ComparedRun(job=of("a", "first-word")), ComparedRun(job=of("b", "other-word"))], NOW)
     text = json.dumps(msgspec.to_builtins(found))
     assert "first-word" not in text
     assert "other-word" not in text
@@ -142,7 +142,9 @@ def test_what_the_runtime_decided_is_read_from_the_jobset() -> None:
             ]
         }
     }
-    found = compare([Run(job=job("a"), jobset=jobset), Run(job=job("b", numNodes=2, image="torch:3"))], NOW)
+    found = compare(
+        [ComparedRun(job=job("a"), jobset=jobset), ComparedRun(job=job("b", numNodes=2, image="torch:3"))], NOW
+    )
     assert differing(found) == {"image": ["torch:2", "torch:3"]}
 
 
@@ -150,7 +152,7 @@ def test_the_commit_and_whether_it_was_changed() -> None:
     first, second = job("a"), job("b")
     first["metadata"]["annotations"] = {ANNOTATION_COMMIT: "1" * 40, ANNOTATION_DIRTY: "true"}
     second["metadata"]["annotations"] = {ANNOTATION_COMMIT: "1" * 40, ANNOTATION_DIRTY: "false"}
-    found = compare([Run(job=first), Run(job=second), Run(job=job("c"))], NOW)
+    found = compare([ComparedRun(job=first), ComparedRun(job=second), ComparedRun(job=job("c"))], NOW)
     assert differing(found) == {"git commit": ["1" * 40, "1" * 40, None], "git changes": ["uncommitted", "none", None]}
 
 
@@ -159,7 +161,7 @@ def test_last_and_best_come_from_all_reports() -> None:
     joined.lows = {"loss": 0.25}
     rows = [Row(10, loss=2.0, accuracy=0.9), joined, Row(30, loss=1.0)]
     last = {"loss": "NaN", "current_step": "40", "total_steps": "100"}
-    found = compare([Run(job=job("a", metrics=last), reports=rows)], NOW)
+    found = compare([ComparedRun(job=job("a", metrics=last), reports=rows)], NOW)
     assert [(one.name, one.best) for one in found.metrics] == [("loss", "low"), ("accuracy", "high")]
     loss, accuracy = found.jobs[0].measures
     assert loss is not None
@@ -169,7 +171,7 @@ def test_last_and_best_come_from_all_reports() -> None:
 
 
 def test_a_job_that_has_only_its_last_report() -> None:
-    found = compare([Run(job=job("a", metrics={"loss": "0.123456789"})), Run(job=job("b"))], NOW)
+    found = compare([ComparedRun(job=job("a", metrics={"loss": "0.123456789"})), ComparedRun(job=job("b"))], NOW)
     assert [one.measures for one in found.jobs][1] == [None]
     measure = found.jobs[0].measures[0]
     assert measure is not None
@@ -180,7 +182,7 @@ def test_a_job_that_has_ended_took_so_long() -> None:
     ended = job("a", metrics={"loss": "1"})
     condition = {"type": "Complete", "status": "True", "reason": "JobsCompleted", "message": ""}
     ended["status"]["conditions"] = [{**condition, "lastTransitionTime": "2026-11-25T11:10:00Z"}]
-    found = compare([Run(job=ended), Run(job=job("b"))], NOW)
+    found = compare([ComparedRun(job=ended), ComparedRun(job=job("b"))], NOW)
     assert [(one.state, one.seconds) for one in found.jobs] == [("Complete", 600.0), ("Pending", 3600.0)]
 
 
@@ -216,8 +218,8 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def test_csv_has_a_row_for_each_job() -> None:
-    first = Run(job=job("a", "--lr=0.1", metrics={"loss": "0.5", "lr": "-0.1"}), reports=[Row(1, loss=0.25)])
-    head, *rows = rows_of(as_csv(compare([first, Run(job=job("b", "--lr=-0.2"))], NOW)))
+    first = ComparedRun(job=job("a", "--lr=0.1", metrics={"loss": "0.5", "lr": "-0.1"}), reports=[Row(1, loss=0.25)])
+    head, *rows = rows_of(as_csv(compare([first, ComparedRun(job=job("b", "--lr=-0.2"))], NOW)))
     assert [dict(zip(head, row, strict=True)) for row in rows] == [
         {
             "namespace": "default",
@@ -257,7 +259,7 @@ def test_csv_has_a_row_for_each_job() -> None:
 )
 def test_no_cell_is_a_formula(cell: str) -> None:
     env = [{"name": "X", "value": cell}, {"name": f"{cell}name", "value": "1"}]
-    made = compare([Run(job=job("a", env=env)), Run(job=job("b"))], NOW)
+    made = compare([ComparedRun(job=job("a", env=env)), ComparedRun(job=job("b"))], NOW)
     cells = [one for row in rows_of(as_csv(made)) for one in row]
     assert not [one for one in cells if one.strip().startswith(("=", "+", "-", "@", "\uff1d")) and one != "-"]
     assert any(one.startswith("'") for one in cells)
@@ -265,14 +267,14 @@ def test_no_cell_is_a_formula(cell: str) -> None:
 
 def test_a_cell_keeps_quotes_commas_and_lines() -> None:
     odd = 'a,"b";c'
-    made = compare([Run(job=job("a", env=[{"name": "X", "value": odd}])), Run(job=job("b"))], NOW)
+    made = compare([ComparedRun(job=job("a", env=[{"name": "X", "value": odd}])), ComparedRun(job=job("b"))], NOW)
     assert odd in rows_of(as_csv(made))[1]
 
 
 def test_the_table_of_a_terminal() -> None:
     rows = [Row(1, loss=0.25)]
-    first = Run(job=job("a", "--lr=0.1", metrics={"loss": "0.5", "norm": "3"}), reports=rows)
-    second = Run(job=job("b", "--lr=0.2", metrics={"loss": "0.125", "norm": "4"}))
+    first = ComparedRun(job=job("a", "--lr=0.1", metrics={"loss": "0.5", "norm": "3"}), reports=rows)
+    second = ComparedRun(job=job("b", "--lr=0.2", metrics={"loss": "0.125", "norm": "4"}))
     assert as_text(compare([first, second], NOW)) == [
         "               a         b",
         "state          Pending   Pending",

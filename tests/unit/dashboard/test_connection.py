@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.connection import PATIENCE_SECONDS, Link, state_of_error
-from trainwright.controller.cli.dashboard.watching import Watched
+from trainwright.controller.cli.dashboard.connection import PATIENCE_SECONDS, ServerLink, state_of_error
+from trainwright.controller.cli.dashboard.watching import WatchedJobs
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import (
     ConfigurationError,
@@ -37,7 +37,7 @@ class World:
         self.informer = Informer()
         self.time = NOW
         self.connection = contract.Connection(state="connecting", message="", since="", last_contact=None)
-        self.link = Link(cast("Client", None), cast("Watched", self))
+        self.link = ServerLink(cast("Client", None), cast("WatchedJobs", self))
 
     def now(self) -> datetime:
         return self.time

@@ -8,38 +8,39 @@ from typing import get_args
 import msgspec
 import pytest
 
-from trainwright.controller.cli.comparing.comparison import Comparison
+from trainwright.controller.cli.causes import StateName
+from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.trainer.job.state import Word
 
 SAMPLES = Path(__file__).parent / "samples"
-KINDS: dict[str, type[contract.Answer | Comparison]] = {
-    "comparison": Comparison,
-    "jobs": contract.Jobs,
+KINDS: dict[str, type[contract.PageAnswer | JobComparison]] = {
+    "comparison": JobComparison,
+    "jobs": contract.JobList,
     "rows": contract.Rows,
     "connection": contract.Connection,
     "heartbeat": contract.Heartbeat,
-    "gone": contract.Gone,
-    "problem": contract.Problem,
-    "session": contract.Session,
+    "gone": contract.JobGone,
+    "problem": contract.PageProblem,
+    "session": contract.PageSession,
     "actions": contract.Actions,
-    "done": contract.Done,
+    "done": contract.ActionDone,
     "lines": contract.Lines,
     "found": contract.Found,
     "job": contract.Job,
-    "series": contract.Series,
+    "series": contract.JobSeries,
     "points": contract.Points,
-    "objects": contract.Objects,
+    "objects": contract.ObjectsView,
 }
-EVENTS: dict[str, type[contract.Answer]] = {
-    "snapshot": contract.Jobs,
+EVENTS: dict[str, type[contract.PageAnswer]] = {
+    "snapshot": contract.JobList,
     "rows": contract.Rows,
     "connection": contract.Connection,
     "heartbeat": contract.Heartbeat,
     "bye": contract.Heartbeat,
     "job": contract.Job,
     "points": contract.Points,
-    "gone": contract.Gone,
+    "gone": contract.JobGone,
 }
 
 
@@ -64,11 +65,11 @@ def test_the_streams_hold_events_of_the_contract(name: str) -> None:
 
 
 def test_the_states_are_those_of_every_view_of_a_job() -> None:
-    assert list(get_args(contract.StateName)) == list(Word)
+    assert list(get_args(StateName)) == list(Word)
 
 
 def test_the_samples_show_every_state() -> None:
-    rows = msgspec.json.decode((SAMPLES / "jobs.json").read_bytes(), type=contract.Jobs).jobs
+    rows = msgspec.json.decode((SAMPLES / "jobs.json").read_bytes(), type=contract.JobList).jobs
 
     assert {row.state for row in rows} == set(Word) - {Word.STUCK, Word.RESTARTING, Word.PENDING}
     assert any(row.stalled for row in rows)

@@ -89,7 +89,7 @@ async def test_a_new_token_ends_what_was_before_at_once(tmp_path: Path) -> None:
 @pytest.mark.asyncio
 async def test_a_page_can_tell_the_server_from_another_program(tmp_path: Path) -> None:
     async with served(tmp_path) as browser:
-        key = (await browser.get("/api/v1/session")).as_(contract.Session).proof_key
+        key = (await browser.get("/api/v1/session")).as_(contract.PageSession).proof_key
         async with Browser(browser.server) as page:  # without cookie and place
             nonce = "n" * 22
             got = await page.get(f"/proof?nonce={nonce}")

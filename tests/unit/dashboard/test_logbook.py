@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from trainwright.controller.cli.dashboard import contract, logbook
-from trainwright.controller.cli.dashboard.logbook import ALL, Book, Logs, Wanted, answer_of
+from trainwright.controller.cli.dashboard.logbook import ALL, Book, Logs, WantedLog, answer_of
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
@@ -100,7 +100,7 @@ async def test_ranks_are_merged_by_time(cluster: Cluster, logs: Logs) -> None:
         "a": [stamped(1, "a1"), stamped(3, "a3"), stamped(5, "a5")],
         "b": [stamped(2, "b2"), stamped(4, "b4")],
     }
-    book = await logs.book(job("a", "b"), Wanted(ALL))
+    book = await logs.book(job("a", "b"), WantedLog(ALL))
     found = await until(book, 5)
     assert found.texts == ["a1", "b2", "a3", "b4", "a5"]
     assert [found.names[one] for one in found.sources] == ["rank 0", "rank 1", "rank 0", "rank 1", "rank 0"]
@@ -113,7 +113,7 @@ async def test_ranks_are_merged_by_time(cluster: Cluster, logs: Logs) -> None:
 async def test_lines_that_come_are_appended_once_each(cluster: Cluster, logs: Logs) -> None:
     """The log is followed from a time before its end, so its last lines come again, also two of one time."""
     cluster.there = {"a": [stamped(1, "one"), stamped(2, "two"), stamped(2, "two again")]}
-    book = await logs.book(job("a"), Wanted("a"))
+    book = await logs.book(job("a"), WantedLog("a"))
     await until(book, 3)
     cluster.say("a", stamped(2, "two a third time"))
     cluster.say("a", stamped(3, "three"))
@@ -128,7 +128,7 @@ async def test_lines_that_come_are_appended_once_each(cluster: Cluster, logs: Lo
 
 async def test_ranges_count_from_both_ends(cluster: Cluster, logs: Logs) -> None:
     cluster.there = {"a": [stamped(number / 100, f"line {number}") for number in range(5000)]}
-    book = await logs.book(job("a"), Wanted("a"))
+    book = await logs.book(job("a"), WantedLog("a"))
     await until(book, 5000)
     assert answer_of(book, 4000, 2).texts == ["line 4000", "line 4001"]
     last = answer_of(book, -2, 10)
@@ -142,27 +142,27 @@ async def test_ranges_count_from_both_ends(cluster: Cluster, logs: Logs) -> None
 
 async def test_a_container_that_starts_later_joins(cluster: Cluster, logs: Logs) -> None:
     cluster.there = {"a": [stamped(1, "a1")], "b": [stamped(0, "b0")]}
-    book = await logs.book(job("a"), Wanted(ALL))
+    book = await logs.book(job("a"), WantedLog(ALL))
     await until(book, 1)
-    assert await logs.book(job("a", "b"), Wanted(ALL)) is book
+    assert await logs.book(job("a", "b"), WantedLog(ALL)) is book
     assert (await until(book, 2)).texts == ["a1", "b0"]  # a line keeps its number
 
 
 async def test_what_may_not_be_read_is_told_and_the_others_are_shown(cluster: Cluster, logs: Logs) -> None:
     cluster.there = {"a": [stamped(1, "a1")]}
     cluster.refuses = {"b"}
-    found = await until(await logs.book(job("a", "b"), Wanted(ALL)), 1)
+    found = await until(await logs.book(job("a", "b"), WantedLog(ALL)), 1)
     assert found.texts == ["a1"]
     assert found.problems == ["no right to get pods/log in namespace default; ask its administrator for it"]
 
 
 async def test_a_log_that_is_not_there_is_not_found(logs: Logs) -> None:
     with pytest.raises(NotFound, match="pod c has no log"):
-        await logs.book(job("a"), Wanted("c"))
+        await logs.book(job("a"), WantedLog("c"))
     with pytest.raises(NotFound, match="no log of a run before"):
-        await logs.book(job("a"), Wanted("a", previous=True))
+        await logs.book(job("a"), WantedLog("a", previous=True))
     with pytest.raises(NotFound, match="no container of the job"):
-        await logs.book(job(), Wanted(ALL))
+        await logs.book(job(), WantedLog(ALL))
 
 
 async def test_an_attempt_is_shown_alone(cluster: Cluster, logs: Logs) -> None:
@@ -171,8 +171,8 @@ async def test_an_attempt_is_shown_alone(cluster: Cluster, logs: Logs) -> None:
     pods = [msgspec.structs.replace(both.pods[0], current=False), msgspec.structs.replace(both.pods[1], attempt=2)]
     both = msgspec.structs.replace(both, pods=pods)
     for wanted, text in (
-        (Wanted(ALL, attempt=1), "first"),
-        (Wanted(ALL, attempt=2), "second"),
-        (Wanted(ALL), "second"),
+        (WantedLog(ALL, attempt=1), "first"),
+        (WantedLog(ALL, attempt=2), "second"),
+        (WantedLog(ALL), "second"),
     ):
         assert (await until(await logs.book(both, wanted), 1)).texts == [text]

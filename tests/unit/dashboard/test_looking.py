@@ -13,7 +13,7 @@ from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.looking import Looking
-from trainwright.controller.cli.dashboard.watching import Held, Watched
+from trainwright.controller.cli.dashboard.watching import HeldJob, WatchedJobs
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.progress.history.ring import Ring
@@ -28,11 +28,11 @@ class World:
     def __init__(self) -> None:
         metadata = {"name": KEY.name, "namespace": KEY.namespace, "uid": "u"}
         self.job = msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "torch"}}}, TrainJob)
-        self.is_held = Held(self.job, History(), datetime(2026, 11, 22, 12, tzinfo=UTC))
+        self.is_held = HeldJob(self.job, History(), datetime(2026, 11, 22, 12, tzinfo=UTC))
         self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
-        self.looking = Looking(cast("Watched", self), cast("Details", None), cast("Client", self))
+        self.looking = Looking(cast("WatchedJobs", self), cast("Details", None), cast("Client", self))
 
-    def held(self, key: Key) -> Held:
+    def held(self, key: Key) -> HeldJob:
         assert key == KEY
         return self.is_held
 

@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.dashboard.reports import MOST, Report, Reports, joined, thinned
+from trainwright.controller.cli.dashboard.reports import MOST, KeptReport, KeptReports, joined, thinned
 
 
-def report(step: int, loss: float = 1.0, *, attempt: int | None = 1, at: float | None = None) -> Report:
+def report(step: int, loss: float = 1.0, *, attempt: int | None = 1, at: float | None = None) -> KeptReport:
     moment = 1000.0 + step if at is None else at
-    return Report(at=moment, attempt=attempt, values={"current_step": step, "loss": loss})
+    return KeptReport(at=moment, attempt=attempt, values={"current_step": step, "loss": loss})
 
 
 @pytest.mark.asyncio
 async def test_a_run_is_read_again_by_another_process(tmp_path: Path) -> None:
     file = tmp_path / "curves.db"
-    first = Reports(file)
-    nan = Report(at=3.0, percentage=3, values={"accuracy": 0.5}, not_finite=frozenset({"loss"}))
+    first = KeptReports(file)
+    nan = KeptReport(at=3.0, percentage=3, values={"accuracy": 0.5}, not_finite=frozenset({"loss"}))
     first.append("uid", report(1))
     first.append("uid", nan)
     first.close()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
-    second = Reports(file)
+    second = KeptReports(file)
     assert await second.read("uid") == [report(1), nan]
     assert await second.last("uid") == nan
     assert await second.read("other") == []
@@ -37,10 +37,10 @@ async def test_a_run_is_read_again_by_another_process(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_what_a_killed_process_had_written_is_there(tmp_path: Path) -> None:
-    killed = Reports(tmp_path / "curves.db")
+    killed = KeptReports(tmp_path / "curves.db")
     killed.append("uid", report(1))
     assert await killed.read("uid") == [report(1)]
-    after = Reports(tmp_path / "curves.db")  # the first one was never closed
+    after = KeptReports(tmp_path / "curves.db")  # the first one was never closed
     assert await after.read("uid") == [report(1)]
     after.close()
     killed.close()
@@ -48,7 +48,7 @@ async def test_what_a_killed_process_had_written_is_there(tmp_path: Path) -> Non
 
 @pytest.mark.asyncio
 async def test_the_last_report_seen_again_after_a_restart_is_one() -> None:
-    reports = Reports(None)
+    reports = KeptReports(None)
     for one in (report(1), report(1, attempt=None), report(2)):
         reports.append("uid", one)
     assert [one.step for one in await reports.read("uid")] == [1, 2]
@@ -57,7 +57,7 @@ async def test_the_last_report_seen_again_after_a_restart_is_one() -> None:
 
 @pytest.mark.asyncio
 async def test_a_job_that_is_deleted_takes_its_run_with_it() -> None:
-    reports = Reports(None)
+    reports = KeptReports(None)
     for uid in ("a", "b", "c"):
         reports.append(uid, report(1))
     reports.forget("a")
@@ -69,7 +69,7 @@ async def test_a_job_that_is_deleted_takes_its_run_with_it() -> None:
 
 @pytest.mark.asyncio
 async def test_a_long_run_keeps_its_extremes_its_ends_and_all_its_reports() -> None:
-    reports = Reports(None)
+    reports = KeptReports(None)
     count = 3 * MOST
     for step in range(count):
         reports.append("uid", report(step, {777: 99.0, 9000: -5.0}.get(step, 1.0)))
@@ -96,8 +96,8 @@ def test_attempts_and_falls_of_the_step_are_never_joined() -> None:
 
 
 def test_a_joined_report_says_what_it_stands_for() -> None:
-    first = Report(at=1.0, percentage=1, values={"loss": 3.0, "current_step": 1.0, "old": 7.0})
-    second = Report(at=2.0, values={"loss": 2.0, "current_step": 2.0}, not_finite=frozenset({"grad"}))
+    first = KeptReport(at=1.0, percentage=1, values={"loss": 3.0, "current_step": 1.0, "old": 7.0})
+    second = KeptReport(at=2.0, values={"loss": 2.0, "current_step": 2.0}, not_finite=frozenset({"grad"}))
     both = joined(first, second)
     assert (both.at, both.percentage, both.count) == (2.0, 1, 2)
     assert both.not_finite == {"grad"}
@@ -112,7 +112,7 @@ async def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCap
     file = tmp_path / "curves.db"
     file.write_bytes(b"this is no database, and long enough to be looked at" * 100)
     with caplog.at_level(logging.WARNING):
-        reports = Reports(file)
+        reports = KeptReports(file)
     assert "put aside as" in caplog.text
     assert file.with_name("curves.db.damaged").exists()
     reports.append("uid", report(1))
@@ -123,7 +123,7 @@ async def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCap
 
 @pytest.mark.asyncio
 async def test_what_cannot_be_written_is_said_and_written_later(tmp_path: Path) -> None:
-    reports = Reports(tmp_path / "curves.db")
+    reports = KeptReports(tmp_path / "curves.db")
     reports._connection.execute("ALTER TABLE reports RENAME TO away")
     reports.append("uid", report(1))
     reports._flush()
@@ -137,7 +137,7 @@ async def test_what_cannot_be_written_is_said_and_written_later(tmp_path: Path) 
 @pytest.mark.asyncio
 async def test_the_file_is_not_closed_while_a_thread_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its task may be cancelled meanwhile, as at the end of a cluster that has just started."""
-    reports = Reports(tmp_path / "curves.db")
+    reports = KeptReports(tmp_path / "curves.db")
     began, go_on = threading.Event(), threading.Event()
     order: list[str] = []
     uids = reports._uids

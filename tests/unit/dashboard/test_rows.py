@@ -44,7 +44,7 @@ def _since(index: int) -> dict[str, str]:
     return {"lastTransitionTime": format_time(NOW - timedelta(minutes=10 - index))}
 
 
-def row(*jobs: TrainJob) -> contract.Row:
+def row(*jobs: TrainJob) -> contract.JobRow:
     """Of the last one, after the others were seen."""
     history = History()
     for one in jobs:
@@ -68,7 +68,7 @@ def test_all_that_a_report_tells() -> None:
     assert found.last_report == format_time(NOW - timedelta(seconds=10))
     assert found.runtime == contract.Runtime(kind="ClusterTrainingRuntime", name="torch")
     assert (found.created, found.finished, found.version) == (CREATED["creationTimestamp"], None, "7")
-    assert found.remaining == contract.Remaining(
+    assert found.remaining == contract.RemainingView(
         seconds=90,
         late=False,
         at=format_time(NOW + timedelta(seconds=90)),
@@ -200,7 +200,7 @@ def test_the_time_line_is_in_the_order_of_times_and_bounded() -> None:
         event(3, "2026-11-22T11:59:01Z", type="Warning", series={"count": 5}),
         event(4, "", lastTimestamp=None),  # without any time
     ]
-    failure = contract.Failure(
+    failure = contract.FailureView(
         pod="p",
         container="node",
         replicated_job="node",

@@ -23,7 +23,7 @@ from trainwright.api.validation import NoSchemaError, Result, validate
 from trainwright.controller.cli.configuration import load_settings
 
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
-LANGUAGES = {"sh", "console", "csv", "text", "yaml", "json", "toml", "python", "diff"}
+LANGUAGES = {"sh", "console", "csv", "text", "yaml", "json", "toml", "python", "diff", "dockerfile"}
 
 
 def of(*languages: str) -> list[Any]:

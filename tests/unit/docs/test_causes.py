@@ -4,7 +4,7 @@
 import re
 
 from tests.repository import ROOT
-from trainwright.controller.trainer.explain.catalogue import CATALOGUE
+from trainwright.controller.trainer.why.catalogue import CATALOGUE
 
 PAGE = ROOT / "docs" / "users" / "causes.md"
 

@@ -2,12 +2,17 @@
 """The pictures of the pages: each is there, is made by the script, is told in words, and is small."""
 
 import re
+from pathlib import Path
 
+import pytest
+
+from hack.drawings import digest_of
 from tests.pages import pages
 from tests.repository import ROOT
 
 IMAGES = ROOT / "docs" / "images"
 SCRIPT = ROOT / "hack" / "pictures.py"
+DRAWINGS = sorted((ROOT / "docs" / "drawings").glob("*.dot"))
 MOST_BYTES = 150_000
 USED = [
     (page, text, target)
@@ -27,12 +32,20 @@ def test_each_picture_of_a_page_is_there_and_told_in_words() -> None:
 def test_each_picture_is_used_and_made_by_the_script() -> None:
     there = {file.name for file in IMAGES.iterdir()}
     assert there == {(page.parent / target).resolve().name for page, _, target in USED}
-    assert there == {f"{name}.png" for name in re.findall(r'take\(page, "([\w-]+)"\)', SCRIPT.read_text())}
+    taken = {f"{name}.png" for name in re.findall(r'take\(page, "([\w-]+)"\)', SCRIPT.read_text())}
+    assert there == taken | {f"{source.stem}.svg" for source in DRAWINGS}
 
 
 def test_pictures_are_small_and_whole() -> None:
-    for file in IMAGES.iterdir():
+    for file in IMAGES.glob("*.png"):
         content = file.read_bytes()
         assert content.startswith(b"\x89PNG\r\n")
         assert content.endswith(b"IEND\xaeB`\x82")
         assert len(content) <= MOST_BYTES, file
+
+
+@pytest.mark.parametrize("source", DRAWINGS, ids=lambda source: source.stem)
+def test_each_drawing_is_of_its_text(source: Path) -> None:
+    drawing = (IMAGES / f"{source.stem}.svg").read_text()
+    assert digest_of(source.read_bytes()) in drawing.splitlines()[0], "run `make pictures`"
+    assert drawing.endswith("</svg>\n")

@@ -19,7 +19,7 @@ FOLDERS = (
     *("controller/local/apiserver", "controller/local/workloads", "controller/local/cluster.py"),
     *("controller/local/credentials.py", "controller/local/reviews.py"),
 )
-NOT_IN_A_WORLD = ("controller/runtime/testing", "controller/trainer/doctor")
+NOT_IN_A_WORLD = ("controller/runtime/testing", "controller/trainer/why/site")
 CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time", "thread_time", "localtime", "gmtime"})
 SOURCES = (
     *(f"time.{name}{suffix}" for name in (*CLOCKS, "sleep") for suffix in ("", "_ns")),

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainwright.controller.local.apiserver.execs import PROTOCOLS, PodExecs
 from trainwright.controller.local.apiserver.podaccess import ExecRequest, UnavailableExecError
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, WebSocket
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, ServerWebSocket
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 PATH = "/api/v1/namespaces/default/pods/p/exec"
@@ -77,7 +77,7 @@ class Server:
 
     async def request(
         self, query: str, *, method: str = "GET", headers: dict[str, str] = UPGRADE, path: str = PATH
-    ) -> Answer:
+    ) -> ServerResponse:
         """Ask for a process: `command=ls&stdout=true`."""
         pairs = [(name, value) for name, _, value in (part.partition("=") for part in query.split("&"))]
         authorization = {"authorization": f"Bearer {self.api.config.token}"}
@@ -86,7 +86,7 @@ class Server:
         )
 
     async def speak(
-        self, socket: WebSocket, query: str = "command=ls&stdin=true&stdout=true&stderr=true", *, path: str = PATH
+        self, socket: ServerWebSocket, query: str = "command=ls&stdin=true&stdout=true&stderr=true", *, path: str = PATH
     ) -> None:
         """Run a whole connection."""
         answer = await self.request(query, path=path)

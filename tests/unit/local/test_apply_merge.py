@@ -10,14 +10,14 @@ from tests.unit.local.things import SPEC, Document, view
 from trainwright.controller.local.apiserver.apply import fieldset, naming
 from trainwright.controller.local.apiserver.apply.compare import compare
 from trainwright.controller.local.apiserver.apply.extraction import extract
-from trainwright.controller.local.apiserver.apply.merge import Merge
+from trainwright.controller.local.apiserver.apply.merge import TypedMerge
 from trainwright.controller.local.apiserver.apply.reconcile import reconcile
 from trainwright.controller.local.apiserver.apply.removal import remove
-from trainwright.controller.local.apiserver.apply.schema import View
+from trainwright.controller.local.apiserver.apply.schema import SchemaView
 
 
-def merge(view: View, live: Document, config: Document) -> Any:
-    return Merge().merge(view, live, config)
+def merge(view: SchemaView, live: Document, config: Document) -> Any:
+    return TypedMerge().merge(view, live, config)
 
 
 def spec(**fields: Any) -> Document:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.local.identity.conftest import Asker, Document
 from trainwright.controller.local.apiserver.durations import nanoseconds
 from trainwright.controller.local.apiserver.requests import ServerRequest
-from trainwright.controller.local.apiserver.store import Name
+from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import api_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -123,4 +123,4 @@ async def test_a_request_that_takes_longer_is_given_up(ask: Asker) -> None:
     status, answer = await ask("POST", f"{MAPS}?timeout=10ms", {"metadata": {"name": "a"}})
     assert (status, answer["reason"]) == (504, "Timeout")
     assert answer["message"] == "Timeout: request did not complete within the allotted timeout"
-    assert ask.api.server.store.get("configmaps", Name("default", "a")) is None
+    assert ask.api.server.store.get("configmaps", ObjectName("default", "a")) is None

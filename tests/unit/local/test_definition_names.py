@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.local.test_definitions import GROUP, World, settled
 from trainwright.controller.local.apiserver.definitions import COLLECTION
-from trainwright.controller.local.apiserver.store import Name, watching
+from trainwright.controller.local.apiserver.store import ObjectName, watching
 
 
 def definition(plural: str, kind: str, *, group: str = GROUP, **names: Any) -> dict[str, Any]:
@@ -29,18 +29,18 @@ def definition(plural: str, kind: str, *, group: str = GROUP, **names: Any) -> d
 
 
 def write(world: World, document: dict[str, Any]) -> None:
-    name = Name("", document["metadata"]["name"])
+    name = ObjectName("", document["metadata"]["name"])
     world.store.write(COLLECTION, name, document, world.store.get(COLLECTION, name))
 
 
 def delete(world: World, plural: str) -> None:
-    found = world.store.get(COLLECTION, Name("", f"{plural}.{GROUP}"))
+    found = world.store.get(COLLECTION, ObjectName("", f"{plural}.{GROUP}"))
     assert found is not None
     world.store.delete(COLLECTION, found)
 
 
 def conditions(world: World, plural: str) -> dict[str, str]:
-    found = world.store.get(COLLECTION, Name("", f"{plural}.{GROUP}"))
+    found = world.store.get(COLLECTION, ObjectName("", f"{plural}.{GROUP}"))
     assert found is not None
     return {one["type"]: one["status"] for one in found.document()["status"]["conditions"]}
 
@@ -75,7 +75,7 @@ async def test_it_gets_a_name_that_another_one_gave_up() -> None:
         write(world, definition("seconds", "Second", shortNames=["s"]))
         await settled()
         assert conditions(world, "seconds") == REFUSED
-        found = world.store.get(COLLECTION, Name("", f"firsts.{GROUP}"))
+        found = world.store.get(COLLECTION, ObjectName("", f"firsts.{GROUP}"))
         assert found is not None
         document = found.document()
         del document["spec"]["names"]["shortNames"]
@@ -141,7 +141,7 @@ async def test_a_deleted_one_goes_after_more_changes_of_objects_than_a_watch_hol
         world.define("one", ends=True)
         await settled()
         monkeypatch.setattr(watching, "BACKLOG_BYTES", 10)
-        collection, held = f"things.{GROUP}", Name("default", "a")
+        collection, held = f"things.{GROUP}", ObjectName("default", "a")
         for _ in range(3):
             found = world.store.get(collection, held)
             assert found is not None

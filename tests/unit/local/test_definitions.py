@@ -8,13 +8,13 @@ from typing import Any
 
 from trainwright.controller.local.apiserver.built_in import serve_built_in
 from trainwright.controller.local.apiserver.definitions import COLLECTION, Definitions
-from trainwright.controller.local.apiserver.resources import Registry
-from trainwright.controller.local.apiserver.store import Name, Store, Stored
+from trainwright.controller.local.apiserver.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.strategies.definitions import CLEANUP
 
 GROUP, PLURAL = "test.example", "things"
-DEFINITION = Name("", f"{PLURAL}.{GROUP}")
-THINGS, THING = f"{PLURAL}.{GROUP}", Name("default", "a")
+DEFINITION = ObjectName("", f"{PLURAL}.{GROUP}")
+THINGS, THING = f"{PLURAL}.{GROUP}", ObjectName("default", "a")
 BEGIN = "2026-11-22T12:00:00Z"
 
 
@@ -23,7 +23,7 @@ class World:
 
     def __init__(self) -> None:
         self.store = WatchfulStore()
-        self.registry = Registry()
+        self.registry = ResourceRegistry()
         serve_built_in(self.registry, for_others=False)
 
     def define(self, uid: str, *, ends: bool = False) -> None:
@@ -47,7 +47,7 @@ class World:
         self.store.write(COLLECTION, DEFINITION, document, self.definition)
 
     @property
-    def definition(self) -> Stored | None:
+    def definition(self) -> StoredObject | None:
         return self.store.get(COLLECTION, DEFINITION)
 
     def add_held(self) -> None:
@@ -71,7 +71,7 @@ class World:
             running.cancel()
 
 
-class WatchfulStore(Store):
+class WatchfulStore(ObjectStore):
     """Calls `on_gone` once the definition is deleted, and ends a loop that never waits: no limit of time can."""
 
     def __init__(self) -> None:
@@ -79,13 +79,13 @@ class WatchfulStore(Store):
         self._reads = 0
         self.on_gone: Callable[[], None] | None = None
 
-    def delete(self, collection: str, expected: Stored) -> Stored:
+    def delete(self, collection: str, expected: StoredObject) -> StoredObject:
         last = super().delete(collection, expected)
         if collection == COLLECTION and self.on_gone is not None:
             self.on_gone()
         return last
 
-    def get(self, collection: str, name: Name) -> Stored | None:
+    def get(self, collection: str, name: ObjectName) -> StoredObject | None:
         self._reads += 1
         assert self._reads < 10_000
         return super().get(collection, name)

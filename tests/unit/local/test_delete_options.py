@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from trainwright.controller.local.apiserver.requests import Query, ServerRequest
-from trainwright.controller.local.apiserver.store import Name
+from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -79,7 +79,7 @@ async def test_preconditions_in_the_query(api: RunningServer) -> None:
 async def test_another_object_that_got_the_name_stays(api: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     pod = b'{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"a","image":"x"}]}}'
     assert (await asked(api, "POST", PODS, body=pod))[0] == 201
-    store, key = api.server.store, Name("default", "p")
+    store, key = api.server.store, ObjectName("default", "p")
     committed = store.committed
 
     async def overtaken(version: int | None = None) -> None:

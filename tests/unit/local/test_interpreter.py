@@ -13,7 +13,7 @@ import pytest
 import trainwright
 from tests.repository import ROOT
 from trainwright.controller.cli.local import serving
-from trainwright.controller.cli.local.options import Options
+from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
 from trainwright.plugins.registry import ENTRY_POINTS
 
@@ -70,11 +70,11 @@ def test_the_cluster_in_the_background_is_started_like_that(tmp_path: Path, monk
 
     def popen(command: list[str], **_: Any) -> Any:
         started.append(command)
-        raise serving.StartError
+        raise serving.ClusterStartError
 
     monkeypatch.setattr("subprocess.Popen", popen)
-    with pytest.raises(serving.StartError):
-        serving.start_in_background(Options(name="a", folder=tmp_path / "a"))
+    with pytest.raises(serving.ClusterStartError):
+        serving.start_in_background(LocalOptions(name="a", folder=tmp_path / "a"))
     assert started[0][: len(isolated_python()) + 2] == [*isolated_python(), "-m", CLI]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.identity.conftest import PODS, Asker, Document
-from trainwright.controller.local.apiserver.store import Name
+from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import api_server
 
 TURNS = 30
@@ -37,7 +37,7 @@ async def pod_after(ask: Asker, turns: int, method: str, path: str, body: Docume
     made = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     assert (await ask("POST", PODS, made))[0] == 201
     await interrupted(ask, turns, method, path, body)
-    found = ask.api.server.store.get("pods", Name("default", "p"))
+    found = ask.api.server.store.get("pods", ObjectName("default", "p"))
     if found is None:
         return None
     assert (await ask("DELETE", f"{PODS}/p"))[0] == 200

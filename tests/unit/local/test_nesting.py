@@ -14,7 +14,7 @@ from tests.unit.local.test_definitions import settled
 from trainwright.api.manifest import DEEPEST
 from trainwright.controller.local.apiserver.nesting import is_too_deep
 from trainwright.controller.local.apiserver.requests import ServerRequest
-from trainwright.controller.local.apiserver.store import Name
+from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import api_server
 
 MAPS, FREES = "/api/v1/namespaces/default/configmaps", "/apis/example.com/v1/namespaces/default/frees"
@@ -109,7 +109,7 @@ async def test_what_is_less_deep_is_kept(ask: Asker, case: str, nested: Any) -> 
     levels = DEEPEST - 10
     status, message = await sent(ask, method, path, body % nested(levels), media)
     assert status in (200, 201), message[-200:]
-    found = ask.api.server.store.get("frees.example.com", Name("default", "e" if '"e"' in body else "d"))
+    found = ask.api.server.store.get("frees.example.com", ObjectName("default", "e" if '"e"' in body else "d"))
     assert found is not None
     assert found.document()["x"] == json.loads(nested(levels))
     assert (await ask("GET", FREES))[0] == 200

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.controller.local.apiserver.precedence import SECONDS, Precedence
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse
 from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.runtime import HTTPTransport, load_config
@@ -97,7 +97,7 @@ async def test_requests_over_https_are_those_of_clients(api: RunningServer, monk
     seen: list[bool] = []
     handle = api.server.handle
 
-    async def watched(request: ServerRequest) -> Answer:
+    async def watched(request: ServerRequest) -> ServerResponse:
         seen.append(api.server.precedence.is_asked)
         return await handle(request)
 

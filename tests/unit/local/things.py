@@ -8,7 +8,7 @@ from trainwright.controller.local.apiserver.apply import fieldset
 from trainwright.controller.local.apiserver.apply.crd import custom_resource_models
 from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.schema import View
+from trainwright.controller.local.apiserver.apply.schema import SchemaView
 
 Document = dict[str, Any]
 
@@ -67,7 +67,7 @@ def models(spec: Document = SPEC) -> Document:
     return custom_resource_models({"group": "test.example", "names": {"kind": "Thing"}, "versions": [version]})
 
 
-def view(spec: Document = SPEC) -> View:
+def view(spec: Document = SPEC) -> SchemaView:
     """The view of the kind."""
     found = Types(models(spec)).of_kind(VERSION, "Thing")
     assert found is not None

@@ -12,7 +12,7 @@ from tests.pages import Block, blocks_of
 from tests.repository import ROOT
 from tests.unit.trainer.explain.world import NOW, World, condition
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.controller.trainer.explain import Objects, explain
+from trainwright.controller.trainer.why import Objects, explain
 from trainwright.plugins.contract import EXTENSION_POINTS, Explains, JobState
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.testing import run, runtime, train_job, transition

@@ -11,7 +11,7 @@ from tests.repository import ROOT
 from tests.unit.plugins.blueprints import PIPELINE as PLAIN
 from tests.unit.plugins.blueprints import blueprint, container, job_template
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.plugins.contract import OFFLINE
+from trainwright.plugins.contract import OFFLINE, ClusterFacts
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.recovery import RecoverySettings
 from trainwright.plugins.registry import Registry, Selection, built_in
@@ -254,6 +254,9 @@ def test_a_back_off_limit_of_the_runtime_is_replaced_and_a_message_policy_kept()
         ),
         ({"retries_memory": "1001"}, "retries-memory", "must be a whole number from 0 to 1000"),
         ({"on_stall": "stop"}, "on-stall", "must be one of mark, restart"),
+        ({"checkpoints": "ckpt"}, "checkpoints", "must be pvc://CLAIM/PATH, an absolute path or an address"),
+        ({"checkpoints": "pvc://c/../x"}, "checkpoints", "must be pvc://CLAIM/PATH, an absolute path or an address"),
+        ({"resume_from": "first"}, "resume-from", "must be an absolute path in the pods, or an address"),
         ({"avoid_nodes": "yes"}, "avoid-nodes", "must be one of true, false"),
     ],
 )
@@ -295,8 +298,8 @@ def test_annotations_without_effect_are_warned_of() -> None:
     assert warnings(outcome(blueprint(ONE), marked(retries="2"))) == [
         "annotation trainwright.dev/retries has no effect without trainwright.dev/recovery: gang"
     ]
-    assert warnings(outcome(blueprint(ONE), marked(**GANG, on_stall="restart"))) == [
-        "annotation trainwright.dev/on-stall has no effect: this version of Trainwright does not act on it yet"
+    assert warnings(outcome(blueprint(ONE), marked(**GANG, avoid_nodes="true"))) == [
+        "annotation trainwright.dev/avoid-nodes has no effect: this version of Trainwright does not act on it yet"
     ]
     late = outcome(blueprint(ONE), marked(**GANG, retries="2"), old=marked(**GANG))
     (warning,) = warnings(late)
@@ -304,6 +307,76 @@ def test_annotations_without_effect_are_warned_of() -> None:
         "the change of annotation trainwright.dev/retries has no effect on this TrainJob: the rules of its JobSet are "
         "fixed once it exists; delete the TrainJob and create it again"
     )
+
+
+def test_limits_that_the_manager_alone_looks_at_may_change_at_any_time() -> None:
+    late = outcome(blueprint(ONE), marked(**GANG, retries_memory="2"), old=marked(**GANG))
+    assert not warnings(late)
+
+
+def test_a_restart_of_stalled_ranks_needs_a_time() -> None:
+    """Scenario 64."""
+    (error,) = outcome(blueprint(ONE), marked(**GANG, on_stall="restart")).verdict.errors
+    assert "needs trainwright.dev/progress-stall-after" in str(error)
+    with_time = marked(**GANG, on_stall="restart", progress_stall_after="15m")
+    assert not outcome(blueprint(ONE), with_time).verdict.errors
+
+
+def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
+    """The base of the attempts, the retries that are left, and a hold."""
+    made, asked = blueprint(ONE), marked(**GANG, retries="5")
+    run = PIPELINE.begin(asked, made)
+    (reference,) = (one for one in run.references() if one.resource.kind == "RecoveryStanding")
+    others: dict[Any, Any] = dict.fromkeys(run.references())
+
+    def built(**marks: str) -> dict[str, Any]:
+        known = {"kind": "RecoveryStanding", "metadata": {"name": "j", "annotations": marks}}
+        components = run.render(ClusterFacts({**others, reference: known})).components
+        (jobset,) = (one for one in components if one.resource.kind == "JobSet")
+        spec: dict[str, Any] = jobset.document["spec"]
+        return spec
+
+    plain, later = built(), built(base="3", retries="2", hold="true")
+    assert (plain["suspend"], later["suspend"]) == (False, True)
+    assert (plain["failurePolicy"]["maxRestarts"], later["failurePolicy"]["maxRestarts"]) == (5, 2)
+    pod = later["replicatedJobs"][0]["template"]["spec"]["template"]
+    assert pod["metadata"]["annotations"] == {"trainwright.dev/attempt-base": "3"}
+    assert "trainwright.dev/attempt-base" not in str(plain)
+
+
+@pytest.mark.parametrize(
+    ("place", "folder"),
+    [
+        ("pvc://data/run/a", "/mnt/trainwright-checkpoints/run/a/test-job-12345678"),
+        ("pvc://data", "/mnt/trainwright-checkpoints/test-job-12345678"),
+        ("/shared/ckpt", "/shared/ckpt/test-job-12345678"),
+        ("s3://bucket/ckpt", "s3://bucket/ckpt/test-job-12345678"),
+    ],
+)
+def test_each_trainer_is_told_where_its_checkpoints_are(place: str, folder: str) -> None:
+    """Also without `recovery: gang`; the uid keeps jobs of one name apart (scenario 56)."""
+    asked = marked(checkpoints=place, resume_from="/models/first")
+    assert asked.metadata is not None
+    asked.metadata.name, asked.metadata.uid = "test-job", "12345678-90ab"
+    result = outcome(blueprint(ONE), asked)
+    assert not result.verdict.errors
+    assert not warnings(result)
+    pod = result.pod()
+    container = pod["containers"][0]
+    env = {one["name"]: one.get("value") or one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"]}
+    assert env["TRAINWRIGHT_CHECKPOINT_DIR"] == folder
+    assert env["TRAINWRIGHT_RESUME_FROM"] == "/models/first"
+    assert env["TRAINWRIGHT_ATTEMPT"] == "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
+    assert env["TRAINWRIGHT_ATTEMPT_BASE"] == "metadata.annotations['trainwright.dev/attempt-base']"
+    mounts = [one["mountPath"] for one in container.get("volumeMounts", ())]
+    claims = [one["persistentVolumeClaim"]["claimName"] for one in pod.get("volumes", ())]
+    is_claim = place.startswith("pvc:")
+    assert (mounts, claims) == ((["/mnt/trainwright-checkpoints"], ["data"]) if is_claim else ([], []))
+
+
+def test_a_start_without_a_place_for_checkpoints_has_no_effect() -> None:
+    (warning,) = warnings(outcome(blueprint(ONE), marked(resume_from="/models/first")))
+    assert warning == "annotation trainwright.dev/resume-from has no effect without trainwright.dev/checkpoints"
 
 
 def test_the_same_change_twice_changes_nothing() -> None:
@@ -338,11 +411,11 @@ def test_the_same_change_twice_changes_nothing() -> None:
 
 
 def test_the_module_has_no_part_in_the_manager() -> None:
-    """It is a plugin of the pipeline alone: it needs no rights and watches nothing."""
+    """It needs no rights and watches nothing: the manager gives it the fact that it asks for."""
     (plugin,) = (
         entry
         for entry in Registry.load(Selection(enabled=frozenset({"Recovery"})), built_in())
         if entry.name == "Recovery"
     )
     assert plugin.rules == ()
-    assert plugin.hooks == ("validate", "enforce_pod_spec")
+    assert plugin.hooks == ("uses_facts", "validate", "enforce_pod_spec")

@@ -14,7 +14,7 @@ from tests.repository import ROOT
 from trainwright.api.validation import validate
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings
-from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, Inputs
+from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 
 RUNTIMES = ROOT / "config" / "runtimes"
 SAMPLES = sorted((ROOT / "config" / "samples").glob("*.yaml"))
@@ -65,8 +65,8 @@ SHIPPED: list[tuple[str, dict[str, Any], set[str], list[str]]] = [
 ]
 
 
-def runtimes() -> Inputs:
-    inputs = Inputs()
+def runtimes() -> RenderInputs:
+    inputs = RenderInputs()
     inputs.read([str(RUNTIMES)], namespace="", wanted=RUNTIME_KINDS)
     return inputs
 

@@ -22,6 +22,7 @@ from trainwright.controller.runtime import (
     Trigger,
 )
 from trainwright.controller.runtime.context import current_reconcile
+from trainwright.controller.runtime.controller import mappers
 from trainwright.controller.runtime.controller.controller import ReconcileOutcome
 from trainwright.controller.runtime.controller.predicates import (
     all_of,
@@ -468,6 +469,39 @@ async def test_wrong_declarations_are_refused(scenario_class: Any) -> None:
         Builder(cache).for_(ConfigMap).reconcile(lambda _: Done())  # type: ignore[arg-type,return-value]
     with pytest.raises(ConfigurationError, match="workers must be 1 or more"):
         Builder(cache).for_(ConfigMap).reconcile(bench.reconcile, workers=0)
+
+
+@jumping
+async def test_reads_from_another_cache_than_the_events_are_refused(scenario_class: Any) -> None:
+    """What an event shows, a read would not find yet, and the reconcile would take the object for deleted."""
+
+    def declared(*declare: Any) -> Any:
+        cache, bench = scenario_class().cache, Bench()
+        for number, one in enumerate(declare):
+            one(Builder(cache, f"c{number}")).reconcile(bench.reconcile)
+        return cache
+
+    def some(builder: Builder) -> Builder:
+        return builder.for_(ConfigMap, label_selector="web=yes")
+
+    def of_one_namespace(builder: Builder) -> Builder:
+        return builder.for_(ConfigMap, namespace="n")
+
+    def every(builder: Builder) -> Builder:
+        return builder.watches(ConfigMap, mappers.own_key)
+
+    text = r"c0 gets its events from the cache of configmaps \(all namespaces, web=yes\), and would read from that of"
+    with pytest.raises(ConfigurationError, match=text):
+        declared(lambda one: some(one).owns(ConfigMap))
+    for wrong in ((some, every), (every, some), (every, of_one_namespace)):
+        with pytest.raises(ConfigurationError, match="and use predicates, such"):
+            declared(*wrong)
+    declared(lambda one: some(one).owns(Secret))
+    declared(some, some)
+    declared(of_one_namespace, lambda one: one.for_(ConfigMap, namespace="m"))
+    declared(lambda one: one.for_(ConfigMap, predicates=[labels_match("web=yes")]).owns(ConfigMap), every)
+    # A cache that no controller reconciles from is read by whoever holds its informer.
+    declared(every).informer(ConfigMap, label_selector="web=yes")
 
 
 @jumping

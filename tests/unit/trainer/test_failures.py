@@ -30,8 +30,9 @@ from trainwright.controller.trainer.failures.record import (
     entries_of,
     last_lines,
 )
-from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder
+from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, Recorded
 from trainwright.controller.trainer.job.pods import trimmed
+from trainwright.controller.trainer.job.records import JobRecords
 
 
 def ended(code: int, at: str = "10", reason: str = "Error", **more: Any) -> dict[str, Any]:
@@ -180,8 +181,9 @@ class World:
             applier=SimpleNamespace(apply=self._apply),
             controller=MagicMock(),
         )
+        self.records = JobRecords()
         told: Any = SimpleNamespace(pod_failed=lambda _, note: self.notes.append(note))
-        self.recorder = FailureRecorder(manager, told)
+        self.recorder = FailureRecorder(manager, told, self.records)
 
     async def see(self, *pods: dict[str, Any]) -> dict[int, Entry]:
         """The pods of the cache become these. Returns the record."""
@@ -543,13 +545,13 @@ async def test_after_its_end_a_job_costs_no_memory_of_its_logs_and_no_reads() ->
     world = World()
     world.log = b"out of data"
     await world.see(pod(0, state(1)))
-    assert "out of data" in str(world.recorder._known)
+    assert "out of data" in str(list(world.records.each(Recorded)))
     over = {
         "conditions": [{"type": "Failed", "status": "True", "reason": "r", "message": "", "lastTransitionTime": ""}]
     }
     world.job = msgspec.structs.replace(world.job, status=msgspec.convert(over, TrainJobStatus))
     await world.see(pod(0, state(1)))
-    assert "out of data" not in str(world.recorder._known)
+    assert "out of data" not in str(list(world.records.each(Recorded)))
     world.read.clear()
     await world.see(pod(0, state(1)))
     assert (world.read, world.writes, len(world.notes)) == ([], 1, 1)

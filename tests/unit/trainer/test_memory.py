@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is remembered of a job between two reconciles, and that it is forgotten as a whole."""
 
+from types import SimpleNamespace
+
 from trainwright.api.objects import Key
-from trainwright.controller.trainer.job.memory import JobMemory, Memories
+from trainwright.controller.runtime import Event, EventType
+from trainwright.controller.trainer.job.memory import JobMemory
 from trainwright.controller.trainer.job.obstacles import PATIENCE_SECONDS, Obstacle, Reason
+from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 
 KEY, OTHER = Key("n", "a"), Key("n", "b")
 MISSING = Obstacle(Reason.RUNTIME_MISSING, "m", RuntimeError(), final=True)
 REFUSED = Obstacle(Reason.APPLY_REFUSED, "m", RuntimeError(), final=False)
+
+
+def memory_of(records: JobRecords, key: Key, uid: str) -> JobMemory:
+    return records.of(key, uid).part(JobMemory)
+
+
+def blocked_by(records: JobRecords, reason: Reason) -> set[Key]:
+    return records.keys(JobMemory, lambda memory: memory.has(reason))
 
 
 def test_an_obstacle_waits_out_its_time_once() -> None:
@@ -37,31 +49,71 @@ def test_it_is_reported_once_per_cause() -> None:
 def test_one_that_was_gone_begins_again() -> None:
     memory = JobMemory()
     memory.meet(MISSING, 100.0)
-    memory.hindrance = None
+    memory.obstacle = None
     assert memory.meet(MISSING, 200.0) == PATIENCE_SECONDS
 
 
 def test_jobs_are_found_by_their_obstacle_and_forgotten_whole() -> None:
-    memories = Memories(lambda: 0.0)
-    memories.of(KEY, "a1").meet(MISSING, 0.0)
-    memories.of(OTHER, "b1").meet(REFUSED, 0.0)
-    assert memories.hindered_by(Reason.RUNTIME_MISSING) == {KEY}
-    assert memories.hindered_by(Reason.BUILD_FAILED) == set()
-    memories.forget(KEY)
-    assert memories.hindered_by(Reason.RUNTIME_MISSING) == set()
-    assert len(memories) == 1
-    assert memories.of(KEY, "a1").hindrance is None
+    records = JobRecords()
+    memory_of(records, KEY, "a1").meet(MISSING, 0.0)
+    memory_of(records, OTHER, "b1").meet(REFUSED, 0.0)
+    assert blocked_by(records, Reason.RUNTIME_MISSING) == {KEY}
+    assert blocked_by(records, Reason.BUILD_FAILED) == set()
+    records.gone(records.of(KEY, "a1"))
+    assert blocked_by(records, Reason.RUNTIME_MISSING) == set()
+    assert len(records) == 1
+    assert memory_of(records, KEY, "a1").obstacle is None
 
 
 def test_a_job_that_is_made_anew_under_its_name_has_a_memory_of_its_own() -> None:
-    memories = Memories(lambda: 0.0)
-    first = memories.of(KEY, "a1")
+    records = JobRecords()
+    first = memory_of(records, KEY, "a1")
     first.meet(MISSING, 0.0)
     assert first.reports()
-    assert memories.of(KEY, "a1") is first
+    assert memory_of(records, KEY, "a1") is first
     # Nobody saw that it was gone: both events came before the key was taken.
-    second = memories.of(KEY, "a2")
-    assert memories.hindered_by(Reason.RUNTIME_MISSING) == set()
+    second = memory_of(records, KEY, "a2")
+    assert blocked_by(records, Reason.RUNTIME_MISSING) == set()
     assert second.meet(MISSING, 9.0) == PATIENCE_SECONDS
     assert second.reports()
-    assert len(memories) == 1
+    assert len(records) == 1
+
+
+def shown(uid: str) -> dict[str, object]:
+    return {"metadata": {"name": KEY.name, "namespace": KEY.namespace, "uid": uid}}
+
+
+def test_all_parts_of_a_job_that_is_gone_go_at_once() -> None:
+    records, gone, changed = JobRecords(), list[JobRecord](), list[bool]()
+    # Who acts on a change finds the new record; who acts on an end finds the parts.
+    records.follow(lambda _: changed.append(records.find(KEY, "a1", SimpleNamespace) is None), gone.append)
+    first = records.of(KEY, "a1")
+    first.keep(SimpleNamespace())
+    first.part(JobMemory)
+    records.handle(Event(EventType.MODIFIED, KEY, shown("a1"), shown("a1")))
+    assert (gone, changed) == ([], [False])
+    records.handle(Event(EventType.MODIFIED, KEY, shown("a1"), shown("a2")))
+    assert (gone, changed) == ([first], [False, True])
+    assert first.get(JobMemory) is not None
+    assert records.find(KEY, "a1", JobMemory) is None
+    records.of(KEY, "a2").part(JobMemory)
+    records.handle(Event(EventType.DELETED, KEY, shown("a2"), None))
+    assert [one.uid for one in gone] == ["a1", "a2"]
+    assert len(records) == 0
+
+
+def test_the_end_of_a_job_that_was_made_again_leaves_the_new_record() -> None:
+    records = JobRecords()
+    first = records.of(KEY, "a1")
+    second = records.of(KEY, "a2")
+    second.part(JobMemory)
+    records.gone(first)
+    assert records.of(KEY, "a2") is second
+
+
+def test_a_record_whose_last_part_is_dropped_takes_no_memory() -> None:
+    records = JobRecords()
+    records.of(KEY, "a1").part(JobMemory)
+    records.drop(OTHER, JobMemory)
+    records.drop(KEY, JobMemory)
+    assert len(records) == 0

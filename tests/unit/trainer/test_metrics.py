@@ -12,6 +12,7 @@ from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Event, EventType, Key
 from trainwright.controller.trainer.job.metrics import NAMES, JobMetrics
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import JobStates
 
 BEGIN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -33,7 +34,8 @@ class World:
         self.registry = CollectorRegistry()
         self.seconds = 0.0
         self.leads = True
-        self.states = JobStates(now=self.now)
+        self.records = JobRecords()
+        self.states = JobStates(self.records, now=self.now)
         self.states.listen(JobMetrics(self.registry, leads=lambda: self.leads))
 
     def now(self) -> datetime:
@@ -56,10 +58,10 @@ class World:
             "status": {"conditions": list(conditions), "jobsStatus": RUNNING if pods else []},
         }
         job = msgspec.convert(document, TrainJob)
-        self.states.handle(Event(EventType.MODIFIED, Key("n", name), None, job))
+        self.records.handle(Event(EventType.MODIFIED, Key("n", name), None, job))
 
     def gone(self, name: str = "a") -> None:
-        self.states.handle(Event(EventType.DELETED, Key("n", name), None, None))
+        self.records.handle(Event(EventType.DELETED, Key("n", name), None, None))
 
     def jobs(self) -> dict[tuple[str, str], float]:
         """Number of jobs by state and reason."""
@@ -161,6 +163,6 @@ def test_labels_do_not_grow_without_bound(world: World) -> None:
 def test_a_job_of_the_same_name_is_another_job(world: World) -> None:
     world.shows(at=1, pods=True)
     job = msgspec.convert({"metadata": {"name": "a", "namespace": "n", "uid": "other"}}, TrainJob)
-    world.states.handle(Event(EventType.MODIFIED, Key("n", "a"), None, job))
+    world.records.handle(Event(EventType.MODIFIED, Key("n", "a"), None, job))
     assert world.jobs() == {("Pending", ""): 1}
     assert world.spent("Running") == (None, None)

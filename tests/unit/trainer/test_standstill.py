@@ -15,6 +15,7 @@ from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Done, Manager, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.coalescer import Arrivals
 from trainwright.controller.trainer.progress.standstill import Standstill
 
@@ -57,6 +58,7 @@ class World:
         self.events: list[tuple[str, str]] = []
         self.pods: list[dict[str, Any]] = []
         self._runtime = runtime
+        self.records = JobRecords()
         manager = cast("Manager", self)
         self.standstill = Standstill(
             manager,
@@ -64,6 +66,7 @@ class World:
             self._runtime_of,
             default,
             self,
+            self.records,
             pods_of=lambda _: self.pods,
             is_alone=is_alone,
             now=lambda: DAY + timedelta(seconds=self.now),
@@ -372,7 +375,7 @@ async def test_a_job_without_a_time_is_not_looked_at_again_and_forgotten_when_go
     assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
     world.job = None
     assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
-    assert not world.standstill._memories
+    assert not len(world.records)
 
 
 async def test_a_job_whose_runtime_cannot_be_read_is_looked_at_again() -> None:

@@ -50,6 +50,12 @@ def test_finished_means_complete_or_failed(status: dict[str, Any], finished: boo
     assert is_finished(job(**status)) is finished
 
 
+def test_conditions_whose_writer_is_off_are_removed() -> None:
+    status: dict[str, Any] = {"conditions": [condition("Waiting"), condition("Stalled"), condition("Quota")]}
+    found = wanted_status(job(**status), None, None, settled=True, obsolete={"Waiting", "Stuck"}, now=now)
+    assert [one[0] for one in conditions(found)] == ["Quota", "Stalled"]
+
+
 SUSPENDED = condition("Suspended", reason="Suspended", message="TrainJob is suspended")
 RESUMED = condition("Suspended", "False", reason="Resumed", message="TrainJob is resumed")
 

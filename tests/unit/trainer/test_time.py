@@ -30,6 +30,7 @@ from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.controller import Options, TrainJobController
 from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.contract import Info
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
@@ -164,6 +165,8 @@ async def running(
     )
     cache: Cache = manager.cache
     runtimes = Runtimes(cache)
+    records = JobRecords()
+    records.watch(cache)
     TrainJobController(
         manager,
         Pipeline(registry),
@@ -172,6 +175,7 @@ async def running(
         runtimes,
         Snapshots(manager.client, cache, runtimes),
         JobEvents(manager, Defects(manager.metrics.registry)),
+        records,
         Options(created_condition=created_condition, now=now or (lambda: START + dt.timedelta(seconds=loop.time()))),
     )
     task = asyncio.ensure_future(manager.run())

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Event, EventType, Key
 from trainwright.controller.runtime.testing.waiting import equals, eventually
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import JobStates
 from trainwright.controller.trainer.job.transitions import HANGING, QUEUE, PluginTransitions
 from trainwright.plugins.contract import JobState, RegistryError
@@ -44,16 +45,17 @@ class World:
         self.registry, self.leads = CollectorRegistry(), True
         entries = Registry.of(*plugins).having("on_transition")
         self.transitions = PluginTransitions(entries, self.registry, leads=lambda: self.leads, limit=limit)
-        self.states = JobStates()
+        self.records = JobRecords()
+        self.states = JobStates(self.records)
         self.states.listen(self.transitions)
 
     def show(self, state: JobState, name: str = "a", **more: Any) -> TrainJob:
         job = in_state(train_job(metadata={"name": name, "uid": name}), state, **more)
-        self.states.handle(Event(EventType.MODIFIED, Key("team", name), None, job))
+        self.records.handle(Event(EventType.MODIFIED, Key("team", name), None, job))
         return job
 
     def delete(self, name: str = "a") -> None:
-        self.states.handle(Event(EventType.DELETED, Key("team", name), train_job(metadata={"name": name}), None))
+        self.records.handle(Event(EventType.DELETED, Key("team", name), train_job(metadata={"name": name}), None))
 
     def count(self, result: str, plugin: str = "Follower") -> float:
         labels = {"plugin": plugin, "result": result}

@@ -22,10 +22,11 @@ from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
 from trainwright.controller.runtime.testing.scripted import status_body as failure
-from trainwright.controller.trainer.explain import Explanation, waiting
-from trainwright.controller.trainer.explain.reading import Reader
 from trainwright.controller.trainer.job.pods import declare_pods
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.trainer.why import Explanation, waiting
+from trainwright.controller.trainer.why.reader import Reader
 from trainwright.plugins.contract import Cause, Severity
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -149,7 +150,9 @@ async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         process=ProcessSettings(streaming_lists=False),
     )
     declare_pods(manager.cache)
-    waiting.WaitingConditions(manager, JobSet, (), now=lambda: START + dt.timedelta(seconds=loop.time()))
+    records = JobRecords()
+    records.watch(manager.cache)
+    waiting.WaitingConditions(manager, JobSet, (), records, now=lambda: START + dt.timedelta(seconds=loop.time()))
     task = asyncio.ensure_future(manager.run())
     await settle()
     try:

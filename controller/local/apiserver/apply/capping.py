@@ -2,7 +2,7 @@
 """A bound on the number of managers that update one object: the oldest melt into one entry per version."""
 
 from trainwright.controller.local.apiserver.apply import fieldset
-from trainwright.controller.local.apiserver.apply.owners import UPDATE, Managed, Manager, seconds_of
+from trainwright.controller.local.apiserver.apply.owners import UPDATE, Managed, ManagerIdentity, seconds_of
 
 MAXIMUM = 10
 BUCKET = "ancient-changes"
@@ -20,7 +20,7 @@ def cap(managed: Managed) -> None:
     if left <= MAXIMUM:
         return
     updaters.sort(key=lambda manager: (seconds_of(times.get(manager)), manager.identifier))
-    oldest: dict[str, Manager] = {}
+    oldest: dict[str, ManagerIdentity] = {}
     for manager in updaters:
         if left <= MAXIMUM:
             break
@@ -28,7 +28,7 @@ def cap(managed: Managed) -> None:
         first = oldest.setdefault(owned.version, manager)
         if first == manager:
             continue
-        bucket = Manager(BUCKET, UPDATE, owned.version)
+        bucket = ManagerIdentity(BUCKET, UPDATE, owned.version)
         if bucket not in owners:
             owners[bucket] = owners.pop(first)
         owners[bucket] = owned.with_fields(fieldset.union(owned.fields, owners[bucket].fields))

@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from trainwright.controller.local.apiserver.apply.element import SELF
 from trainwright.controller.local.apiserver.apply.fieldset import MEMBER, Tree, recursive_difference, union
 from trainwright.controller.local.apiserver.apply.naming import every
-from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, View, part
+from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, SchemaView, part
 from trainwright.controller.local.apiserver.apply.values import Value, equal
 
 ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TypedComparison:
     """No field is in more than one of the sets, except where a value changed its type."""
 
     removed: Tree
     modified: Tree
     added: Tree
 
-    def without(self, fields: Tree | None) -> "Comparison":
+    def without(self, fields: Tree | None) -> "TypedComparison":
         """Leave out fields and what is below them."""
         if not fields:
             return self
-        return Comparison(
+        return TypedComparison(
             recursive_difference(self.removed, fields),
             recursive_difference(self.modified, fields),
             recursive_difference(self.added, fields),
@@ -38,17 +38,17 @@ _Change = tuple[Tree, Tree, Tree]
 _MODIFIED: _Change = ({}, MEMBER, {})
 
 
-def compare(view: View, old: Value, new: Value) -> Comparison:
+def compare(view: SchemaView, old: Value, new: Value) -> TypedComparison:
     """What was removed, modified and added from `old` to `new`, both of which fit the view."""
     change = _compare(view, old, new)
-    return Comparison({}, {}, {}) if change is None else Comparison(*map(_without_root, change))
+    return TypedComparison({}, {}, {}) if change is None else TypedComparison(*map(_without_root, change))
 
 
 def _without_root(tree: Tree) -> Tree:
     return {element: below for element, below in tree.items() if element != SELF}
 
 
-def _compare(view: View, old: Value, new: Value) -> _Change | None:
+def _compare(view: SchemaView, old: Value, new: Value) -> _Change | None:
     if equal(old, new):
         return None
     before, after = part(view, old), part(view, new)
@@ -111,7 +111,7 @@ def _by_element(view: ListView, values: list[Value]) -> dict[str, list[Value]]:
     return found
 
 
-def _enter(found: _Change, element: str, view: View, old: Value, new: Value) -> None:
+def _enter(found: _Change, element: str, view: SchemaView, old: Value, new: Value) -> None:
     removed, modified, added = found
     if new is ABSENT:
         removed[element] = every(view, old)
@@ -123,7 +123,7 @@ def _enter(found: _Change, element: str, view: View, old: Value, new: Value) -> 
                 tree[element] = below
 
 
-def _enter_repeated(found: _Change, element: str, view: View, old: list[Value], new: list[Value]) -> None:
+def _enter_repeated(found: _Change, element: str, view: SchemaView, old: list[Value], new: list[Value]) -> None:
     """Items of the same keys are one unit as long as there are several."""
     removed, modified, added = found
     if len(old) > 1 and len(new) > 1:

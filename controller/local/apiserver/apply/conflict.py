@@ -4,27 +4,27 @@
 from dataclasses import dataclass
 
 from trainwright.controller.local.apiserver.apply import fieldset
-from trainwright.controller.local.apiserver.apply.errors import Cause, ConflictError
+from trainwright.controller.local.apiserver.apply.errors import ConflictError, FieldCause
 from trainwright.controller.local.apiserver.apply.fieldset import Path, Tree
-from trainwright.controller.local.apiserver.apply.owners import Manager
+from trainwright.controller.local.apiserver.apply.owners import ManagerIdentity
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class FieldConflict:
     """One field and who owns it."""
 
-    manager: Manager
+    manager: ManagerIdentity
     path: Path
 
 
 class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed, and becomes a ConflictError
     """The conflicts of an apply that is not forced, by manager and field."""
 
-    def __init__(self, found: dict[Manager, Tree]) -> None:
+    def __init__(self, found: dict[ManagerIdentity, Tree]) -> None:
         super().__init__(f"{len(found)} managers own what would change")
         managers = sorted(found, key=lambda manager: manager.identifier)
         self.conflicts = tuple(
-            Conflict(manager, path) for manager in managers for path in fieldset.paths(found[manager])
+            FieldConflict(manager, path) for manager in managers for path in fieldset.paths(found[manager])
         )
 
     @property
@@ -33,7 +33,7 @@ class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed, 
         return fieldset.of(*(conflict.path for conflict in self.conflicts))
 
 
-def conflict_error(conflicts: tuple[Conflict, ...], *, stored: bool) -> ConflictError:
+def conflict_error(conflicts: tuple[FieldConflict, ...], *, stored: bool) -> ConflictError:
     """The error for the client.
 
     Args:
@@ -42,12 +42,12 @@ def conflict_error(conflicts: tuple[Conflict, ...], *, stored: bool) -> Conflict
     """
     texts = [fieldset.text(conflict.path, stored=stored) for conflict in conflicts]
     causes = tuple(
-        Cause(f"conflict with {conflict.manager}", text) for conflict, text in zip(conflicts, texts, strict=True)
+        FieldCause(f"conflict with {conflict.manager}", text) for conflict, text in zip(conflicts, texts, strict=True)
     )
     if len(causes) == 1:
         return ConflictError(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
     lines: list[str] = []
-    previous: Manager | None = None
+    previous: ManagerIdentity | None = None
     for conflict, text in zip(conflicts, texts, strict=True):
         if conflict.manager != previous:
             lines.append(f"conflicts with {conflict.manager}:")

@@ -34,7 +34,7 @@ class BadRequestError(ApplyError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """One field of `details.causes`."""
 
     message: str
@@ -48,7 +48,7 @@ class ConflictError(ApplyError):
     code = 409
     reason = "Conflict"
 
-    def __init__(self, message: str, causes: tuple[Cause, ...]) -> None:
+    def __init__(self, message: str, causes: tuple[FieldCause, ...]) -> None:
         super().__init__(message)
         self.causes = causes
 

@@ -5,16 +5,16 @@ https://kubernetes.io/docs/reference/using-api/server-side-apply/#using-server-s
 
 from trainwright.controller.local.apiserver.apply.element import SELF
 from trainwright.controller.local.apiserver.apply.fieldset import Tree, leaves
-from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, View, part
+from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, SchemaView, part
 from trainwright.controller.local.apiserver.apply.values import Value
 
 
-def extract(view: View, document: Value, fields: Tree) -> Value:
+def extract(view: SchemaView, document: Value, fields: Tree) -> Value:
     """The fields of a set alone, keys of items only if they are in it; null where nothing is left."""
     return _extract(view, document, leaves(fields))
 
 
-def _extract(view: View, value: Value, fields: Tree) -> Value:
+def _extract(view: SchemaView, value: Value, fields: Tree) -> Value:
     form = part(view, value)
     if type(form) is MapView and type(value) is dict:
         return value if form.atomic or not value else _extract_fields(form, value, fields)

@@ -22,7 +22,7 @@ from trainwright.controller.local.apiserver.apply.errors import (
 )
 from trainwright.controller.local.apiserver.apply.fieldset import Tree
 from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.owners import APPLY, UPDATE, Managed, Manager, Ownership
+from trainwright.controller.local.apiserver.apply.owners import APPLY, UPDATE, Managed, ManagerIdentity, Ownership
 from trainwright.controller.local.apiserver.apply.structured import StructuredMerge
 from trainwright.controller.local.apiserver.apply.validation import UnfitError
 from trainwright.controller.local.apiserver.apply.versions import (
@@ -173,7 +173,7 @@ class FieldManager:
             raise BadRequestError("metadata.managedFields must be nil")
         config = self._typed(document, "failed to create typed patch object", duplicates=False)
         typed = self._typed_live(live, "failed to create typed live object")
-        manager = Manager(name or "unknown", APPLY, "", self._subresource)
+        manager = ManagerIdentity(name or "unknown", APPLY, "", self._subresource)
         made, after = self._merge.apply(typed, config, managed.owners, manager, force=force)
         _strip(after, manager)
         stamps = dict(managed.times)
@@ -216,7 +216,7 @@ class FieldManager:
             after, changed = self._merge.update(before_typed, after_typed, managed.owners)
         result = Managed(after, dict(managed.times))
         if changed := fieldset.difference(changed, _IDENTITY):
-            manager = Manager(name or "unknown", UPDATE, self._version, self._subresource)
+            manager = ManagerIdentity(name or "unknown", UPDATE, self._version, self._subresource)
             if (before := after.get(manager)) is not None:
                 changed = fieldset.union(changed, before.fields)
             after[manager] = Ownership(changed, self._version, applied=False)
@@ -257,7 +257,7 @@ def check_entries(document: Document) -> None:
     owners.read(owners.entries_of(document))
 
 
-def _strip(after: owners.Owners, manager: Manager) -> None:
+def _strip(after: owners.Owners, manager: ManagerIdentity) -> None:
     owned = after.get(manager)
     if owned is None:
         return

@@ -5,11 +5,11 @@ Objects are not changed; what a merge leaves as it was is the same object in the
 """
 
 from trainwright.controller.local.apiserver.apply.compare import ABSENT
-from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, View, part
+from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, SchemaView, part
 from trainwright.controller.local.apiserver.apply.values import Value, equal
 
 
-class Merge:
+class TypedMerge:
     """One merge of a document onto an object.
 
     Attributes:
@@ -21,7 +21,7 @@ class Merge:
     def __init__(self) -> None:
         self.spared = False
 
-    def merge(self, view: View, live: Value, config: Value) -> Value:
+    def merge(self, view: SchemaView, live: Value, config: Value) -> Value:
         """The object after a document was merged onto it; both fit the view, and the document repeats no item."""
         if equal(live, config):
             return live

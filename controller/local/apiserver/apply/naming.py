@@ -8,11 +8,11 @@ from collections import Counter
 
 from trainwright.controller.local.apiserver.apply.element import SELF
 from trainwright.controller.local.apiserver.apply.fieldset import MEMBER, NOTHING, Tree
-from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, View, part
+from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, SchemaView, part
 from trainwright.controller.local.apiserver.apply.values import SCALARS, Value
 
 
-def owned(view: View, document: Value) -> Tree:
+def owned(view: SchemaView, document: Value) -> Tree:
     """What a manager owns that applies the document.
 
     Leaves are members, and units, items of lists, and keys that the schema does not declare. Declared parents are none;
@@ -21,7 +21,7 @@ def owned(view: View, document: Value) -> Tree:
     return {element: below for element, below in _owned(view, document).items() if element != SELF}
 
 
-def _owned(view: View, value: Value) -> Tree:
+def _owned(view: SchemaView, value: Value) -> Tree:
     form = part(view, value)
     if type(form) is MapView:
         if form.atomic:
@@ -69,7 +69,7 @@ def _owned_items(view: ListView, value: list[Value]) -> Tree:
     return tree
 
 
-def every(view: View, value: Value) -> Tree:
+def every(view: SchemaView, value: Value) -> Tree:
     """The node of a value and all nodes below it, each a member; items that occur several times count as units."""
     form = part(view, value)
     if type(form) is MapView:
@@ -97,7 +97,7 @@ def _repeated(elements: list[str]) -> set[str]:
     return {element for element, count in Counter(elements).items() if count > 1}
 
 
-def with_declared_parents(view: View | None, tree: Tree) -> Tree:
+def with_declared_parents(view: SchemaView | None, tree: Tree) -> Tree:
     """A set, and the declared fields that have members below them.
 
     What an apply names without owning it, such as `spec`, counts where sets are compared to find what to remove.
@@ -109,7 +109,7 @@ def with_declared_parents(view: View | None, tree: Tree) -> Tree:
         if element == SELF or (len(below) == 1 and SELF in below):
             made[element] = below
             continue
-        child: View | None = None
+        child: SchemaView | None = None
         kind = element[:2]
         if kind == "f:" and fields is not None:
             child = fields.at(element[2:])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.apply.errors import SchemaError
-from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, Scalar, View
+from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, Scalar, SchemaView
 
 Schema = Mapping[str, Any]
 Kind = tuple[str, str]
@@ -19,9 +19,9 @@ _RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _KINDS = "x-kubernetes-group-version-kind"
 
 
-def _any_value(name: str, *, atomic: bool) -> View:
+def _any_value(name: str, *, atomic: bool) -> SchemaView:
     """A value without a schema. Lists in it are units; so are maps, or they are not."""
-    view = View(name, scalar="untyped")
+    view = SchemaView(name, scalar="untyped")
     atoms = view if atomic else _any_value("__untyped_atomic_", atomic=True)
     view.items = ListView(atoms)
     view.fields = MapView(others=view, atomic=atomic, guessed=not atomic)
@@ -43,13 +43,13 @@ class Types:
     def __init__(self, models: Mapping[str, Schema], *, preserve: bool = False) -> None:
         self._models = models
         self._preserve = preserve
-        self._views: dict[str, View] = {}
-        self._overridden: dict[tuple[str, bool], View] = {}
+        self._views: dict[str, SchemaView] = {}
+        self._overridden: dict[tuple[str, bool], SchemaView] = {}
         self._open: list[Callable[[], None]] = []
         self._depth = 0
         self._kinds = {kind: name for name, model in models.items() for kind in _kinds(model)}
 
-    def of_kind(self, api_version: str, kind: str) -> View | None:
+    def of_kind(self, api_version: str, kind: str) -> SchemaView | None:
         """The view of a kind; None where no model is of it.
 
         Raises:
@@ -58,7 +58,7 @@ class Types:
         name = self._kinds.get((api_version, kind))
         return None if name is None else self.named(name)
 
-    def named(self, name: str) -> View:
+    def named(self, name: str) -> SchemaView:
         """The view of a model.
 
         Raises:
@@ -82,7 +82,7 @@ class Types:
 
     def _compile_model(self, name: str) -> None:
         # Entered before it is filled, because models refer to themselves.
-        view = self._views[name] = View(name)
+        view = self._views[name] = SchemaView(name)
         if name not in self._models:
             raise SchemaError(f"no type found matching: {name}")
         if name == _QUANTITY:
@@ -92,7 +92,7 @@ class Types:
         else:
             self._fill(view, self._models[name], preserve=self._preserve)
 
-    def _fill(self, view: View, schema: Schema, *, preserve: bool) -> None:
+    def _fill(self, view: SchemaView, schema: Schema, *, preserve: bool) -> None:
         # It holds for everything inside, but not behind references.
         preserve = preserve or schema.get("x-kubernetes-preserve-unknown-fields") is True
         kind = _type(schema)
@@ -107,14 +107,14 @@ class Types:
         else:
             view.scalar = _scalar(view.name, kind, str(schema.get("format") or ""))
 
-    def _inner(self, name: str, schema: Schema, *, preserve: bool) -> View:
+    def _inner(self, name: str, schema: Schema, *, preserve: bool) -> SchemaView:
         """The view of a schema inside another: a reference, or one of its own."""
         reference = schema.get("$ref", "")
         alternatives = schema.get("allOf") or []
         if not reference and len(alternatives) == 1:
             reference = alternatives[0].get("$ref", "")
         if not reference:
-            view = View(name)
+            view = SchemaView(name)
             self._fill(view, schema, preserve=preserve)
             return view
         target = reference.rpartition("/")[2]
@@ -123,11 +123,11 @@ class Types:
             return self.named(target)
         return self._override(target, atomic=_is_atomic_map(name, relationship))
 
-    def _override(self, target: str, *, atomic: bool) -> View:
+    def _override(self, target: str, *, atomic: bool) -> SchemaView:
         """A model, but owned as one unit, or not, where it is referred to."""
         view = self._overridden.get((target, atomic))
         if view is None:
-            view = self._overridden[target, atomic] = View(target)
+            view = self._overridden[target, atomic] = SchemaView(target)
             base = self.named(target)
             # The base may refer to where it is overridden, and be half compiled by now.
             self._open.append(lambda: _override(view, base, atomic=atomic))
@@ -164,11 +164,11 @@ class Types:
         return ListView(item) if keys is None else ListView(item, atomic=False, keys=keys)
 
 
-def _become(view: View, other: View) -> None:
+def _become(view: SchemaView, other: SchemaView) -> None:
     view.scalar, view.items, view.fields = other.scalar, other.items, other.fields
 
 
-def _override(view: View, base: View, *, atomic: bool) -> None:
+def _override(view: SchemaView, base: SchemaView, *, atomic: bool) -> None:
     _become(view, base)
     if base.fields is not None:
         fields = base.fields
@@ -179,7 +179,7 @@ def _override(view: View, base: View, *, atomic: bool) -> None:
         raise SchemaError(f"no type found matching: {base.name}")
 
 
-def _accepts_everything(view: View | None, schema: Any) -> bool:
+def _accepts_everything(view: SchemaView | None, schema: Any) -> bool:
     """Whether undeclared fields are of any type: without a schema, or of an inline one for any scalar."""
     if view is DEDUCED:
         return True

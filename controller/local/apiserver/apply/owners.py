@@ -17,7 +17,7 @@ _FIELDS_TYPE = "FieldsV1"
 _TEXTS = ("manager", "operation", "apiVersion", "fieldsType", "subresource")
 
 
-class Manager(NamedTuple):
+class ManagerIdentity(NamedTuple):
     """What tells managers apart."""
 
     name: str
@@ -54,7 +54,7 @@ class Ownership:
         return replace(self, fields=fields)
 
 
-Owners = dict[Manager, Ownership]
+Owners = dict[ManagerIdentity, Ownership]
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Managed:
     """All owners of an object and when each last changed what it owns."""
 
     owners: Owners = field(default_factory=dict)
-    times: dict[Manager, str] = field(default_factory=dict)
+    times: dict[ManagerIdentity, str] = field(default_factory=dict)
     """RFC 3339. A manager has none whose first apply changed nothing."""
 
 
@@ -115,7 +115,7 @@ def read(entries: Iterable[dict[str, Any]] | None) -> Managed:
         if fields_type != _FIELDS_TYPE:
             raise EntryError(f"invalid fieldsType {quoted(fields_type)} in managed fields entry {index}")
         applied = operation == APPLY
-        manager = Manager(
+        manager = ManagerIdentity(
             entry.get("manager") or "", operation, "" if applied else version, entry.get("subresource") or ""
         )
         managed.owners[manager] = Ownership(fieldset.read(entry.get("fieldsV1")), version, applied)
@@ -130,7 +130,7 @@ def write(managed: Managed) -> list[dict[str, Any]]:
     return [_write(manager, managed) for manager in sorted(managed.owners, key=lambda one: _order(one, managed))]
 
 
-def _order(manager: Manager, managed: Managed) -> tuple[str, int, str, str, str]:
+def _order(manager: ManagerIdentity, managed: Managed) -> tuple[str, int, str, str, str]:
     owned = managed.owners[manager]
     seconds = seconds_of(managed.times.get(manager))
     return (manager.operation, seconds, manager.name, owned.version, manager.subresource)
@@ -141,7 +141,7 @@ def seconds_of(moment: str | None) -> int:
     return 0 if moment is None else int(times.parse(moment).timestamp())
 
 
-def _write(manager: Manager, managed: Managed) -> dict[str, Any]:
+def _write(manager: ManagerIdentity, managed: Managed) -> dict[str, Any]:
     owned = managed.owners[manager]
     entry: dict[str, Any] = {}
     if manager.name:

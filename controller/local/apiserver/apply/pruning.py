@@ -11,7 +11,7 @@ from trainwright.controller.local.apiserver.apply import fieldset, naming
 from trainwright.controller.local.apiserver.apply.errors import MissingVersionError, during
 from trainwright.controller.local.apiserver.apply.fieldset import Tree
 from trainwright.controller.local.apiserver.apply.naming import with_declared_parents
-from trainwright.controller.local.apiserver.apply.owners import Manager, Owners, Ownership
+from trainwright.controller.local.apiserver.apply.owners import ManagerIdentity, Owners, Ownership
 from trainwright.controller.local.apiserver.apply.removal import remove
 from trainwright.controller.local.apiserver.apply.versions import Typed, Versions
 
@@ -25,12 +25,12 @@ class Pruning:
         owners: with what the manager names now.
         manager: who applies.
         last: what it named before, and in which version.
-        spared: it names fields as empty that are not (`Merge.spared`).
+        spared: it names fields as empty that are not (`TypedMerge.spared`).
     """
 
     versions: Versions
     owners: Owners
-    manager: Manager
+    manager: ManagerIdentity
     last: Ownership
     spared: bool
 

@@ -7,17 +7,17 @@ granular keeps its owner until the next apply. Kubernetes does the same and advi
 
 from trainwright.controller.local.apiserver.apply.element import SELF
 from trainwright.controller.local.apiserver.apply.fieldset import MEMBER, Tree
-from trainwright.controller.local.apiserver.apply.schema import View
+from trainwright.controller.local.apiserver.apply.schema import SchemaView
 
 
-def reconcile(view: View, fields: Tree) -> Tree:
+def reconcile(view: SchemaView, fields: Tree) -> Tree:
     """The set in terms of today's schema; the same object if nothing changed."""
     if view.fields is not None and view.fields.atomic:
         return fields
     return _children(view, fields)
 
 
-def _node(view: View, node: Tree) -> Tree:
+def _node(view: SchemaView, node: Tree) -> Tree:
     if view.fields is not None:
         if view.fields.guessed:
             return node
@@ -28,7 +28,7 @@ def _node(view: View, node: Tree) -> Tree:
     return _children(view, node)
 
 
-def _children(view: View, node: Tree) -> Tree:
+def _children(view: SchemaView, node: Tree) -> Tree:
     changed: Tree | None = None
     for element, below in node.items():
         # A member with nothing below it is one unit already.
@@ -45,7 +45,7 @@ def _children(view: View, node: Tree) -> Tree:
     return node if changed is None else changed
 
 
-def _child(view: View, element: str) -> View | None:
+def _child(view: SchemaView, element: str) -> SchemaView | None:
     if view.fields is not None:
         if view.fields.guessed:
             return None

@@ -6,11 +6,11 @@ What loses its last field or item becomes null, as in structured merge. Document
 
 from trainwright.controller.local.apiserver.apply.element import SELF
 from trainwright.controller.local.apiserver.apply.fieldset import Tree
-from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, View, part
+from trainwright.controller.local.apiserver.apply.schema import ListView, MapView, SchemaView, part
 from trainwright.controller.local.apiserver.apply.values import Value
 
 
-def remove(view: View, value: Value, fields: Tree) -> Value:
+def remove(view: SchemaView, value: Value, fields: Tree) -> Value:
     """The value without the members of a set, which is not empty."""
     form = part(view, value)
     if type(form) is MapView:

@@ -25,7 +25,7 @@ FITTING: dict[Scalar | None, frozenset[type]] = {
 
 
 @dataclass(slots=True, eq=False)
-class View:
+class SchemaView:
     """What a value may be."""
 
     name: str
@@ -39,17 +39,17 @@ class View:
 class MapView:
     """An object: declared fields, others, or both."""
 
-    declared: dict[str, View] = field(default_factory=dict)
+    declared: dict[str, SchemaView] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     """Defaults of declared fields; they count where a field is a key of a list."""
-    others: View | None = None
+    others: SchemaView | None = None
     """What undeclared fields hold; None where there may be none."""
     atomic: bool = False
     """Owned as one unit."""
     guessed: bool = False
     """It declares nothing and accepts everything: no change of the schema is seen in it."""
 
-    def at(self, name: str) -> View | None:
+    def at(self, name: str) -> SchemaView | None:
         """The view of a field."""
         return self.declared.get(name, self.others)
 
@@ -58,7 +58,7 @@ class MapView:
 class ListView:
     """A list: one unit, or items that have owners of their own."""
 
-    item: View
+    item: SchemaView
     atomic: bool = True
     keys: tuple[str, ...] = ()
     """The fields that tell the items of a map list apart, in the order of the schema; none in a set."""
@@ -118,7 +118,7 @@ def _set_element(value: Value) -> str:
     raise ElementError("associative list without keys has an element that's an explicit null")
 
 
-def part(view: View, value: Value) -> "ListView | MapView | Scalar | None":
+def part(view: SchemaView, value: Value) -> "ListView | MapView | Scalar | None":
     """Which of its possible forms a view takes for a value.
 
     A null, or a value of a type that the view does not allow, is treated as a map where the view allows one, else as a

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainwright.controller.local.apiserver.apply import fieldset, naming
-from trainwright.controller.local.apiserver.apply.compare import Comparison, compare
+from trainwright.controller.local.apiserver.apply.compare import TypedComparison, compare
 from trainwright.controller.local.apiserver.apply.conflict import Conflicts
 from trainwright.controller.local.apiserver.apply.errors import MissingVersionError, during
 from trainwright.controller.local.apiserver.apply.fieldset import Tree
-from trainwright.controller.local.apiserver.apply.merge import Merge
-from trainwright.controller.local.apiserver.apply.owners import Manager, Owners, Ownership
+from trainwright.controller.local.apiserver.apply.merge import TypedMerge
+from trainwright.controller.local.apiserver.apply.owners import ManagerIdentity, Owners, Ownership
 from trainwright.controller.local.apiserver.apply.pruning import Pruning
 from trainwright.controller.local.apiserver.apply.reconcile import reconcile
 from trainwright.controller.local.apiserver.apply.values import equal
@@ -37,7 +37,7 @@ class StructuredMerge:
     reset: Mapping[str, Tree]
 
     def apply(
-        self, live: Typed, config: Typed, owners: Owners, manager: Manager, *, force: bool
+        self, live: Typed, config: Typed, owners: Owners, manager: ManagerIdentity, *, force: bool
     ) -> tuple[Document | None, Owners]:
         """The object after an apply and its owners; None for an object that did not change.
 
@@ -46,7 +46,7 @@ class StructuredMerge:
             InternalError: the object cannot be converted to a version that an owner names.
         """
         owners = self._reconciled(live, owners)
-        merge = Merge()
+        merge = TypedMerge()
         merged = Typed(merge.merge(live.view, live.document, config.document), live.view)
         last = owners.get(manager)
         named = fieldset.recursive_difference(
@@ -81,12 +81,12 @@ class StructuredMerge:
         return found
 
     def _claim(
-        self, old: Typed, new: Typed, owners: Owners, manager: Manager | None, *, force: bool
-    ) -> tuple[Owners, Comparison]:
+        self, old: Typed, new: Typed, owners: Owners, manager: ManagerIdentity | None, *, force: bool
+    ) -> tuple[Owners, TypedComparison]:
         """Take what changes away from all but the manager; with what changed, in the version of the request."""
         change = self._compared(self.version, old, new)
         changes = {self.version: change}
-        conflicts: dict[Manager, Tree] = {}
+        conflicts: dict[ManagerIdentity, Tree] = {}
         left: Owners = {}
         for other, owned in owners.items():
             if other == manager:
@@ -108,7 +108,7 @@ class StructuredMerge:
             raise Conflicts(conflicts)
         return {other: owned for other, owned in left.items() if owned.fields}, change
 
-    def _compared(self, version: str, old: Typed, new: Typed) -> Comparison:
+    def _compared(self, version: str, old: Typed, new: Typed) -> TypedComparison:
         with during("failed to convert old object"):
             before = self.versions.at(version, old)
         with during("failed to convert new object"):

@@ -14,14 +14,14 @@ from trainwright.controller.local.apiserver.apply.schema import (
     ListView,
     MapView,
     Scalar,
-    View,
+    SchemaView,
     part,
 )
 from trainwright.controller.local.apiserver.apply.values import Value, literal, shown, type_name
 
 
 @dataclass(slots=True)
-class Problem:
+class TypedProblem:
     """One thing that does not fit."""
 
     path: str
@@ -31,7 +31,7 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-Problems = list[Problem]
+Problems = list[TypedProblem]
 
 
 class UnfitError(Exception):
@@ -42,7 +42,7 @@ class UnfitError(Exception):
         super().__init__(lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)]))
 
 
-def check(view: View, document: Value, *, duplicates: bool) -> None:
+def check(view: SchemaView, document: Value, *, duplicates: bool) -> None:
     """Check a document.
 
     Args:
@@ -57,7 +57,7 @@ def check(view: View, document: Value, *, duplicates: bool) -> None:
         raise UnfitError(problems)
 
 
-def _check(view: View, value: Value, duplicates: bool) -> Problems | None:
+def _check(view: SchemaView, value: Value, duplicates: bool) -> Problems | None:
     form = part(view, value)
     if type(form) is MapView:
         return _check_map(form, value, duplicates) if type(value) is dict else _not("map", value)
@@ -69,7 +69,7 @@ def _check(view: View, value: Value, duplicates: bool) -> Problems | None:
 
 
 def _not(what: str, value: Value) -> Problems | None:
-    return None if value is None else [Problem("", f"expected {what}, got &{{{shown(value)}}}")]
+    return None if value is None else [TypedProblem("", f"expected {what}, got &{{{shown(value)}}}")]
 
 
 def _check_map(view: MapView, value: dict[str, Value], duplicates: bool) -> Problems | None:
@@ -79,7 +79,7 @@ def _check_map(view: MapView, value: dict[str, Value], duplicates: bool) -> Prob
         child = declared.get(name, others)
         if child is None:
             # Kubernetes looks no further, in an order of its own.
-            return [*(found or ()), Problem("." + name, "field not declared in schema")]
+            return [*(found or ()), TypedProblem("." + name, "field not declared in schema")]
         if type(inner) in FITTING[child.scalar]:
             continue
         if problems := _check(child, inner, duplicates):
@@ -97,9 +97,9 @@ def _check_list(view: ListView, value: list[Value], duplicates: bool) -> Problem
             try:
                 element = view.element(inner)
             except ElementError as error:
-                return [*found, Problem("", f"element {index}: {error}")]
+                return [*found, TypedProblem("", f"element {index}: {error}")]
             if element in seen and not duplicates:
-                found.append(Problem("", f"duplicate entries for key {described(element, stored=False)}"))
+                found.append(TypedProblem("", f"duplicate entries for key {described(element, stored=False)}"))
             seen.add(element)
         if problems := _check(view.item, inner, duplicates):
             found += _below(described(element, stored=False), problems)
@@ -120,4 +120,4 @@ def _check_scalar(form: Scalar | None, value: Value) -> Problems | None:
         "numeric": f"expected numeric (int or float), got {type_name(value)}",
         "boolean": f"expected boolean, got &{{{shown(value)}}}",
     }
-    return [Problem("", said.get(str(form), f"expected any scalar, got &{{{shown(value)}}}"))]
+    return [TypedProblem("", said.get(str(form), f"expected any scalar, got &{{{shown(value)}}}"))]

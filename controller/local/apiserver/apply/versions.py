@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from trainwright.controller.local.apiserver.apply.errors import ConversionError, InternalError, MissingVersionError
 from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.schema import View
+from trainwright.controller.local.apiserver.apply.schema import SchemaView
 from trainwright.controller.local.apiserver.apply.validation import UnfitError, check
 
 Document = dict[str, Any]
@@ -24,7 +24,7 @@ class Typed(NamedTuple):
     """A document that fits its view."""
 
     document: Document
-    view: View
+    view: SchemaView
 
 
 def same_schema(*served: str) -> Convert:

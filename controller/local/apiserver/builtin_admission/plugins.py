@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import builtin_admission
 from trainwright.controller.local.apiserver.builtin_admission.write import Write
-from trainwright.controller.local.apiserver.call import Call, Operation
-from trainwright.controller.local.apiserver.requests import WriteOptions
-from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.call import Operation, RequestInfo
+from trainwright.controller.local.apiserver.requests import WriteQuery
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 
 class Plugins:
@@ -20,17 +20,17 @@ class Plugins:
             creates the accounts, every pod would be refused.
     """
 
-    def __init__(self, store: Store, *, service_accounts: bool) -> None:
+    def __init__(self, store: ObjectStore, *, service_accounts: bool) -> None:
         self._objects = _StoredObjects(store)
         self._service_accounts = service_accounts
 
     async def mutate(
         self,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
-        options: WriteOptions,  # noqa: ARG002 - as in every part of the chain
+        options: WriteQuery,  # noqa: ARG002 - as in every part of the chain
     ) -> Document | None:
         """See Admission. Updates get a new document, because parts of `new` may belong to `old`."""
         write = _write(call, operation, old)
@@ -43,11 +43,11 @@ class Plugins:
 
     async def validate(
         self,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
-        options: WriteOptions,  # noqa: ARG002 - as in every part of the chain
+        options: WriteQuery,  # noqa: ARG002 - as in every part of the chain
     ) -> None:
         """See Admission."""
         write = _write(call, operation, old)
@@ -55,7 +55,7 @@ class Plugins:
             builtin_admission.validate(new, write, self._objects, service_accounts=self._service_accounts)
 
 
-def _write(call: Call, operation: Operation, old: Document | None) -> Write | None:
+def _write(call: RequestInfo, operation: Operation, old: Document | None) -> Write | None:
     """What plugins are told of a call; None for those that no plugin is about."""
     if operation == "CONNECT" or operation == "DELETE":  # noqa: PLR1714 - mypy narrows by these alone
         return None
@@ -65,12 +65,12 @@ def _write(call: Call, operation: Operation, old: Document | None) -> Write | No
 class _StoredObjects:
     """A `Context`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Document | None:
         """One object."""
-        found = self._store.get(_collection(group, plural), Name(namespace, name))
+        found = self._store.get(_collection(group, plural), ObjectName(namespace, name))
         return None if found is None else found.document()
 
     def listed(self, group: str, plural: str, namespace: str) -> Sequence[Document]:

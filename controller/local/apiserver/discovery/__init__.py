@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery: which resources there are. Pure functions from a description and the header `Accept` to an `Answer`.
+"""Discovery: which resources there are. Pure functions from a description and the header `Accept` to a document.
 
-- `Resource` and `Subresource` describe, `BUILT_IN` are those of the local cluster, `groups_of` sorts them.
+- `DiscoveryResource` and `Subresource` describe, `BUILT_IN` are those of the local cluster, `groups_of` sorts them.
 - `core_versions`, `groups`, `group`, `resources` and `version` answer `/api`, `/apis`, `/apis/<group>`, a group version
   and `/version`.
 
@@ -11,7 +11,7 @@ other form too.
 
 from trainwright.controller.local.apiserver.discovery.built_in import BUILT_IN
 from trainwright.controller.local.apiserver.discovery.documents import (
-    Answer,
+    DiscoveryDocument,
     core_versions,
     etag,
     group,
@@ -23,8 +23,8 @@ from trainwright.controller.local.apiserver.discovery.resources import (
     CUSTOM_VERBS,
     READ_AND_WRITE,
     STATUS_VERBS,
-    Group,
-    Resource,
+    DiscoveryGroup,
+    DiscoveryResource,
     Subresource,
     groups_of,
 )
@@ -34,9 +34,9 @@ __all__ = [
     "CUSTOM_VERBS",
     "READ_AND_WRITE",
     "STATUS_VERBS",
-    "Answer",
-    "Group",
-    "Resource",
+    "DiscoveryDocument",
+    "DiscoveryGroup",
+    "DiscoveryResource",
     "Subresource",
     "core_versions",
     "etag",

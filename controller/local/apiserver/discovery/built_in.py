@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-in resources that the local cluster serves, with verbs and names as kube-apiserver lists them."""
 
-from trainwright.controller.local.apiserver.discovery.resources import READ_AND_WRITE, Resource, Subresource
+from trainwright.controller.local.apiserver.discovery.resources import READ_AND_WRITE, DiscoveryResource, Subresource
 
 _STATUS = Subresource("status")
 _CREATE = ("create",)
@@ -16,7 +16,7 @@ def _core(
     namespaced: bool = True,
     verbs: tuple[str, ...] = READ_AND_WRITE,
     categories: tuple[str, ...] = (),
-) -> Resource:
+) -> DiscoveryResource:
     return _resource(
         "",
         kind,
@@ -39,8 +39,8 @@ def _resource(
     categories: tuple[str, ...] = (),
     short_names: tuple[str, ...] = (),
     stored_as: str = "",
-) -> Resource:
-    return Resource(
+) -> DiscoveryResource:
+    return DiscoveryResource(
         group,
         "v1",
         kind,
@@ -55,7 +55,7 @@ def _resource(
     )
 
 
-def _admission(kind: str, plural: str, *subresources: Subresource) -> Resource:
+def _admission(kind: str, plural: str, *subresources: Subresource) -> DiscoveryResource:
     group = "admissionregistration.k8s.io"
     return _resource(group, kind, plural, *subresources, namespaced=False, categories=_EXTENSIONS)
 
@@ -75,7 +75,7 @@ _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io
 _DEVICES = "resource.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
-BUILT_IN: tuple[Resource, ...] = (
+BUILT_IN: tuple[DiscoveryResource, ...] = (
     _core("Binding", "bindings", verbs=_CREATE),
     _core("ConfigMap", "configmaps", "cm"),
     _core("Event", "events", "ev"),

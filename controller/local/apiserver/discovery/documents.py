@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.discovery.resources import Group, Resource, Subresource
+from trainwright.controller.local.apiserver.discovery.resources import DiscoveryGroup, DiscoveryResource, Subresource
 from trainwright.controller.local.apiserver.negotiation import Form, negotiate
 
 Document = dict[str, Any]
@@ -19,7 +19,7 @@ AGGREGATED: Form = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DiscoveryDocument:
     """A document and what it is sent as.
 
     Attributes:
@@ -33,7 +33,7 @@ class Answer:
     content_type: str
 
 
-def core_versions(accept: str, core: Group, server_address: str) -> Answer:
+def core_versions(accept: str, core: DiscoveryGroup, server_address: str) -> DiscoveryDocument:
     """`/api`: the versions of core, or all of its resources.
 
     Args:
@@ -49,7 +49,7 @@ def core_versions(accept: str, core: Group, server_address: str) -> Answer:
     return _negotiated(accept, lambda: versions, [core])
 
 
-def groups(accept: str, served: Iterable[Group]) -> Answer:
+def groups(accept: str, served: Iterable[DiscoveryGroup]) -> DiscoveryDocument:
     """`/apis`: the groups, or all of their resources. See `core_versions`."""
     named = [group for group in served if group.name]
     return _negotiated(
@@ -59,12 +59,12 @@ def groups(accept: str, served: Iterable[Group]) -> Answer:
     )
 
 
-def group(accept: str, found: Group) -> Answer:
+def group(accept: str, found: DiscoveryGroup) -> DiscoveryDocument:
     """`/apis/<group>`: the versions of a group. Raises NotAcceptableError."""
     return _plain(accept, {"kind": "APIGroup", "apiVersion": "v1", **_versions(found)})
 
 
-def resources(accept: str, group_version: str, served: Iterable[Resource]) -> Answer:
+def resources(accept: str, group_version: str, served: Iterable[DiscoveryResource]) -> DiscoveryDocument:
     """`/apis/<group>/<version>` and `/api/v1`: the resources of a version. Raises NotAcceptableError."""
     document: Document = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
     if "/" not in group_version:
@@ -73,7 +73,7 @@ def resources(accept: str, group_version: str, served: Iterable[Resource]) -> An
     return _plain(accept, document | {"resources": [entry for resource in served for entry in _entries(resource)]})
 
 
-def version(accept: str, git_version: str, go_version: str, platform: str, build_date: str) -> Answer:
+def version(accept: str, git_version: str, go_version: str, platform: str, build_date: str) -> DiscoveryDocument:
     """`/version`.
 
     Args:
@@ -110,15 +110,15 @@ def etag(body: bytes) -> str:
     return f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
 
-def _plain(accept: str, document: Document) -> Answer:
+def _plain(accept: str, document: Document) -> DiscoveryDocument:
     accepted = negotiate(accept)
-    return Answer(document, accepted.media_type, accepted.media_type)
+    return DiscoveryDocument(document, accepted.media_type, accepted.media_type)
 
 
-def _negotiated(accept: str, plain: Callable[[], Document], aggregated: Iterable[Group]) -> Answer:
+def _negotiated(accept: str, plain: Callable[[], Document], aggregated: Iterable[DiscoveryGroup]) -> DiscoveryDocument:
     accepted = negotiate(accept, lambda form: form == AGGREGATED)
     if accepted.form is None:
-        return Answer(plain(), accepted.media_type, accepted.media_type)
+        return DiscoveryDocument(plain(), accepted.media_type, accepted.media_type)
     api_group, api_version, kind = accepted.form
     document = {
         "kind": kind,
@@ -127,15 +127,15 @@ def _negotiated(accept: str, plain: Callable[[], Document], aggregated: Iterable
         "items": [_aggregated(one) for one in aggregated],
     }
     content_type = f"{accepted.media_type};g={api_group};v={api_version};as={kind}"
-    return Answer(document, accepted.media_type, content_type)
+    return DiscoveryDocument(document, accepted.media_type, content_type)
 
 
-def _versions(found: Group) -> Document:
+def _versions(found: DiscoveryGroup) -> Document:
     versions = [{"groupVersion": f"{found.name}/{name}", "version": name} for name in found.versions]
     return {"name": found.name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _entries(resource: Resource) -> Iterable[Document]:
+def _entries(resource: DiscoveryResource) -> Iterable[Document]:
     entry: Document = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -158,18 +158,18 @@ def _entries(resource: Resource) -> Iterable[Document]:
         }
 
 
-def _names(resource: Resource) -> Document:
+def _names(resource: DiscoveryResource) -> Document:
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(value) for key, value in names.items() if value}
 
 
-def _storage_version_hash(resource: Resource) -> str:
+def _storage_version_hash(resource: DiscoveryResource) -> str:
     group_name, _, version_name = (resource.stored_as or resource.group_version).rpartition("/")
     stored = f"{group_name}/{version_name}/{resource.kind}"
     return base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
 
 
-def _aggregated(found: Group) -> Document:
+def _aggregated(found: DiscoveryGroup) -> Document:
     versions = [
         {"version": name, "resources": [_aggregated_resource(one) for one in served], "freshness": "Current"}
         for name, served in found.versions.items()
@@ -177,7 +177,7 @@ def _aggregated(found: Group) -> Document:
     return {"metadata": {"name": found.name} if found.name else {}, "versions": versions}
 
 
-def _aggregated_resource(resource: Resource) -> Document:
+def _aggregated_resource(resource: DiscoveryResource) -> Document:
     made: Document = {
         "resource": resource.plural,
         "responseKind": _response_kind(resource),
@@ -194,7 +194,7 @@ def _aggregated_resource(resource: Resource) -> Document:
     return made
 
 
-def _response_kind(resource: Resource, subresource: Subresource | None = None) -> Document:
+def _response_kind(resource: DiscoveryResource, subresource: Subresource | None = None) -> Document:
     # Empty for the group version that it stands in, but for custom resources.
     group_name, version_name = (resource.group, resource.version) if resource.custom else ("", "")
     kind = resource.kind

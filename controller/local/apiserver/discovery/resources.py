@@ -33,7 +33,7 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class DiscoveryResource:
     """A served resource in one version.
 
     Attributes:
@@ -76,7 +76,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DiscoveryGroup:
     """A group with its versions, the preferred one first.
 
     Attributes:
@@ -85,7 +85,7 @@ class Group:
     """
 
     name: str
-    versions: Mapping[str, tuple[Resource, ...]]
+    versions: Mapping[str, tuple[DiscoveryResource, ...]]
 
     @property
     def preferred(self) -> str:
@@ -101,21 +101,25 @@ _ORDER = (
 )
 
 
-def groups_of(resources: Iterable[Resource], preferred: Mapping[str, Iterable[str]] | None = None) -> tuple[Group, ...]:
+def groups_of(
+    resources: Iterable[DiscoveryResource], preferred: Mapping[str, Iterable[str]] | None = None
+) -> tuple[DiscoveryGroup, ...]:
     """Resources by group and version: Kubernetes' own groups in its order, then the others by name.
 
     Args:
         resources: what is served.
         preferred: the order of a group's versions; other groups with built-in kinds keep the order in which they come.
     """
-    found: dict[str, dict[str, list[Resource]]] = {}
+    found: dict[str, dict[str, list[DiscoveryResource]]] = {}
     for resource in resources:
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     names = sorted(found, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
-    return tuple(Group(name, _versions(found[name], (preferred or {}).get(name, ()))) for name in names)
+    return tuple(DiscoveryGroup(name, _versions(found[name], (preferred or {}).get(name, ()))) for name in names)
 
 
-def _versions(found: Mapping[str, list[Resource]], preferred: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
+def _versions(
+    found: Mapping[str, list[DiscoveryResource]], preferred: Iterable[str]
+) -> dict[str, tuple[DiscoveryResource, ...]]:
     if all(resource.custom for resources in found.values() for resource in resources):
         order = sorted(found, key=priority)
     else:

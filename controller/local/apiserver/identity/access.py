@@ -9,18 +9,18 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.fields import wrong
 from trainwright.controller.local.apiserver.identity.reviews import read_review
 from trainwright.controller.local.apiserver.metadata import set_namespace
 from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import Answer
+from trainwright.controller.local.apiserver.requests import ServerResponse
 
 _ALL = ["*"]
 _PATH, _RESOURCE = "nonResourceAttributes", "resourceAttributes"
 
 
-async def review_access(call: Call) -> Answer:
+async def review_access(call: RequestInfo) -> ServerResponse:
     """Serve a SubjectAccessReview, SelfSubjectAccessReview or LocalSubjectAccessReview. Raises StatusError."""
     review, wanted = read_review(call)
     set_namespace(review["metadata"], call.namespace)
@@ -32,7 +32,7 @@ async def review_access(call: Call) -> Answer:
     return shown(call, review, wanted, 201)
 
 
-async def review_rules(call: Call) -> Answer:
+async def review_rules(call: RequestInfo) -> ServerResponse:
     """Serve a SelfSubjectRulesReview. Raises StatusError."""
     review, wanted = read_review(call)
     if not review["spec"].get("namespace"):
@@ -51,7 +51,7 @@ async def review_rules(call: Call) -> Answer:
     return shown(call, made, wanted, 201)
 
 
-def _errors(call: Call, review: Document) -> list[DocumentError]:
+def _errors(call: RequestInfo, review: Document) -> list[DocumentError]:
     """In the order of kube-apiserver."""
     spec, meta = review["spec"], review["metadata"]
     path, resource = spec.get(_PATH), spec.get(_RESOURCE)

@@ -27,7 +27,7 @@ from trainwright.controller.local.apiserver.identity.jwt import (
     read_claims,
 )
 from trainwright.controller.local.apiserver.requests import User
-from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.userinfo import ACCOUNT_PREFIX, AUTHENTICATED, account_groups
 
 _LEEWAY = timedelta(minutes=1)
@@ -52,7 +52,7 @@ class Bound:
 class AccountTokens:
     """Issues and checks the tokens of service accounts."""
 
-    def __init__(self, store: Store, key: SigningKey, *, now: Now = wall_clock, issuer: str = ISSUER) -> None:
+    def __init__(self, store: ObjectStore, key: SigningKey, *, now: Now = wall_clock, issuer: str = ISSUER) -> None:
         self._store = store
         self._key = key
         self._now = now
@@ -114,7 +114,7 @@ class AccountTokens:
     def _check_objects(self, said: Document) -> None:
         namespace, account = said["namespace"], said["serviceaccount"]
         name = account["name"]
-        found = self._store.get("serviceaccounts", Name(namespace, name))
+        found = self._store.get("serviceaccounts", ObjectName(namespace, name))
         if found is None:
             raise InvalidTokenError(f'serviceaccounts "{name}" not found')
         document = found.document()
@@ -128,7 +128,7 @@ class AccountTokens:
                 self._check_bound(kind, "" if kind == "node" else namespace, said[kind])
 
     def _check_bound(self, kind: str, namespace: str, reference: Document) -> None:
-        found = self._store.get(f"{kind}s", Name(namespace, reference["name"]))
+        found = self._store.get(f"{kind}s", ObjectName(namespace, reference["name"]))
         if found is None:
             raise InvalidTokenError(_VOID)
         document = found.document()

@@ -5,7 +5,7 @@ from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.identity.access import review_access, review_rules
 from trainwright.controller.local.apiserver.identity.accounts import AccountTokens
 from trainwright.controller.local.apiserver.identity.authentication import TokenAuthenticator
-from trainwright.controller.local.apiserver.identity.reviews import TokenReviews, review_self
+from trainwright.controller.local.apiserver.identity.reviews import TokenReviewServer, review_self
 from trainwright.controller.local.apiserver.identity.tokenrequests import TokenRequests
 from trainwright.controller.local.apiserver.server import APIServer
 
@@ -25,7 +25,7 @@ def serve_identity(
     """
     serve = server.handle_specially
     serve("", "serviceaccounts", "token", TokenRequests(server.store, tokens, admission).create)
-    serve(_AUTHENTICATION, "tokenreviews", "", TokenReviews(authenticator).create)
+    serve(_AUTHENTICATION, "tokenreviews", "", TokenReviewServer(authenticator).create)
     serve(_AUTHENTICATION, "selfsubjectreviews", "", review_self)
     for name in ("subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews"):
         serve(_AUTHORIZATION, name, "", review_access)

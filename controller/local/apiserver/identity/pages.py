@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.identity.jwt import SigningKey
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, encode
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, encode
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _JSON, _KEY_SET = "application/json", "application/jwk-set+json"
@@ -29,7 +29,7 @@ class IssuerPages:
         self._issuer = issuer
         self._url = url
 
-    def __call__(self, request: ServerRequest) -> Answer | None:
+    def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer one of the pages. Raises StatusError."""
         if request.path not in (CONFIGURATION, KEYS):
             return None
@@ -38,7 +38,9 @@ class IssuerPages:
         media = _JSON if request.path == CONFIGURATION else _KEY_SET
         _check_accepted(request.headers.get("accept", ""), media)
         if request.path == KEYS:
-            return Answer(body=encode({"keys": [self._key.public()]}), content_type=media, headers=dict(_CACHED))
+            return ServerResponse(
+                body=encode({"keys": [self._key.public()]}), content_type=media, headers=dict(_CACHED)
+            )
         document = {
             "issuer": self._issuer,
             "jwks_uri": f"{self._url()}{KEYS}",
@@ -46,7 +48,7 @@ class IssuerPages:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["ES256"],
         }
-        return Answer(body=encode(document), content_type=media, headers=dict(_CACHED))
+        return ServerResponse(body=encode(document), content_type=media, headers=dict(_CACHED))
 
 
 def _check_accepted(accept: str, media: str) -> None:

@@ -7,17 +7,17 @@ https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.identity.authentication import InvalidTokenError, TokenAuthenticator
 from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import Answer, write_options
+from trainwright.controller.local.apiserver.requests import ServerResponse, write_options
 from trainwright.controller.local.apiserver.userinfo import user_info
-from trainwright.controller.local.apiserver.wanted import Wanted
+from trainwright.controller.local.apiserver.wanted import WantedAnswer
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.writes import track
 
 
-def read_review(call: Call) -> tuple[Document, Wanted]:
+def read_review(call: RequestInfo) -> tuple[Document, WantedAnswer]:
     """The review in the body, with managed fields, and the form of the answer. Raises StatusError."""
     if call.name:
         raise errors.no_such_resource()
@@ -31,13 +31,13 @@ def read_review(call: Call) -> tuple[Document, Wanted]:
     return track(call, None, document, options), wanted
 
 
-class TokenReviews:
+class TokenReviewServer:
     """Serves TokenReviews."""
 
     def __init__(self, authenticator: TokenAuthenticator) -> None:
         self._authenticator = authenticator
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, call: RequestInfo) -> ServerResponse:
         """Tell whose a token is. Raises StatusError."""
         review, wanted = read_review(call)
         spec = review["spec"]
@@ -53,7 +53,7 @@ class TokenReviews:
         return shown(call, review, wanted, 201)
 
 
-async def review_self(call: Call) -> Answer:
+async def review_self(call: RequestInfo) -> ServerResponse:
     """Serve a SelfSubjectReview. Raises StatusError."""
     _, wanted = read_review(call)
     review = {

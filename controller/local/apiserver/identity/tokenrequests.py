@@ -10,13 +10,13 @@ from trainwright.api import times
 from trainwright.api.objects import Document, uid_of
 from trainwright.controller.local.apiserver import bodies, errors
 from trainwright.controller.local.apiserver.admission import Admission
-from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.fields import wrong
 from trainwright.controller.local.apiserver.identity.accounts import AccountTokens, Bound
 from trainwright.controller.local.apiserver.metadata import metadata_of, set_namespace
 from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import Answer, write_options
-from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.requests import ServerResponse, write_options
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.writes import track
 
@@ -35,12 +35,12 @@ class TokenRequests:
         admission: refuses requests in namespaces that do not exist.
     """
 
-    def __init__(self, store: Store, tokens: AccountTokens, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, tokens: AccountTokens, admission: Admission) -> None:
         self._store = store
         self._tokens = tokens
         self._admission = admission
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, call: RequestInfo) -> ServerResponse:
         """Issue a token. Raises StatusError."""
         if call.request.method != "POST":
             raise errors.method_not_allowed()
@@ -68,7 +68,7 @@ class TokenRequests:
         }
         return shown(call, request, wanted, 201)
 
-    def _account(self, call: Call, meta: Document) -> Document:
+    def _account(self, call: RequestInfo, meta: Document) -> Document:
         if meta.get("name") and meta["name"] != call.name:
             why = "must match the service account name if specified"
             raise errors.invalid(_GROUP, _KIND, call.name, [wrong("metadata.name", meta["name"], why)])
@@ -83,7 +83,7 @@ class TokenRequests:
         meta["name"], meta["uid"] = call.name, uid
         return account
 
-    def _bound(self, call: Call, reference: Document | None) -> Bound:
+    def _bound(self, call: RequestInfo, reference: Document | None) -> Bound:
         """What a reference leads to. Raises StatusError."""
         if reference is None:
             return Bound()
@@ -93,7 +93,7 @@ class TokenRequests:
             described = f"{group}/{version}, Kind={kind}"
             raise errors.bad_request(f"cannot bind token to object of type {described}")
         plural = f"{kind.lower()}s"
-        stored = self._store.get(plural, Name("" if kind == "Node" else call.namespace, name))
+        stored = self._store.get(plural, ObjectName("" if kind == "Node" else call.namespace, name))
         if stored is None:
             raise errors.not_found("", plural, name)
         found = stored.document()
@@ -108,7 +108,7 @@ class TokenRequests:
             raise errors.conflict("", kind, name, why)
         return bound
 
-    def _bound_pod(self, call: Call, pod: Document) -> Bound:
+    def _bound_pod(self, call: RequestInfo, pod: Document) -> Bound:
         spec = pod.get("spec") or {}
         if (spec.get("serviceAccountName") or "") != call.name:
             raise errors.bad_request(
@@ -117,7 +117,7 @@ class TokenRequests:
         node_name = spec.get("nodeName")
         if not node_name:
             return Bound(pod=pod)
-        node = self._store.get("nodes", Name("", node_name))
+        node = self._store.get("nodes", ObjectName("", node_name))
         return Bound(pod=pod, node={"metadata": {"name": node_name}} if node is None else node.document())
 
 

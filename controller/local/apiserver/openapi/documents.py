@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainwright.controller.local.apiserver.discovery.resources import Resource
+from trainwright.controller.local.apiserver.discovery.resources import DiscoveryResource
 from trainwright.controller.local.apiserver.openapi.operations import paths_of
 from trainwright.controller.local.apiserver.openapi.schemas import custom_model_name, custom_models, reachable
 from trainwright.controller.local.apiserver.published import Schema, models_by_kind
@@ -32,7 +32,9 @@ def index(hashes: Mapping[str, str]) -> Document:
     }
 
 
-def document(resources: Iterable[Resource], schemas: Mapping[str, Schema], kubernetes_version: str) -> Document:
+def document(
+    resources: Iterable[DiscoveryResource], schemas: Mapping[str, Schema], kubernetes_version: str
+) -> Document:
     """`/openapi/v3/<path>`: what there is in a group version.
 
     Args:
@@ -63,7 +65,7 @@ def document(resources: Iterable[Resource], schemas: Mapping[str, Schema], kuber
     }
 
 
-def _kinds_of_subresources(resource: Resource) -> Iterable[str]:
+def _kinds_of_subresources(resource: DiscoveryResource) -> Iterable[str]:
     names = models_by_kind()
     for subresource in resource.subresources:
         group = resource.group if subresource.group is None else subresource.group

@@ -16,7 +16,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MergeShape:
     """The schema of a value, with what its field says of merging.
 
     Attributes:
@@ -33,7 +33,7 @@ class Shape:
     strategy: str = ""
     merge_key: str = ""
 
-    def field(self, key: str) -> "Shape":
+    def field(self, key: str) -> "MergeShape":
         """The shape of a field that holds an object.
 
         Raises:
@@ -47,7 +47,7 @@ class Shape:
         name = self.name.rpartition(".")[2]
         raise BrokenPatchError(f"unable to find api field in struct {name} for the json field {quoted(key)}")
 
-    def items(self, key: str) -> "Shape":
+    def items(self, key: str) -> "MergeShape":
         """The shape of the items of a field that holds a list, with the strategy and merge key of the list.
 
         Raises:
@@ -58,18 +58,18 @@ class Shape:
         if items is None:
             raise BrokenPatchError("expected slice or array type, but got: struct")
         item = _shape(self.models, items)
-        return Shape(self.models, item.name, item.schema, found.strategy, found.merge_key)
+        return MergeShape(self.models, item.name, item.schema, found.strategy, found.merge_key)
 
 
-def shape_of(models: Mapping[str, Schema], name: str) -> Shape:
+def shape_of(models: Mapping[str, Schema], name: str) -> MergeShape:
     """The shape of a model. Raises KeyError if there is none of that name."""
-    return Shape(models, name, models[name])
+    return MergeShape(models, name, models[name])
 
 
-def _shape(models: Mapping[str, Schema], schema: Schema) -> Shape:
+def _shape(models: Mapping[str, Schema], schema: Schema) -> MergeShape:
     strategies = str(schema.get("x-kubernetes-patch-strategy") or "").split(",")
     strategy = next((one for one in strategies if one not in ("", "retainKeys")), "")
     merge_key = str(schema.get("x-kubernetes-patch-merge-key") or "")
     alternatives: Sequence[Schema] = schema.get("allOf") or ({},)
     name = str(schema.get("$ref") or alternatives[0].get("$ref") or "").rpartition("/")[2]
-    return Shape(models, name, models[name] if name else schema, strategy, merge_key)
+    return MergeShape(models, name, models[name] if name else schema, strategy, merge_key)

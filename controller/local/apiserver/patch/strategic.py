@@ -23,7 +23,7 @@ from trainwright.controller.local.apiserver.patch.order import (
     ordered,
     wrong_type,
 )
-from trainwright.controller.local.apiserver.patch.shapes import Schema, Shape, shape_of
+from trainwright.controller.local.apiserver.patch.shapes import MergeShape, Schema, shape_of
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
@@ -51,7 +51,7 @@ def strategic_merge_patch(
     return _merge(copied(document), copied(patch), shape_of(models, model_name))
 
 
-def _merge(into: Document, patch: Document, shape: Shape) -> Document:
+def _merge(into: Document, patch: Document, shape: MergeShape) -> Document:
     if _DIRECTIVE in patch:
         return _replaced_or_deleted(patch)
     _retain_keys(into, patch)
@@ -70,7 +70,7 @@ def _merge(into: Document, patch: Document, shape: Shape) -> Document:
     return into
 
 
-def _merge_field(into: Document, name: str, value: Any, shape: Shape, *, deletes: bool) -> None:
+def _merge_field(into: Document, name: str, value: Any, shape: MergeShape, *, deletes: bool) -> None:
     """Merge a field that the object has, with a value of the same type."""
     if type(value) is dict:
         inner = shape.field(name)
@@ -121,7 +121,7 @@ def _retain_keys(into: Document, patch: Document) -> None:
         del into[key]
 
 
-def _merge_in_order(into: Document, patch: Document, directive: str, shape: Shape) -> None:
+def _merge_in_order(into: Document, patch: Document, directive: str, shape: MergeShape) -> None:
     """Merge the list that `$setElementOrder` is for, and put it in that order. Its patch is done with afterwards."""
     order = _list(patch.pop(directive))
     name = _directed_field(directive, _ORDER)
@@ -169,7 +169,7 @@ def _check_order(change: Items, order: Items, merge_key: str) -> None:
             )
 
 
-def _merge_lists(live: Items, change: Items, items: Shape, *, deletes: bool) -> Items:
+def _merge_lists(live: Items, change: Items, items: MergeShape, *, deletes: bool) -> Items:
     if not live and not change:
         return live
     kind = _check_same_type(live, change)
@@ -228,7 +228,7 @@ def _apply_item_directives(live: Items, change: Items, merge_key: str) -> tuple[
     return (rest, []) if replaces else (live, rest)
 
 
-def _merge_items(live: Items, change: Items, items: Shape) -> Items:
+def _merge_items(live: Items, change: Items, items: MergeShape) -> Items:
     merge_key = items.merge_key
     merged = list(live)
     places: dict[Any, int] = {}

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call, Operation
-from trainwright.controller.local.apiserver.policies.evaluation import Failure, failures
+from trainwright.controller.local.apiserver.call import Operation, RequestInfo
+from trainwright.controller.local.apiserver.policies.evaluation import PolicyFailure, failures
 from trainwright.controller.local.apiserver.policies.parameters import ParameterError, parameters
-from trainwright.controller.local.apiserver.requests import WriteOptions
-from trainwright.controller.local.apiserver.resources import Registry, ServedResource
-from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.requests import WriteQuery
+from trainwright.controller.local.apiserver.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.userinfo import user_info
-from trainwright.controller.local.apiserver.webhooks.matching import GROUP, Scope, body_kind, has_own_object, is_exempt
+from trainwright.controller.local.apiserver.webhooks.matching import (
+    GROUP,
+    MatchScope,
+    body_kind,
+    has_own_object,
+    is_exempt,
+)
 
 _POLICIES, _BINDINGS = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"
 _CODES = {"Forbidden": 403, "RequestEntityTooLarge": 413}
@@ -26,38 +32,38 @@ _NOT_SHOWN = ("managedFields", "ownerReferences")
 class _Binding:
     name: str
     spec: Document
-    scope: Scope | None
+    scope: MatchScope | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Policy:
     name: str
     spec: Document
-    scope: Scope
+    scope: MatchScope
     bindings: tuple[_Binding, ...]
 
 
 class Policies:
     """Evaluates the policies that are stored; an `Admission`."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
+    def __init__(self, store: ObjectStore, registry: ResourceRegistry) -> None:
         self._store = store
         self._registry = registry
         self._known: tuple[tuple[int, int], tuple[_Policy, ...]] = ((-1, -1), ())
 
     async def mutate(
         self,
-        call: Call,  # noqa: ARG002 - as in every part of the chain
+        call: RequestInfo,  # noqa: ARG002 - as in every part of the chain
         operation: Operation,  # noqa: ARG002
         new: Document | None,
         old: Document | None,  # noqa: ARG002
-        options: WriteOptions,  # noqa: ARG002
+        options: WriteQuery,  # noqa: ARG002
     ) -> Document | None:
         """See Admission; policies change nothing."""
         return new
 
     async def validate(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> None:
         """Refuse what a policy refuses, with the first failure; warn of what is only to be warned of.
 
@@ -103,11 +109,11 @@ class Policies:
     def _denials(
         self,
         policy: _Policy,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
-        options: WriteOptions,
+        options: WriteQuery,
     ) -> Iterator[tuple[str, str]]:
         """Message and reason of each failure that denies the request."""
         served = self._concerned(policy.scope, call, operation, new, old)
@@ -140,10 +146,10 @@ class Policies:
                     yield from _acted_on(failure, binding, policy, call)
 
     def _concerned(
-        self, scope: Scope, call: Call, operation: Operation, new: Document | None, old: Document | None
+        self, scope: MatchScope, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None
     ) -> ServedResource | None:
         def namespace() -> dict[str, str] | None:
-            found = self._store.get("namespaces", Name("", call.namespace))
+            found = self._store.get("namespaces", ObjectName("", call.namespace))
             return None if found is None else dict(found.labels)
 
         return scope.served(call, operation, new, old, registry=self._registry, namespace=namespace)
@@ -151,11 +157,11 @@ class Policies:
     def _facts(
         self,
         served: ServedResource,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
-        options: WriteOptions,
+        options: WriteQuery,
     ) -> Document:
         """The variables of expressions, but for `params` and `variables`."""
         own = has_own_object(call)
@@ -188,10 +194,10 @@ class Policies:
             "namespaceObject": self._namespace(call),
         }
 
-    def _namespace(self, call: Call) -> Document | None:
+    def _namespace(self, call: RequestInfo) -> Document | None:
         if not call.namespace or (call.group, call.plural) == ("", "namespaces"):
             return None
-        stored = self._store.get("namespaces", Name("", call.namespace))
+        stored = self._store.get("namespaces", ObjectName("", call.namespace))
         if stored is None:
             raise errors.not_found("", "namespaces", call.namespace)
         document = stored.document()
@@ -199,7 +205,9 @@ class Policies:
         return {"metadata": metadata, "spec": document.get("spec") or {}, "status": document.get("status") or {}}
 
 
-def _acted_on(failure: Failure, binding: _Binding, policy: _Policy, call: Call) -> Iterator[tuple[str, str]]:
+def _acted_on(
+    failure: PolicyFailure, binding: _Binding, policy: _Policy, call: RequestInfo
+) -> Iterator[tuple[str, str]]:
     """What the actions of a binding make of a failure. `Audit` does nothing: there is no audit log."""
     named = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
     for action in binding.spec.get("validationActions") or ():
@@ -209,15 +217,15 @@ def _acted_on(failure: Failure, binding: _Binding, policy: _Policy, call: Call) 
             call.warn(f"Validation failed for {named}: {failure.message}")
 
 
-def _scope(document: Document) -> Scope:
+def _scope(document: Document) -> MatchScope:
     rules = document.get("resourceRules")
     # A binding without rules narrows by selectors alone.
-    return Scope(document, rules or [_ANYTHING], document.get("excludeResourceRules") or ())
+    return MatchScope(document, rules or [_ANYTHING], document.get("excludeResourceRules") or ())
 
 
 _ANYTHING: Document = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*", "*"]}
 
 
-def _name(call: Call, new: Document | None) -> str:
+def _name(call: RequestInfo, new: Document | None) -> str:
     metadata = (new or {}).get("metadata") or {}
     return call.name or str(metadata.get("name") or metadata.get("generateName") or "")

@@ -15,7 +15,7 @@ _USED = re.compile(r"\bvariables\.(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class PolicyFailure:
     """A validation that does not hold, or cannot be evaluated."""
 
     message: str
@@ -25,7 +25,7 @@ class Failure:
     """Whether it could not be evaluated: then the failure policy decides."""
 
 
-def failures(spec: Document, facts: Document) -> Iterator[Failure]:
+def failures(spec: Document, facts: Document) -> Iterator[PolicyFailure]:
     """What is wrong with a request.
 
     Args:
@@ -38,7 +38,7 @@ def failures(spec: Document, facts: Document) -> Iterator[Failure]:
         if not _concerned(spec.get("matchConditions") or (), facts):
             return
     except EvaluationError as error:
-        yield Failure(str(error), is_error=True)
+        yield PolicyFailure(str(error), is_error=True)
         return
     for variable in spec.get("variables") or ():
         name = variable["name"]
@@ -52,10 +52,10 @@ def failures(spec: Document, facts: Document) -> Iterator[Failure]:
         try:
             holds = _value(expression, data, broken)
         except EvaluationError as error:
-            yield Failure(f"expression '{expression}' resulted in error: {error}", is_error=True)
+            yield PolicyFailure(f"expression '{expression}' resulted in error: {error}", is_error=True)
             continue
         if holds is not True:
-            yield Failure(_message(validation, data, broken), validation.get("reason") or "")
+            yield PolicyFailure(_message(validation, data, broken), validation.get("reason") or "")
 
 
 def _concerned(conditions: Sequence[Document], facts: Document) -> bool:

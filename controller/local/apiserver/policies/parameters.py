@@ -4,9 +4,9 @@
 from collections.abc import Sequence
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.resources import Registry, ServedResource
+from trainwright.controller.local.apiserver.resources import ResourceRegistry, ServedResource
 from trainwright.controller.local.apiserver.selection import label_selector_of
-from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 
 class ParameterError(ValueError):
@@ -14,7 +14,7 @@ class ParameterError(ValueError):
 
 
 def parameters(
-    kind: Document | None, reference: Document | None, namespace: str, store: Store, registry: Registry
+    kind: Document | None, reference: Document | None, namespace: str, store: ObjectStore, registry: ResourceRegistry
 ) -> Sequence[Document | None]:
     """The parameters for a request: one None where there is nothing to give, and none where the policy is not asked.
 
@@ -44,7 +44,7 @@ def parameters(
         raise ParameterError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
     name = reference.get("name")
     if name:
-        one = store.get(served.type.stored_in, Name(where, name))
+        one = store.get(served.type.stored_in, ObjectName(where, name))
         stored = [] if one is None else [one]
     else:
         selector = label_selector_of(reference.get("selector"))
@@ -55,6 +55,6 @@ def parameters(
     return [served.named(one.document()) for one in stored]
 
 
-def _served(kind: Document, registry: Registry) -> ServedResource | None:
+def _served(kind: Document, registry: ResourceRegistry) -> ServedResource | None:
     wanted = (kind.get("apiVersion"), kind.get("kind"))
     return next((one for one in registry if (one.api_version, one.type.kind) == wanted), None)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.times import format_micro_time, format_time
-from trainwright.controller.local.apiserver.protobuf.tables import Field, fields_of, message_of
+from trainwright.controller.local.apiserver.protobuf.tables import ProtobufField, fields_of, message_of
 from trainwright.controller.local.apiserver.protobuf.wire import (
     BYTES,
     FIXED64,
@@ -94,7 +94,7 @@ def _message(data: bytes, message: str, depth: int) -> Document:
     return made
 
 
-def _put(made: Document, field: Field, value: Any) -> None:
+def _put(made: Document, field: ProtobufField, value: Any) -> None:
     if not field.name:
         made.update(value)
     elif value is None or (not value and not field.keeps_zero):
@@ -104,7 +104,7 @@ def _put(made: Document, field: Field, value: Any) -> None:
         made[field.name] = value
 
 
-def _repeated(field: Field, wire: int, value: Value, depth: int) -> list[Any]:
+def _repeated(field: ProtobufField, wire: int, value: Value, depth: int) -> list[Any]:
     expected = _WIRE.get(field.type, BYTES)
     if wire != BYTES or expected == BYTES:
         return [_value(field.type, wire, value, depth)]
@@ -121,7 +121,7 @@ def _repeated(field: Field, wire: int, value: Value, depth: int) -> list[Any]:
     return found
 
 
-def _map_entry(data: bytes, field: Field, depth: int) -> tuple[str, Any]:
+def _map_entry(data: bytes, field: ProtobufField, depth: int) -> tuple[str, Any]:
     key, found = "", None
     for number, wire, value in entries(data):
         if number == 1:

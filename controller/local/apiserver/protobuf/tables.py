@@ -16,7 +16,7 @@ _Row = tuple[int, str, Count, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ProtobufField:
     """A field of a message.
 
     Attributes:
@@ -50,6 +50,9 @@ def message_of(api_version: str, kind: str) -> str | None:
 
 
 @functools.cache
-def fields_of(message: str) -> Mapping[int, Field]:
+def fields_of(message: str) -> Mapping[int, ProtobufField]:
     """The fields of a message by number. Raises KeyError if there is no such message."""
-    return {number: Field(name, count, kind, keeps) for number, name, count, kind, keeps in _file().messages[message]}
+    return {
+        number: ProtobufField(name, count, kind, keeps)
+        for number, name, count, kind, keeps in _file().messages[message]
+    }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.apply.values import quoted
-from trainwright.controller.local.apiserver.schema.problems import Check, Checks, Problem, run
+from trainwright.controller.local.apiserver.schema.problems import Check, Checks, SchemaProblem, run
 
 Schema = Mapping[str, Any]
 Compile = Callable[[Schema], Checks]
@@ -81,25 +81,27 @@ def run_of_type(schema: Schema) -> Callable[[Any], bool]:
     return check
 
 
-def _fixed(problems: list[Problem]) -> list[Problem]:
+def _fixed(problems: list[SchemaProblem]) -> list[SchemaProblem]:
     for problem in problems:
         problem.fixed = len(problem.steps)
     return problems
 
 
-def _unplaced(text: str) -> Problem:
+def _unplaced(text: str) -> SchemaProblem:
     """A problem that names the field in its text alone."""
-    return Problem(lambda name: f"{quoted(name)} {text}", nowhere=True)
+    return SchemaProblem(lambda name: f"{quoted(name)} {text}", nowhere=True)
 
 
-def _nearest(alternatives: list[tuple[Checks, _Count]], results: list[list[Problem]], value: Any) -> list[Problem]:
+def _nearest(
+    alternatives: list[tuple[Checks, _Count]], results: list[list[SchemaProblem]], value: Any
+) -> list[SchemaProblem]:
     counts = [count.of(value) for _, count in alternatives]
     return results[counts.index(max(counts))]
 
 
 def _any_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
-    def check(value: Any) -> list[Problem] | None:
-        results: list[list[Problem]] = []
+    def check(value: Any) -> list[SchemaProblem] | None:
+        results: list[list[SchemaProblem]] = []
         for checks, _ in alternatives:
             problems = run(checks, value)
             if not problems:
@@ -112,7 +114,7 @@ def _any_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
 
 
 def _one_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
-    def check(value: Any) -> list[Problem] | None:
+    def check(value: Any) -> list[SchemaProblem] | None:
         results = [run(checks, value) for checks, _ in alternatives]
         valid = sum(not problems for problems in results)
         if valid == 1:
@@ -127,7 +129,7 @@ def _one_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
 
 
 def _all_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
-    def check(value: Any) -> list[Problem] | None:
+    def check(value: Any) -> list[SchemaProblem] | None:
         results = [run(checks, value) for checks, _ in alternatives]
         failed = [problems for problems in results if problems]
         if not failed:
@@ -140,7 +142,7 @@ def _all_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
 
 
 def _none_of(checks: Checks) -> Check:
-    def check(value: Any) -> list[Problem] | None:
+    def check(value: Any) -> list[SchemaProblem] | None:
         return None if run(checks, value) else [_unplaced("must not validate the schema (not)")]
 
     return check

@@ -23,7 +23,7 @@ from trainwright.controller.local.apiserver.schema.errors import (
     WRONG_TYPE,
 )
 from trainwright.controller.local.apiserver.schema.numbers import is_integral, number_checks
-from trainwright.controller.local.apiserver.schema.problems import TYPES, Check, Checks, Problem, run
+from trainwright.controller.local.apiserver.schema.problems import TYPES, Check, Checks, SchemaProblem, run
 
 Schema = Mapping[str, Any]
 
@@ -108,16 +108,18 @@ def _type_check(found: type, types: tuple[str, ...], form: str, *, nullable: boo
     return None if fits else _constant(_wrong_type(wanted, name))
 
 
-def _wrong_type(wanted: str, found: str) -> Callable[[], Problem]:
+def _wrong_type(wanted: str, found: str) -> Callable[[], SchemaProblem]:
     text = quoted(found)
-    return lambda: Problem(lambda name: f"{name} in body must be of type {wanted}: {text}", found, reason=WRONG_TYPE)
+    return lambda: SchemaProblem(
+        lambda name: f"{name} in body must be of type {wanted}: {text}", found, reason=WRONG_TYPE
+    )
 
 
-def _constant(problem: Callable[[], Problem]) -> Check:
+def _constant(problem: Callable[[], SchemaProblem]) -> Check:
     return lambda _: [problem()]
 
 
-def _integral_check(problem: Callable[[], Problem]) -> Check:
+def _integral_check(problem: Callable[[], SchemaProblem]) -> Check:
     return lambda value: None if is_integral(value) else [problem()]
 
 
@@ -135,14 +137,14 @@ def _text_check(least: int | None, most: int | None, pattern: str | None) -> Che
     """Length and pattern; only the first problem is told."""
     matches, shown = _search(pattern) if pattern else (None, "")
 
-    def check(value: str) -> list[Problem] | None:
+    def check(value: str) -> list[SchemaProblem] | None:
         if most is not None and len(value) > most:
             unit = "byte" if most == 1 else "bytes"
-            return [Problem(f"may not be more than {most} {unit}", value, reason=TOO_LONG)]
+            return [SchemaProblem(f"may not be more than {most} {unit}", value, reason=TOO_LONG)]
         if least is not None and len(value) < least:
-            return [Problem(lambda name: f"{name} in body should be at least {least} chars long", value)]
+            return [SchemaProblem(lambda name: f"{name} in body should be at least {least} chars long", value)]
         if matches is not None and not matches(value):
-            return [Problem(lambda name: f"{name} in body should match '{shown}'", value)]
+            return [SchemaProblem(lambda name: f"{name} in body should match '{shown}'", value)]
         return None
 
     return check
@@ -156,11 +158,11 @@ def _search(pattern: str) -> tuple[Callable[[str], Any], str]:
 
 
 def _format_check(form: str, accepts: Callable[[str], bool]) -> Check:
-    def check(value: str) -> list[Problem] | None:
+    def check(value: str) -> list[SchemaProblem] | None:
         if accepts(value):
             return None
         text = quoted(value)
-        return [Problem(lambda name: f"{name} in body must be of type {form}: {text}", value, reason=WRONG_TYPE)]
+        return [SchemaProblem(lambda name: f"{name} in body must be of type {form}: {text}", value, reason=WRONG_TYPE)]
 
     return check
 
@@ -170,13 +172,13 @@ def _enum_check(members: list[Any]) -> Check:
     listed = ", ".join(map(quoted, texts))
     plain = frozenset(member for member in members if isinstance(member, str))
 
-    def check(value: Any) -> list[Problem] | None:
+    def check(value: Any) -> list[SchemaProblem] | None:
         if type(value) is str:
             if value in plain:
                 return None
         elif any(_is_member(value, member) for member in members):
             return None
-        return [Problem(f"supported values: {listed}", value, reason=NOT_SUPPORTED)]
+        return [SchemaProblem(f"supported values: {listed}", value, reason=NOT_SUPPORTED)]
 
     return check
 
@@ -209,14 +211,14 @@ def _list_checks(schema: Schema, strict: bool) -> list[Check]:
 def _items_check(compile_items: Callable[[], Checks]) -> Check:
     compiled_items: Checks | None = None
 
-    def check(value: list[Any]) -> list[Problem] | None:
+    def check(value: list[Any]) -> list[SchemaProblem] | None:
         nonlocal compiled_items
         if not value:
             return None
         if compiled_items is None:
             compiled_items = compile_items()
         checks = compiled_items
-        found: list[Problem] | None = None
+        found: list[SchemaProblem] | None = None
         for index, item in enumerate(value):
             for each in checks[type(item)]:
                 problems = each(item)
@@ -230,23 +232,23 @@ def _items_check(compile_items: Callable[[], Checks]) -> Check:
 
 
 def _size_check(least: int | None, most: int | None, few: str) -> Check:
-    def check(value: Any) -> list[Problem] | None:
+    def check(value: Any) -> list[SchemaProblem] | None:
         size = len(value)
-        found: list[Problem] = []
+        found: list[SchemaProblem] = []
         if least is not None and size < least:
-            found.append(Problem(lambda name: f"{name} in body {few.format(least)}", size))
+            found.append(SchemaProblem(lambda name: f"{name} in body {few.format(least)}", size))
         if most is not None and size > most:
             unit = "item" if most == 1 else "items"
-            found.append(Problem(f"must have at most {most} {unit}", size, reason=TOO_MANY))
+            found.append(SchemaProblem(f"must have at most {most} {unit}", size, reason=TOO_MANY))
         return found
 
     return check
 
 
-def _unique_check(value: list[Any]) -> list[Problem] | None:
+def _unique_check(value: list[Any]) -> list[SchemaProblem] | None:
     for index, item in enumerate(value):
         if any(equal(item, earlier) and type(item) is type(earlier) for earlier in value[:index]):
-            return [Problem(lambda name: f"{name} in body shouldn't contain duplicates")]
+            return [SchemaProblem(lambda name: f"{name} in body shouldn't contain duplicates")]
     return None
 
 
@@ -271,8 +273,8 @@ def _closed_check(declared: frozenset[str]) -> Check:
     def say(key: str) -> Callable[[str], str]:
         return lambda name: f"{name}.{key} in body is a forbidden property"
 
-    def check(value: dict[str, Any]) -> list[Problem] | None:
-        return [Problem(say(key), key) for key in value if key not in declared]
+    def check(value: dict[str, Any]) -> list[SchemaProblem] | None:
+        return [SchemaProblem(say(key), key) for key in value if key not in declared]
 
     return check
 
@@ -283,8 +285,8 @@ def _fields_check(
     # A field is compiled when it is first seen: a pod template declares more than a thousand, and has some ten.
     seen: dict[str, Checks] = {}
 
-    def check(value: dict[str, Any]) -> list[Problem] | None:
-        found: list[Problem] | None = None
+    def check(value: dict[str, Any]) -> list[SchemaProblem] | None:
+        found: list[SchemaProblem] | None = None
         for name, inner in value.items():
             checks = seen.get(name)
             if checks is None:
@@ -308,20 +310,20 @@ def _fields_check(
 def _required_check(names: tuple[str, ...]) -> Check:
     needed = frozenset(names)
 
-    def check(value: dict[str, Any]) -> list[Problem] | None:
+    def check(value: dict[str, Any]) -> list[SchemaProblem] | None:
         if needed <= value.keys():
             return None
-        return [Problem("", reason=REQUIRED, steps=[name]) for name in names if name not in value]
+        return [SchemaProblem("", reason=REQUIRED, steps=[name]) for name in names if name not in value]
 
     return check
 
 
-def problems_of(checks: Checks, value: Any) -> list[Problem]:
+def problems_of(checks: Checks, value: Any) -> list[SchemaProblem]:
     """All problems of a value, each once."""
     found = run(checks, value)
     if len(found) < 2:
         return found
-    unique: dict[tuple[str, str, str], Problem] = {}
+    unique: dict[tuple[str, str, str], SchemaProblem] = {}
     for problem in found:
         said = problem.say if isinstance(problem.say, str) else problem.say(problem.name)
         unique.setdefault((problem.reason, problem.name, said), problem)

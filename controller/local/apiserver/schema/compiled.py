@@ -10,10 +10,10 @@ from trainwright.controller.local.apiserver.schema.correlation import Correlatio
 from trainwright.controller.local.apiserver.schema.defaulting import compile_default
 from trainwright.controller.local.apiserver.schema.embedded import coerce, compile_walk
 from trainwright.controller.local.apiserver.schema.embedded import validate as validate_embedded
-from trainwright.controller.local.apiserver.schema.errors import BLOCKING, NOWHERE, FieldError
+from trainwright.controller.local.apiserver.schema.errors import BLOCKING, NOWHERE, SchemaFieldError
 from trainwright.controller.local.apiserver.schema.lists import Found, compile_list_check
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
-from trainwright.controller.local.apiserver.schema.problems import Problem, path_text
+from trainwright.controller.local.apiserver.schema.problems import SchemaProblem, path_text
 from trainwright.controller.local.apiserver.schema.pruning import compile_prune
 from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, compile_rules
 
@@ -82,8 +82,8 @@ class Schema:
             self._default(document)
 
     def validate(
-        self, new: Document, old: Document | None = None, *, known: Sequence[FieldError] = ()
-    ) -> list[FieldError]:
+        self, new: Document, old: Document | None = None, *, known: Sequence[SchemaFieldError] = ()
+    ) -> list[SchemaFieldError]:
         """The errors of a create or, with the stored object, of an update. Unchanged values are excused.
 
         Args:
@@ -98,7 +98,9 @@ class Schema:
         found += self._list_errors(new, old)
         return found + self._rule_errors(new, old, found, root)
 
-    def validate_status(self, new: Document, old: Document, *, known: Sequence[FieldError] = ()) -> list[FieldError]:
+    def validate_status(
+        self, new: Document, old: Document, *, known: Sequence[SchemaFieldError] = ()
+    ) -> list[SchemaFieldError]:
         """The errors of a write to the endpoint `status`; both are whole objects."""
         found = list(known)
         root = Correlation(self.schema, new, old)
@@ -108,7 +110,7 @@ class Schema:
         found += self._list_errors(new, old)
         return found + self._rule_errors(new, old, found, root)
 
-    def _list_errors(self, new: Document, old: Document | None) -> list[FieldError]:
+    def _list_errors(self, new: Document, old: Document | None) -> list[SchemaFieldError]:
         if self._lists is None:
             return []
         errors = [_placed(one) for one in self._lists(new)]
@@ -116,8 +118,8 @@ class Schema:
         return [] if errors and old is not None and self._lists(old) else errors
 
     def _rule_errors(
-        self, new: Document, old: Document | None, found: list[FieldError], root: Correlation | None
-    ) -> list[FieldError]:
+        self, new: Document, old: Document | None, found: list[SchemaFieldError], root: Correlation | None
+    ) -> list[SchemaFieldError]:
         if self._rules is None:
             return []
         if any(one.reason in BLOCKING for one in found):
@@ -125,13 +127,13 @@ class Schema:
         return self._rules.errors(new, old, "", root, None)
 
 
-def _unexcused(problems: list[Problem], root: Correlation | None) -> list[Problem]:
+def _unexcused(problems: list[SchemaProblem], root: Correlation | None) -> list[SchemaProblem]:
     if root is None or not problems:
         return problems
     return [one for one in problems if not is_excused(root, reversed(one.steps[one.fixed :]))]
 
 
-def _placed(found: Found) -> FieldError:
+def _placed(found: Found) -> SchemaFieldError:
     steps, make = found
     return make(path_text(reversed(steps)) or NOWHERE)
 

@@ -8,7 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainwright.api.validation import names
-from trainwright.controller.local.apiserver.schema.errors import DecodeError, FieldError, invalid, required
+from trainwright.controller.local.apiserver.schema.errors import (
+    DocumentDecodeError,
+    SchemaFieldError,
+    invalid,
+    required,
+)
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata, validate_metadata
 from trainwright.controller.local.apiserver.schema.problems import join
 
@@ -58,26 +63,26 @@ def coerce(walk: Walk, document: dict[str, Any]) -> list[str]:
     def visit(value: dict[str, Any], path: str) -> None:
         for name in ("apiVersion", "kind"):
             if name in value and type(value[name]) is not str:
-                raise DecodeError(str(invalid(f"{path}.{name}", value[name], "must be a string")))
+                raise DocumentDecodeError(str(invalid(f"{path}.{name}", value[name], "must be a string")))
         if "metadata" in value:
             try:
                 value["metadata"], unknown = decode_metadata(value["metadata"])
-            except DecodeError as error:
-                raise DecodeError(str(invalid(f"{path}.metadata", value["metadata"], str(error)))) from error
+            except DocumentDecodeError as error:
+                raise DocumentDecodeError(str(invalid(f"{path}.metadata", value["metadata"], str(error)))) from error
             dropped.extend(f"{path}.metadata.{name}" for name in unknown)
 
     walk(document, "", visit)
     return sorted(dropped)
 
 
-def validate(walk: Walk, document: dict[str, Any]) -> list[FieldError]:
+def validate(walk: Walk, document: dict[str, Any]) -> list[SchemaFieldError]:
     """The errors of embedded objects; they are the same at every write."""
-    found: list[FieldError] = []
+    found: list[SchemaFieldError] = []
     walk(document, "", lambda value, path: found.extend(_errors(value, path)))
     return found
 
 
-def _errors(value: dict[str, Any], path: str) -> list[FieldError]:
+def _errors(value: dict[str, Any], path: str) -> list[SchemaFieldError]:
     found = [required(f"{path}.{name}") for name in ("apiVersion", "kind") if name not in value]
     for name, inner in value.items():
         if name == "apiVersion":

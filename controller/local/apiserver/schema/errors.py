@@ -43,7 +43,7 @@ _TITLES: Final = {
 _WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG, INTERNAL})
 
 
-class DecodeError(ValueError):
+class DocumentDecodeError(ValueError):
     """A document cannot be read as an object of its kind; the text is that of the decoder."""
 
 
@@ -51,7 +51,7 @@ class SchemaError(ValueError):
     """A schema cannot be compiled."""
 
 
-class FieldError(NamedTuple):
+class SchemaFieldError(NamedTuple):
     """One wrong field."""
 
     reason: str
@@ -83,12 +83,12 @@ class _Omitted:
 OMITTED: Final = _Omitted()
 
 
-def error(reason: str, field: str, value: Any = "", detail: str = "") -> FieldError:
+def error(reason: str, field: str, value: Any = "", detail: str = "") -> SchemaFieldError:
     """A field error. The value is shown unless it is OMITTED or errors of this reason do not show one."""
     message = _TITLES[reason]
     if reason not in _WITHOUT_VALUE and value is not OMITTED:
         message += f": {_value_text(value)}"
-    return FieldError(reason, field, f"{message}: {detail}" if detail else message)
+    return SchemaFieldError(reason, field, f"{message}: {detail}" if detail else message)
 
 
 def _value_text(value: Any) -> str:
@@ -100,48 +100,48 @@ def _value_text(value: Any) -> str:
     return shown(value) if kind in (int, float, bool) else json_text(value)
 
 
-def required(field: str, detail: str = "") -> FieldError:
+def required(field: str, detail: str = "") -> SchemaFieldError:
     """A value is missing."""
     return error(REQUIRED, field, detail=detail)
 
 
-def invalid(field: str, value: Any, detail: str) -> FieldError:
+def invalid(field: str, value: Any, detail: str) -> SchemaFieldError:
     """A value breaks a rule."""
     return error(INVALID, field, value, detail)
 
 
-def forbidden(field: str, detail: str) -> FieldError:
+def forbidden(field: str, detail: str) -> SchemaFieldError:
     """A value is valid in itself but not allowed here."""
     return error(FORBIDDEN, field, detail=detail)
 
 
-def duplicate(field: str, value: Any) -> FieldError:
+def duplicate(field: str, value: Any) -> SchemaFieldError:
     """A value is there twice."""
     return error(DUPLICATE, field, value)
 
 
-def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
+def not_supported(field: str, value: Any, supported: Iterable[str]) -> SchemaFieldError:
     """A value is none of those that are allowed."""
     listed = ", ".join(map(quoted, supported))
     return error(NOT_SUPPORTED, field, value, f"supported values: {listed}" if listed else "")
 
 
-def too_long(field: str, limit: int) -> FieldError:
+def too_long(field: str, limit: int) -> SchemaFieldError:
     """A string is too long. The server speaks of bytes also where it counts characters."""
     return error(TOO_LONG, field, detail=f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}")
 
 
-def too_many(field: str, actual: int, limit: int) -> FieldError:
+def too_many(field: str, actual: int, limit: int) -> SchemaFieldError:
     """A list or map has too many entries."""
     return error(TOO_MANY, field, actual, f"must have at most {limit} {'item' if limit == 1 else 'items'}")
 
 
-def causes(errors: Iterable[FieldError]) -> list[dict[str, str]]:
+def causes(errors: Iterable[SchemaFieldError]) -> list[dict[str, str]]:
     """The entries of `details.causes`: one for each error, repeated ones too."""
     return [one.cause for one in errors]
 
 
-def summary(errors: Sequence[FieldError]) -> str:
+def summary(errors: Sequence[SchemaFieldError]) -> str:
     """What the Status says after `… is invalid: `: one text, or a list in brackets without repetitions."""
     texts = list(dict.fromkeys(map(str, errors)))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

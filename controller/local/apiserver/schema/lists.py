@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainwright.controller.local.apiserver.apply.values import json_text
-from trainwright.controller.local.apiserver.schema.errors import FieldError, duplicate, invalid
+from trainwright.controller.local.apiserver.schema.errors import SchemaFieldError, duplicate, invalid
 from trainwright.controller.local.apiserver.schema.problems import Step
 
 Schema = Mapping[str, Any]
-Found = tuple[list[Step], Callable[[str], FieldError]]
+Found = tuple[list[Step], Callable[[str], SchemaFieldError]]
 """The way to an item, backwards, and what makes the error of its path."""
 _MISSING = object()
 ListCheck = Callable[[Any], list[Found]]

@@ -12,7 +12,7 @@ from trainwright.api import times
 from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.apply.values import json_text
 from trainwright.controller.local.apiserver.schema.errors import (
-    FieldError,
+    SchemaFieldError,
     Verbatim,
     forbidden,
     invalid,
@@ -130,7 +130,7 @@ def validate_metadata(
     name_rule: names.NameRule,
     path: str = "metadata",
     prefix_rule: names.NameRule | None = None,
-) -> list[FieldError]:
+) -> list[SchemaFieldError]:
     """The errors of metadata at a create. The name has been generated already.
 
     Args:
@@ -140,7 +140,7 @@ def validate_metadata(
         path: of the metadata.
         prefix_rule: the rule of `generateName`, if it is not that of names.
     """
-    found: list[FieldError] = []
+    found: list[SchemaFieldError] = []
     prefix, name, namespace = metadata.get("generateName"), metadata.get("name"), metadata.get("namespace")
     if prefix:
         rule = prefix_rule or names.as_prefix(name_rule)
@@ -165,9 +165,9 @@ def validate_metadata(
     return found
 
 
-def validate_metadata_update(new: Document, old: Document, *, path: str = "metadata") -> list[FieldError]:
+def validate_metadata_update(new: Document, old: Document, *, path: str = "metadata") -> list[SchemaFieldError]:
     """The errors of metadata at an update: what may not change, and the rules of labels, owners and managers."""
-    found: list[FieldError] = []
+    found: list[SchemaFieldError] = []
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
@@ -197,7 +197,7 @@ _IMMUTABLE = (
 )
 
 
-def _labels(metadata: Document, path: str) -> Iterator[FieldError]:
+def _labels(metadata: Document, path: str) -> Iterator[SchemaFieldError]:
     for key, value in metadata.get("labels", {}).items():
         for one in names.qualified(key):
             yield invalid(f"{path}.labels", key, one)
@@ -211,7 +211,7 @@ def _labels(metadata: Document, path: str) -> Iterator[FieldError]:
         yield too_long(f"{path}.annotations", _ANNOTATIONS_LIMIT)
 
 
-def _owners(owners: Any, path: str) -> Iterator[FieldError]:
+def _owners(owners: Any, path: str) -> Iterator[SchemaFieldError]:
     controller = ""
     for owner in owners:
         # The server does not say which reference it is.
@@ -241,7 +241,7 @@ def _shown(owner: Document) -> str:
     return "{" + ",".join(json_text({name: owner[name]})[1:-1] for name in fields if name in owner) + "}"
 
 
-def _finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
+def _finalizers(finalizers: list[str], path: str) -> Iterator[SchemaFieldError]:
     for finalizer in finalizers:
         for one in names.qualified(finalizer):
             yield invalid(path, finalizer, one)
@@ -249,7 +249,7 @@ def _finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
         yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
 
 
-def _managers(entries: Any, path: str) -> Iterator[FieldError]:
+def _managers(entries: Any, path: str) -> Iterator[SchemaFieldError]:
     for index, entry in enumerate(entries):
         at, manager = f"{path}[{index}]", entry.get("manager", "")
         if entry.get("operation") not in ("Apply", "Update"):

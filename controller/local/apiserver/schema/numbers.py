@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.apply.values import float_text, shown
-from trainwright.controller.local.apiserver.schema.problems import Check, Problem
+from trainwright.controller.local.apiserver.schema.problems import Check, SchemaProblem
 
 _LARGEST = {"int32": 2**31, "int64": 2**63}
 _LARGEST_FLOAT32 = 3.4028235677973366e38
@@ -46,13 +46,13 @@ def _fits(value: float, kind: str, form: str) -> bool:
     return form != "float" or abs(value) < _LARGEST_FLOAT32
 
 
-def _unfit(title: str, kind: str, form: str) -> Problem:
+def _unfit(title: str, kind: str, form: str) -> SchemaProblem:
     what = f"with format {form}" if form else "(default format)"
-    return Problem(lambda name: f"{title} value must be of type {kind} {what} in {name}", nowhere=True)
+    return SchemaProblem(lambda name: f"{title} value must be of type {kind} {what} in {name}", nowhere=True)
 
 
 def _range_check(kind: str, form: str) -> Check:
-    def check(value: Any) -> list[Problem] | None:
+    def check(value: Any) -> list[SchemaProblem] | None:
         return None if _fits(value, kind, form) else [_unfit("Checked", kind, form)]
 
     return check
@@ -62,13 +62,13 @@ def _bound_check(title: str, bound: float, kind: str, form: str, check: Any) -> 
     """The check of a bound; a bound that does not fit the type itself makes every value wrong."""
     if _fits(bound, kind, form):
 
-        def fitting(value: Any) -> list[Problem] | None:
+        def fitting(value: Any) -> list[SchemaProblem] | None:
             found = check(value, type(value) is int)
             return [found] if found else None
 
         return fitting
 
-    def unfit(value: Any) -> list[Problem] | None:
+    def unfit(value: Any) -> list[SchemaProblem] | None:
         found = check(float(value), False)
         return [_unfit(title, kind, form), *([found] if found else [])]
 
@@ -79,24 +79,26 @@ def _limit(limit: float, upper: bool, exclusive: bool) -> Any:
     words = {(True, False): "less than or equal to", (True, True): "less than"}
     words |= {(False, False): "greater than or equal to", (False, True): "greater than"}
 
-    def check(value: float, whole: bool) -> Problem | None:
+    def check(value: float, whole: bool) -> SchemaProblem | None:
         bound: float = int(limit) if whole else float(limit)
         beyond = value > bound if upper else value < bound
         if not beyond and not (exclusive and value == bound):
             return None
-        return Problem(lambda name: f"{name} in body should be {words[upper, exclusive]} {shown(bound)}", value)
+        return SchemaProblem(lambda name: f"{name} in body should be {words[upper, exclusive]} {shown(bound)}", value)
 
     return check
 
 
 def _multiple(factor: float) -> Any:
-    def check(value: float, whole: bool) -> Problem | None:
+    def check(value: float, whole: bool) -> SchemaProblem | None:
         by: float = int(factor) if whole else float(factor)
         if by <= 0:
-            return Problem(lambda name: f"factor MultipleOf declared for {name} must be positive: {shown(by)}", by)
+            return SchemaProblem(
+                lambda name: f"factor MultipleOf declared for {name} must be positive: {shown(by)}", by
+            )
         if (value % by == 0) if whole else is_integral(1 / by * value if by < 1 else value / by):
             return None
         text = shown(by) if whole else float_text(by)
-        return Problem(lambda name: f"{name} in body should be a multiple of {text}", value)
+        return SchemaProblem(lambda name: f"{name} in body should be a multiple of {text}", value)
 
     return check

@@ -4,13 +4,13 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema.errors import INVALID, NOWHERE, FieldError, error
+from trainwright.controller.local.apiserver.schema.errors import INVALID, NOWHERE, SchemaFieldError, error
 
 Step = str | int
 """The name of a field or the index of an item."""
 
 
-class Problem:
+class SchemaProblem:
     """One thing that is wrong with a value."""
 
     __slots__ = ("fixed", "nowhere", "reason", "say", "steps", "value")
@@ -40,7 +40,7 @@ class Problem:
         """The path from where the check started, such as `spec.jobs[0].name`; empty for the start."""
         return path_text(reversed(self.steps))
 
-    def located(self, base: str = "") -> FieldError:
+    def located(self, base: str = "") -> SchemaFieldError:
         """The error; `base` is the path of where the check started."""
         name = self.name
         detail = self.say if isinstance(self.say, str) else self.say(name)
@@ -59,7 +59,7 @@ def join(base: str, name: str) -> str:
     return f"{base}.{name}" if base and name else base or name
 
 
-Check = Callable[[Any], list[Problem] | None]
+Check = Callable[[Any], list[SchemaProblem] | None]
 """Looks at a value of one type; None or an empty list if nothing is wrong."""
 
 Checks = dict[type, tuple[Check, ...]]
@@ -69,9 +69,9 @@ TYPES: tuple[type, ...] = (dict, list, str, int, float, bool, type(None))
 """The types of JSON values."""
 
 
-def run(checks: Checks, value: Any) -> list[Problem]:
+def run(checks: Checks, value: Any) -> list[SchemaProblem]:
     """All problems of a value."""
-    found: list[Problem] = []
+    found: list[SchemaProblem] = []
     for check in checks[type(value)]:
         problems = check(value)
         if problems:

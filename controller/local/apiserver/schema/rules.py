@@ -21,7 +21,7 @@ from trainwright.controller.local.apiserver.schema.errors import (
     NOWHERE,
     OMITTED,
     REQUIRED,
-    FieldError,
+    SchemaFieldError,
     error,
     invalid,
 )
@@ -64,12 +64,12 @@ def _with(name: str, value: str, expression: str, to: str) -> str:
 class _LastError(Exception):
     """The error of a rule that costs too much: the server evaluates no rule after it."""
 
-    def __init__(self, error: FieldError) -> None:
+    def __init__(self, error: SchemaFieldError) -> None:
         super().__init__(error)
         self.error = error
 
 
-class Rule:
+class SchemaRule:
     """One rule of a schema."""
 
     def __init__(self, words: Schema, schema: Schema) -> None:
@@ -104,7 +104,7 @@ class Rule:
         except ValueError:
             return None  # refused with the definition; of a stored one the message counts
 
-    def broken(self, variables: dict[str, Any], path: str, value: Any) -> tuple[FieldError | None, bool]:
+    def broken(self, variables: dict[str, Any], path: str, value: Any) -> tuple[SchemaFieldError | None, bool]:
         """The error of a value, and whether it is one that an unchanged value is excused."""
         kind = self._schema.get("type", "")
         shown = self._message or self.text.strip()
@@ -151,7 +151,7 @@ class Rules:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._rules = [Rule(words, schema) for words in schema.get("x-kubernetes-validations") or ()]
+        self._rules = [SchemaRule(words, schema) for words in schema.get("x-kubernetes-validations") or ()]
         properties: Mapping[str, Schema] = schema.get("properties", {})
         self._fields = {name: rules for name, inner in properties.items() if (rules := compile_rules(inner))}
         others, items = schema.get("additionalProperties"), schema.get("items")
@@ -168,7 +168,7 @@ class Rules:
 
     def errors(
         self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> list[FieldError]:
+    ) -> list[SchemaFieldError]:
         """The errors of a value.
 
         Args:
@@ -178,7 +178,7 @@ class Rules:
             here: what it is correlated with; None if with nothing.
             around: the nearest correlated value around it.
         """
-        found: list[FieldError] = []
+        found: list[SchemaFieldError] = []
         try:
             found.extend(self._each(value, old, path, here, around))
         except _LastError as last:
@@ -187,7 +187,7 @@ class Rules:
 
     def _each(
         self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[FieldError]:
+    ) -> Iterator[SchemaFieldError]:
         if value is None:
             return
         yield from self._own_errors(value, old, path, here if here is not None else around)
@@ -203,7 +203,7 @@ class Rules:
 
     def _field_errors(
         self, name: str, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[FieldError]:
+    ) -> Iterator[SchemaFieldError]:
         previous = old.get(name) if type(old) is dict else None
         part, outer = (here.at(name), here) if here is not None else (None, around)
         if here is not None and around is None and name in ("apiVersion", "kind"):
@@ -213,7 +213,7 @@ class Rules:
         if name in self._fields:
             yield from self._fields[name]._each(value, previous, join(path, name), part, outer)  # noqa: SLF001
 
-    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> Iterator[FieldError]:
+    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> Iterator[SchemaFieldError]:
         for rule in self._rules:
             if not rule.text.strip() or (rule.uses_old and old is None and not rule.optional):
                 continue

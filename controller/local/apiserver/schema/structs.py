@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainwright.controller.local.apiserver.schema import gotypes
-from trainwright.controller.local.apiserver.schema.errors import DecodeError, SchemaError
+from trainwright.controller.local.apiserver.schema.errors import DocumentDecodeError, SchemaError
 from trainwright.controller.local.apiserver.schema.problems import Step, path_text
 
 Model = Mapping[str, Any]
 
 
 @dataclass(slots=True, eq=False)
-class Finding:
+class StructFinding:
     """A field that no struct has, or a value of the wrong type."""
 
     steps: list[Step]
@@ -52,7 +52,7 @@ class Finding:
         return f"json: cannot unmarshal {self.kind} into Go {place} of type {self.wanted}"
 
 
-Findings = list[Finding] | None
+Findings = list[StructFinding] | None
 Decode = Callable[[Any], tuple[Any, Findings]]
 """Takes a value that is not null; gives what is kept of it and what was found."""
 
@@ -91,7 +91,7 @@ class Structs:
         _, findings = self._named(name).decode(document)
         for finding in findings or ():
             if finding.kind or finding.text:
-                raise DecodeError(finding.message)
+                raise DocumentDecodeError(finding.message)
         return [path_text(reversed(finding.steps)) for finding in findings or ()]
 
     def _named(self, name: str) -> _Type:
@@ -147,7 +147,7 @@ class Structs:
             for field, inner in value.items():
                 kind = types.get(field)
                 if kind is None:
-                    findings = [*(findings or ()), Finding([field])]
+                    findings = [*(findings or ()), StructFinding([field])]
                     gone = [*(gone or ()), field]
                 elif inner is None:
                     gone = [*(gone or ()), field]
@@ -232,7 +232,7 @@ def _scalar_type(kind: str, form: str, text: str) -> _Type:
 
 
 def _wrong(value: Any, wanted: str) -> tuple[Any, Findings]:
-    return value, [Finding([], gotypes.kind_of(value), wanted)]
+    return value, [StructFinding([], gotypes.kind_of(value), wanted)]
 
 
 def _scalar(python: type, name: str) -> Decode:
@@ -251,7 +251,7 @@ def _integer(bits: int) -> Decode:
         if type(value) is int and -largest <= value < largest:
             return value, None
         if type(value) in (int, float):
-            return value, [Finding([], f"number {value}", name)]
+            return value, [StructFinding([], f"number {value}", name)]
         return _wrong(value, name)
 
     return decode
@@ -261,7 +261,7 @@ def _bytes(value: Any) -> tuple[Any, Findings]:
     if type(value) is not str:
         return _wrong(value, "[]uint8")
     at = gotypes.wrong_base64_at(value)
-    return value, None if at is None else [Finding([], text=f"illegal base64 data at input byte {at}")]
+    return value, None if at is None else [StructFinding([], text=f"illegal base64 data at input byte {at}")]
 
 
 def _self_reading(read: gotypes.Read) -> Decode:
@@ -270,6 +270,6 @@ def _self_reading(read: gotypes.Read) -> Decode:
         if found is None:
             return value, None
         wanted, text = found
-        return value, [Finding([], "" if text else gotypes.kind_of(value, wanted), wanted, text)]
+        return value, [StructFinding([], "" if text else gotypes.kind_of(value, wanted), wanted, text)]
 
     return decode

@@ -15,8 +15,8 @@ from trainwright.controller.local.apiserver.selection.fields import (
     selectable_fields,
 )
 from trainwright.controller.local.apiserver.selection.labels import (
-    LabelSelector,
-    Requirement,
+    LabelMatcher,
+    LabelRequirement,
     label_selector_of,
     parse_label_selector,
 )
@@ -24,8 +24,8 @@ from trainwright.controller.local.apiserver.selection.names import label_key_pro
 
 __all__ = [
     "FieldSelector",
-    "LabelSelector",
-    "Requirement",
+    "LabelMatcher",
+    "LabelRequirement",
     "SelectableFields",
     "SelectorError",
     "custom_selectable_fields",

@@ -25,7 +25,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class LabelRequirement:
     """One term of a selector.
 
     Attributes:
@@ -64,7 +64,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelMatcher:
     """Matches labels that meet every requirement.
 
     Attributes:
@@ -73,7 +73,7 @@ class LabelSelector:
         matches: whether labels match.
     """
 
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[LabelRequirement, ...]
     labels: frozenset[str]
     matches: Test
 
@@ -86,20 +86,20 @@ class LabelSelector:
         return bool(self.requirements)
 
 
-def compiled(requirements: Iterable[Requirement]) -> LabelSelector:
+def compiled(requirements: Iterable[LabelRequirement]) -> LabelMatcher:
     """The selector of requirements."""
     terms = tuple(sorted(requirements, key=lambda requirement: requirement.label))
     tests = [requirement.test() for requirement in terms]
     if not tests:
         return EVERYTHING
     matches = tests[0] if len(tests) == 1 else lambda labels: all(test(labels) for test in tests)
-    return LabelSelector(terms, frozenset(term.label for term in terms), matches)
+    return LabelMatcher(terms, frozenset(term.label for term in terms), matches)
 
 
-EVERYTHING = LabelSelector((), frozenset(), lambda _: True)
+EVERYTHING = LabelMatcher((), frozenset(), lambda _: True)
 
 
-def parse_label_selector(text: str) -> LabelSelector:
+def parse_label_selector(text: str) -> LabelMatcher:
     """Parse a query's selector, such as `app=web,tier in (a,b),!old,generation>3`.
 
     Raises:
@@ -116,8 +116,8 @@ class _Parser:
         self._tokens = [_token(word) for word in words] + [_END, _END]
         self._position = 0
 
-    def parse(self) -> list[Requirement]:
-        made: list[Requirement] = []
+    def parse(self) -> list[LabelRequirement]:
+        made: list[LabelRequirement] = []
         while True:
             kind, text = self._ahead()
             if kind == "end":
@@ -147,7 +147,7 @@ class _Parser:
         self._position += found is not _END
         return found
 
-    def _requirement(self) -> Requirement:
+    def _requirement(self) -> LabelRequirement:
         kind, label = self._next()
         negated = kind == "!"
         if negated:
@@ -158,9 +158,9 @@ class _Parser:
             # Go prints the absent path of the field like this.
             raise SelectorError(invalid("<nil>", label, "; ".join(problems)))
         if negated:
-            return Requirement(label, "absent")
+            return LabelRequirement(label, "absent")
         if self._ahead()[0] in ("end", ","):
-            return Requirement(label, "exists")
+            return LabelRequirement(label, "exists")
         operator, text = self._tokens[self._position]
         self._position += operator != "end"
         if operator not in _OPERATORS:
@@ -215,7 +215,7 @@ def _token(word: str) -> Token:
     return "word", word
 
 
-def _checked(label: str, operator: str, values: list[str]) -> Requirement:
+def _checked(label: str, operator: str, values: list[str]) -> LabelRequirement:
     problems: list[str] = []
     if operator in (">", "<"):
         problems += [
@@ -228,7 +228,7 @@ def _checked(label: str, operator: str, values: list[str]) -> Requirement:
             problems.append(invalid(f"values[{index}][{label}]", value, "; ".join(wrong)))
     if problems:
         raise SelectorError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
-    return Requirement(label, {"=": "in", "==": "in", "!=": "notin"}.get(operator, operator), frozenset(values))
+    return LabelRequirement(label, {"=": "in", "==": "in", "!=": "notin"}.get(operator, operator), frozenset(values))
 
 
 def _integer(text: str) -> int | None:
@@ -238,7 +238,7 @@ def _integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def label_selector_of(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+def label_selector_of(selector: Mapping[str, Any] | None) -> LabelMatcher | None:
     """Compile a LabelSelector of a spec, with `matchLabels` and `matchExpressions`.
 
     An empty one matches everything; None, for an absent one, matches nothing.
@@ -262,7 +262,7 @@ def label_selector_of(selector: Mapping[str, Any] | None) -> LabelSelector | Non
                 if values:
                     said = "values set must be empty for exists and does not exist"
                     raise SelectorError(f"values: Invalid value: [{', '.join(map(quoted, values))}]: {said}")
-                terms.append(Requirement(label, "exists" if operator == "Exists" else "absent"))
+                terms.append(LabelRequirement(label, "exists" if operator == "Exists" else "absent"))
             case operator:
                 raise SelectorError(f"{quoted(operator or '')} is not a valid label selector operator")
     for term in terms:

@@ -6,23 +6,23 @@ never touch the disk. A durable store writes the changes of one turn of the loop
 change only after that.
 """
 
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.apiserver.store.disk import Disk, StateFileError, StateLostError
-from trainwright.controller.local.apiserver.store.objects import Name, Stored
-from trainwright.controller.local.apiserver.store.store import Changed, Collection, Expired, Store
-from trainwright.controller.local.apiserver.store.watching import Overflow, Watch
+from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject
+from trainwright.controller.local.apiserver.store.store import Changed, Collection, Expired, ObjectStore
+from trainwright.controller.local.apiserver.store.watching import Overflow, StoreWatch
 
 __all__ = [
-    "Change",
     "Changed",
     "Collection",
     "Disk",
     "Expired",
-    "Name",
+    "ObjectName",
+    "ObjectStore",
     "Overflow",
     "StateFileError",
     "StateLostError",
-    "Store",
-    "Stored",
-    "Watch",
+    "StoreChange",
+    "StoreWatch",
+    "StoredObject",
 ]

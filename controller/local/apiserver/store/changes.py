@@ -4,26 +4,26 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from trainwright.controller.local.apiserver.store.objects import Name, Stored
+from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject
 
 ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreChange:
     """One change of one object."""
 
     type: ChangeType
     collection: str
-    object: Stored
+    object: StoredObject
     """The object after the change. Of a deleted one its last state, with the version of the deletion."""
-    before: Stored | None
+    before: StoredObject | None
     """The object before; None if the change created it."""
     moment: float
     """When it happened, in seconds since the epoch."""
 
     @property
-    def name(self) -> Name:
+    def name(self) -> ObjectName:
         """Which object."""
         return self.object.name
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from trainwright.api.errors import UserError
+
 FORMAT = 1
 """The version of the tables. A file of a newer one is refused, one of an older one is migrated."""
 _APPLICATION = 0x54574C43
@@ -34,15 +36,15 @@ CREATE TABLE changes (
 """
 
 
-class StateFileError(Exception):
+class StateFileError(UserError):
     """The state file cannot be used; the message says why and what to do."""
 
 
-class StateLostError(Exception):
+class StateLostError(UserError):
     """The state file could not be written: what the process holds in memory is more than what it can keep."""
 
 
-class Row(NamedTuple):
+class DiskRow(NamedTuple):
     """One object."""
 
     collection: str
@@ -124,10 +126,10 @@ class Disk:
             )
         run("COMMIT")
 
-    def objects(self) -> Iterator[Row]:
+    def objects(self) -> Iterator[DiskRow]:
         """All current objects, in the order of their keys."""
         rows = self._connection.execute("SELECT collection, namespace, name, version, body FROM objects")
-        return (Row(*row) for row in rows)
+        return (DiskRow(*row) for row in rows)
 
     def changes(self) -> Iterator[ChangeRow]:
         """The history, oldest first."""

@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Name(NamedTuple):
+class ObjectName(NamedTuple):
     """Where an object is within its collection."""
 
     namespace: str
@@ -36,12 +36,12 @@ class _Partial(msgspec.Struct):
 _decode_partial = msgspec.json.Decoder(_Partial).decode
 
 
-class Stored:
+class StoredObject:
     """An object as it was written: never changed, shared by all who read it."""
 
     __slots__ = ("_labels", "body", "name", "version")
 
-    def __init__(self, name: Name, version: int, body: bytes, labels: Mapping[str, str] | None = None) -> None:
+    def __init__(self, name: ObjectName, version: int, body: bytes, labels: Mapping[str, str] | None = None) -> None:
         self.name = name
         self.version = version
         self.body = body
@@ -64,7 +64,7 @@ class Stored:
         return len(self.body)
 
 
-def stored(name: Name, version: int, document: Document) -> Stored:
+def stored(name: ObjectName, version: int, document: Document) -> StoredObject:
     """Encode an object with its version, which the document gets too.
 
     apiVersion and kind are the first keys. All others are sorted, as Go writes maps: clients see the order of the keys
@@ -74,4 +74,4 @@ def stored(name: Name, version: int, document: Document) -> Stored:
     metadata["resourceVersion"] = str(version)
     head = _encode({"apiVersion": document["apiVersion"], "kind": document["kind"]})
     rest = _encode({key: value for key, value in document.items() if key not in ("apiVersion", "kind")})
-    return Stored(name, version, head[:-1] + b"," + rest[1:], metadata.get("labels") or {})
+    return StoredObject(name, version, head[:-1] + b"," + rest[1:], metadata.get("labels") or {})

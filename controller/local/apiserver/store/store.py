@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import cast
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.store.changes import Change, ChangeType
+from trainwright.controller.local.apiserver.store.changes import ChangeType, StoreChange
 from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk, StateLostError
-from trainwright.controller.local.apiserver.store.objects import Name, Stored, stored
-from trainwright.controller.local.apiserver.store.watching import Watch
+from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject, stored
+from trainwright.controller.local.apiserver.store.watching import StoreWatch
 
 log = logging.getLogger(__name__)
 
@@ -52,35 +52,35 @@ class Collection:
 
     __slots__ = ("_order", "by_name", "changed", "forgotten", "history", "name", "watches")
 
-    def __init__(self, name: str, oldest: int, objects: Mapping[Name, Stored] | None = None) -> None:
+    def __init__(self, name: str, oldest: int, objects: Mapping[ObjectName, StoredObject] | None = None) -> None:
         self.name = name
-        self.by_name: dict[Name, Stored] = dict(objects or {})
-        self._order: list[tuple[str, Name]] = sorted((name.sort_key, name) for name in self.by_name)
+        self.by_name: dict[ObjectName, StoredObject] = dict(objects or {})
+        self._order: list[tuple[str, ObjectName]] = sorted((name.sort_key, name) for name in self.by_name)
         self.changed = 0
         """Rises with each change."""
-        self.history: deque[Change] = deque()
+        self.history: deque[StoreChange] = deque()
         self.forgotten = oldest
         """The version of the newest change that history no longer has."""
-        self.watches: dict[Watch, None] = {}
+        self.watches: dict[StoreWatch, None] = {}
         """In the order in which they began, which is that in which they are told."""
 
     def __len__(self) -> int:
         return len(self.by_name)
 
-    def put(self, one: Stored) -> None:
+    def put(self, one: StoredObject) -> None:
         """Add or replace an object."""
         if one.name not in self.by_name:
             insort(self._order, (one.name.sort_key, one.name))
         self.by_name[one.name] = one
         self.changed += 1
 
-    def drop(self, name: Name) -> None:
+    def drop(self, name: ObjectName) -> None:
         """Remove an object."""
         del self.by_name[name]
         self.changed += 1
         del self._order[bisect_left(self._order, (name.sort_key, name))]
 
-    def listed(self, namespace: str = "", after: str = "") -> Iterator[Stored]:
+    def listed(self, namespace: str = "", after: str = "") -> Iterator[StoredObject]:
         """Objects in their order: of one namespace or of all, after a sort key. Do not write meanwhile."""
         prefix = f"{namespace}/" if namespace else ""
         start = bisect_left(self._order, (max(prefix, f"{after}\0" if after else ""),))
@@ -90,7 +90,7 @@ class Collection:
             yield self.by_name[name]
 
 
-class Store:
+class ObjectStore:
     """All objects of a cluster.
 
     Writes take effect at once, in the order of the calls; `committed` tells when they are durable. Watches are told
@@ -112,17 +112,17 @@ class Store:
         *,
         now: Callable[[], float] = time.time,
         first: int = 1,
-        observe: Callable[[Change], None] | None = None,
+        observe: Callable[[StoreChange], None] | None = None,
     ) -> None:
         self._now = now
         self._observe = observe
         self._first = first
         self._version = self._told = first
         self._collections: dict[str, Collection] = {}
-        self._history: deque[Change] = deque()
+        self._history: deque[StoreChange] = deque()
         self._history_bytes = 0
         self._oldest = first
-        self._uncommitted: list[Change] = []
+        self._uncommitted: list[StoreChange] = []
         self._commit: asyncio.Future[None] | None = None
         self._next_commit: asyncio.Future[None] | None = None
         self._failure: BaseException | None = None
@@ -136,7 +136,9 @@ class Store:
 
     def _load(self, disk: Disk) -> None:
         for row in disk.objects():
-            self.collection(row.collection).put(Stored(Name(row.namespace, row.name), row.version, row.body))
+            self.collection(row.collection).put(
+                StoredObject(ObjectName(row.namespace, row.name), row.version, row.body)
+            )
             self._version = max(self._version, row.version)
         oldest = None
         for change in disk.changes():
@@ -182,7 +184,7 @@ class Store:
             found = self._collections[name] = Collection(name, self._oldest)
         return found
 
-    def get(self, collection: str, name: Name) -> Stored | None:
+    def get(self, collection: str, name: ObjectName) -> StoredObject | None:
         """One object."""
         return self.collection(collection).by_name.get(name)
 
@@ -210,7 +212,7 @@ class Store:
                 then[change.name] = change.before
         return Collection(collection, current.forgotten, then)
 
-    def watch(self, collection: str, since: int) -> Watch:
+    def watch(self, collection: str, since: int) -> StoreWatch:
         """The changes of a collection after a version; close the watch with `unwatch`.
 
         Raises:
@@ -220,13 +222,13 @@ class Store:
         since = self._from_the_beginning(since)
         if since < current.forgotten:
             raise Expired(since, current.forgotten)
-        missed: list[Change] = []
+        missed: list[StoreChange] = []
         for change in reversed(current.history):
             if change.version <= since:
                 break
             if change.version <= self._told:
                 missed.append(change)
-        watch = Watch(since, reversed(missed))
+        watch = StoreWatch(since, reversed(missed))
         current.watches[watch] = None
         return watch
 
@@ -234,14 +236,16 @@ class Store:
         """Version 1 is that of a store without any write, whatever number this one begins with."""
         return self._first if version == _BEGINNING else version
 
-    def unwatch(self, collection: str, watch: Watch) -> None:
+    def unwatch(self, collection: str, watch: StoreWatch) -> None:
         """End a watch."""
         watch.close()
         self.collection(collection).watches.pop(watch, None)
 
     # ------------------------------------------------------------------ writing
 
-    def write(self, collection: str, name: Name, document: Document, expected: Stored | None) -> Stored:
+    def write(
+        self, collection: str, name: ObjectName, document: Document, expected: StoredObject | None
+    ) -> StoredObject:
         """Create or replace an object. The document gets its new version.
 
         Args:
@@ -260,10 +264,10 @@ class Store:
         self._version += 1
         one = stored(name, self._version, document)
         target.put(one)
-        self._note(Change("ADDED" if expected is None else "MODIFIED", collection, one, expected, self._now()))
+        self._note(StoreChange("ADDED" if expected is None else "MODIFIED", collection, one, expected, self._now()))
         return one
 
-    def delete(self, collection: str, expected: Stored) -> Stored:
+    def delete(self, collection: str, expected: StoredObject) -> StoredObject:
         """Delete an object. Returns its last state with the version of the deletion.
 
         Raises:
@@ -276,7 +280,7 @@ class Store:
         self._version += 1
         last = stored(expected.name, self._version, expected.document())
         target.drop(expected.name)
-        self._note(Change("DELETED", collection, last, expected, self._now()))
+        self._note(StoreChange("DELETED", collection, last, expected, self._now()))
         return last
 
     async def committed(self, version: int | None = None) -> None:
@@ -306,7 +310,7 @@ class Store:
                 "again; what was answered is kept"
             ) from self._failure
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoreChange) -> None:
         self._remember(change)
         if self._disk is None:
             self._tell(change)
@@ -345,7 +349,7 @@ class Store:
         if self._next_commit is not None and self._failure is None:
             self._begin_commit()
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: StoreChange) -> None:
         self._told = change.version
         if self._observe is not None:
             self._observe(change)
@@ -354,7 +358,7 @@ class Store:
 
     # ------------------------------------------------------------------ history
 
-    def _remember(self, change: Change) -> None:
+    def _remember(self, change: StoreChange) -> None:
         self.collection(change.collection).history.append(change)
         self._history.append(change)
         self._history_bytes += change.size
@@ -388,7 +392,7 @@ class Store:
 
     async def _make_room(self, *, only_chatty: bool) -> AsyncIterator[int]:
         """Forget the oldest changes until half of the room is free."""
-        kept: list[Change] = []
+        kept: list[StoreChange] = []
         for done in range(1, len(self._history) + 1):
             # Changes are added on the right meanwhile; the collections forget theirs from the left, in this order.
             if self._history_bytes <= HISTORY_BYTES // 2 or self._history[0].version > self._told:
@@ -414,7 +418,7 @@ class Store:
             # Nothing is lost: the next compaction tries again, and until then the file grows.
             log.warning("old changes stay in the state file until the next compaction: %s", error)
 
-    def _forget(self, change: Change) -> None:
+    def _forget(self, change: StoreChange) -> None:
         collection = self.collection(change.collection)
         first = collection.history.popleft()
         assert first is change
@@ -436,7 +440,7 @@ class Store:
             self._writer.shutdown()
 
 
-def _row_of(change: Change) -> ChangeRow:
+def _row_of(change: StoreChange) -> ChangeRow:
     before = change.before
     return ChangeRow(
         change.version,
@@ -451,7 +455,9 @@ def _row_of(change: Change) -> ChangeRow:
     )
 
 
-def _change_of(row: ChangeRow) -> Change:
-    name = Name(row.namespace, row.name)
-    before = None if row.before is None else Stored(name, row.before_version or 0, row.before)
-    return Change(cast("ChangeType", row.type), row.collection, Stored(name, row.version, row.body), before, row.moment)
+def _change_of(row: ChangeRow) -> StoreChange:
+    name = ObjectName(row.namespace, row.name)
+    before = None if row.before is None else StoredObject(name, row.before_version or 0, row.before)
+    return StoreChange(
+        cast("ChangeType", row.type), row.collection, StoredObject(name, row.version, row.body), before, row.moment
+    )

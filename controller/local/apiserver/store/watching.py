@@ -5,7 +5,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 
 BACKLOG_BYTES = 32 * 2**20
 """What waits for one watcher at most."""
@@ -15,7 +15,7 @@ class Overflow(Exception):  # noqa: N818 - an outcome, not a defect
     """The watcher did not keep up; it has to list again."""
 
 
-class Watch:
+class StoreWatch:
     """The changes of one collection after a version, in their order. Close it.
 
     Args:
@@ -23,9 +23,9 @@ class Watch:
         changes: those that were told already.
     """
 
-    def __init__(self, since: int, changes: Iterable[Change]) -> None:
+    def __init__(self, since: int, changes: Iterable[StoreChange]) -> None:
         self._since = since
-        self._waiting: deque[Change] = deque(changes)
+        self._waiting: deque[StoreChange] = deque(changes)
         self._bytes = sum(change.size for change in self._waiting)
         self._arrived = asyncio.Event()
         self._overflow = False
@@ -35,7 +35,7 @@ class Watch:
         if self._waiting:
             self._arrived.set()
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: StoreChange) -> None:
         """Add a change; for the store."""
         # What was written before the watch began may be told after that: it waits for its commit.
         if self._overflow or self.closed or change.version <= self._since:
@@ -48,7 +48,7 @@ class Watch:
             self._waiting.append(change)
         self._arrived.set()
 
-    async def take(self, seconds: float | None = None) -> list[Change]:
+    async def take(self, seconds: float | None = None) -> list[StoreChange]:
         """All changes that wait; empty if there is none within `seconds`, or if the watch was closed.
 
         Raises:

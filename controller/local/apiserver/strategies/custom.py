@@ -8,7 +8,7 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.fields import quoted
 from trainwright.controller.local.apiserver.names import qualified
-from trainwright.controller.local.apiserver.schema import FieldError, Schema, unknown_field
+from trainwright.controller.local.apiserver.schema import Schema, SchemaFieldError, unknown_field
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy, set_or_drop
 
@@ -77,7 +77,7 @@ class CustomStrategy(Strategy):
     ) -> list[DocumentError]:
         if self._schema is None:
             return known
-        before = cast("list[FieldError]", known)  # of one shape
+        before = cast("list[SchemaFieldError]", known)  # of one shape
         if subresource == "status" and old is not None:
             found = self._schema.validate_status(new, old, known=before)
         else:

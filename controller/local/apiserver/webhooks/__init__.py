@@ -4,7 +4,7 @@
 https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
 
-from trainwright.controller.local.apiserver.webhooks.admission import Webhooks
+from trainwright.controller.local.apiserver.webhooks.admission import WebhookAdmission
 from trainwright.controller.local.apiserver.webhooks.calling import Caller, CallError, WebhookCaller
 
-__all__ = ["CallError", "Caller", "WebhookCaller", "Webhooks"]
+__all__ = ["CallError", "Caller", "WebhookAdmission", "WebhookCaller"]

@@ -10,12 +10,12 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call, Operation
+from trainwright.controller.local.apiserver.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.patch import PatchError, json_patch, read_json
-from trainwright.controller.local.apiserver.requests import WriteOptions
-from trainwright.controller.local.apiserver.resources import Registry, ServedResource
-from trainwright.controller.local.apiserver.schema import DecodeError
-from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.requests import WriteQuery
+from trainwright.controller.local.apiserver.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.webhooks.calling import Caller, CallError
 from trainwright.controller.local.apiserver.webhooks.matching import (
     CONFIGURATIONS,
@@ -36,17 +36,17 @@ _VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-class Webhooks:
+class WebhookAdmission:
     """Asks the webhooks that are registered in the store."""
 
-    def __init__(self, store: Store, registry: Registry, caller: Caller) -> None:
+    def __init__(self, store: ObjectStore, registry: ResourceRegistry, caller: Caller) -> None:
         self._store = store
         self._registry = registry
         self._caller = caller
         self._hooks: dict[str, tuple[int, tuple[Hook, ...]]] = {}
 
     async def mutate(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> Document | None:
         """Ask the mutating webhooks. Raises StatusError."""
         hooks = self._registered(_MUTATING, mutating=True)
@@ -72,7 +72,7 @@ class Webhooks:
         return new
 
     async def validate(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> None:
         """Ask the validating webhooks. Raises StatusError."""
         hooks = self._registered(_VALIDATING, mutating=False)
@@ -108,10 +108,10 @@ class Webhooks:
         return known[1]
 
     def _invocation(
-        self, hook: Hook, call: Call, operation: Operation, new: Document | None, old: Document | None
+        self, hook: Hook, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None
     ) -> Invocation | None:
         def namespace() -> dict[str, str] | None:
-            found = self._store.get("namespaces", Name("", call.namespace))
+            found = self._store.get("namespaces", ObjectName("", call.namespace))
             return None if found is None else dict(found.labels)
 
         return hook.invocation(call, operation, new, old, registry=self._registry, namespace=namespace)
@@ -121,11 +121,11 @@ class Webhooks:
     async def _mutated(
         self,
         invocation: Invocation,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
-        options: WriteOptions,
+        options: WriteQuery,
     ) -> Document | None:
         response = await self._asked(invocation, call, operation, new, old, options)
         if response is None or not response.get("patch"):
@@ -147,7 +147,7 @@ class Webhooks:
         made = call.served.named(patched)
         try:
             call.served.decode(made)
-        except DecodeError as error:
+        except DocumentDecodeError as error:
             raise errors.internal(str(error)) from error
         call.served.strategy.default(made)
         return made
@@ -155,11 +155,11 @@ class Webhooks:
     async def _asked(
         self,
         invocation: Invocation,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
-        options: WriteOptions,
+        options: WriteQuery,
     ) -> Document | None:
         """The response that allows the request; None if the webhook failed and that is to be ignored."""
         hook = invocation.hook
@@ -190,11 +190,11 @@ class Webhooks:
 def _review(
     uid: str,
     invocation: Invocation,
-    call: Call,
+    call: RequestInfo,
     operation: Operation,
     new: Document | None,
     old: Document | None,
-    options: WriteOptions,
+    options: WriteQuery,
 ) -> Document:
     served, group = invocation.served, call.group
     version = next(
@@ -234,7 +234,7 @@ def _review(
     return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": request}
 
 
-def _kind(call: Call, served: ServedResource) -> Document:
+def _kind(call: RequestInfo, served: ServedResource) -> Document:
     """The kind that is asked about, in a version of the resource if it is of its group."""
     group, version, kind = body_kind(call)
     return {"group": group, "version": served.version if group == call.group else version, "kind": kind}

@@ -9,8 +9,8 @@ from typing import Any
 from trainwright.api.extras import load
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call, Operation
-from trainwright.controller.local.apiserver.resources import Registry, ServedResource
+from trainwright.controller.local.apiserver.call import Operation, RequestInfo
+from trainwright.controller.local.apiserver.resources import ResourceRegistry, ServedResource
 from trainwright.controller.local.apiserver.selection import label_selector_of
 
 CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -25,12 +25,12 @@ _EXEMPT = (
 """Resources of the group that no webhook is asked about, so that nobody can lock everybody out."""
 
 
-def is_exempt(call: Call) -> bool:
+def is_exempt(call: RequestInfo) -> bool:
     """Whether no webhook is asked about a call."""
     return call.group == GROUP and call.plural in _EXEMPT
 
 
-class Scope:
+class MatchScope:
     """Which requests the rules and selectors of a webhook or of a policy are about.
 
     Args:
@@ -48,12 +48,12 @@ class Scope:
 
     def served(
         self,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
         *,
-        registry: Registry,
+        registry: ResourceRegistry,
         namespace: Callable[[], Mapping[str, str] | None],
     ) -> ServedResource | None:
         """The version of the resource in which a request is meant; None if it is not. Raises StatusError."""
@@ -73,7 +73,7 @@ class Scope:
         )
 
     def _namespace_matches(
-        self, call: Call, document: Document | None, namespace: Callable[[], Mapping[str, str] | None]
+        self, call: RequestInfo, document: Document | None, namespace: Callable[[], Mapping[str, str] | None]
     ) -> bool:
         if self._namespaces is None:
             return False
@@ -89,7 +89,7 @@ class Scope:
         return self._namespaces.matches(labels)
 
     def _matching(
-        self, rules: Sequence[Document], call: Call, operation: Operation, registry: Registry
+        self, rules: Sequence[Document], call: RequestInfo, operation: Operation, registry: ResourceRegistry
     ) -> ServedResource | None:
         for rule in rules:
             if _rule_matches(rule, call, operation, call.served):
@@ -103,7 +103,7 @@ class Scope:
         return None
 
 
-def body_kind(call: Call) -> tuple[str, str, str]:
+def body_kind(call: RequestInfo) -> tuple[str, str, str]:
     """Group, version and kind of the object that admission is about: that of the subresource, if it has its own."""
     sub = call.served.subresources.get(call.subresource)
     if sub is None:
@@ -111,7 +111,7 @@ def body_kind(call: Call) -> tuple[str, str, str]:
     return (sub.group if sub.version else call.group), sub.version or call.served.version, sub.kind
 
 
-def has_own_object(call: Call) -> bool:
+def has_own_object(call: RequestInfo) -> bool:
     """Whether the body is no object of the resource: a Binding, an Eviction, the options of a connection."""
     return body_kind(call)[2] != call.kind
 
@@ -132,7 +132,7 @@ class Hook:
         self.document = document
         self.mutating = mutating
         self.name: str = document["name"]
-        self._scope = Scope(document, document.get("rules") or ())
+        self._scope = MatchScope(document, document.get("rules") or ())
 
     @property
     def ignores_failures(self) -> bool:
@@ -156,12 +156,12 @@ class Hook:
 
     def invocation(
         self,
-        call: Call,
+        call: RequestInfo,
         operation: Operation,
         new: Document | None,
         old: Document | None,
         *,
-        registry: Registry,
+        registry: ResourceRegistry,
         namespace: Callable[[], Mapping[str, str] | None],
     ) -> Invocation | None:
         """How it is asked about a call; None if it is not asked. Raises StatusError."""
@@ -174,7 +174,7 @@ class Hook:
         return Invocation(self, served)
 
     def _conditions_hold(
-        self, call: Call, operation: Operation, new: Document | None, old: Document | None, conditions: Any
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, conditions: Any
     ) -> bool:
         data = {"object": new, "oldObject": old, "request": _request_facts(call, operation)}
         failed: list[str] = []
@@ -191,7 +191,7 @@ class Hook:
         return True
 
 
-def _request_facts(call: Call, operation: Operation) -> Document:
+def _request_facts(call: RequestInfo, operation: Operation) -> Document:
     resource = {"group": call.group, "version": call.served.version, "resource": call.plural}
     return {
         "operation": operation,
@@ -212,7 +212,7 @@ def _compiled(expression: str) -> Any:
     return cel.NewEnv(config=config, variables=variables).compile(expression)
 
 
-def _rule_matches(rule: Document, call: Call, operation: Operation, served: ServedResource) -> bool:
+def _rule_matches(rule: Document, call: RequestInfo, operation: Operation, served: ServedResource) -> bool:
     operations, groups, versions = (rule.get(word) or () for word in ("operations", "apiGroups", "apiVersions"))
     if not ("*" in operations or operation in operations):
         return False

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from trainwright.api.objects import Key
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
 from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
 from trainwright.controller.local.testing.simulation.network import Network
@@ -74,7 +74,7 @@ class NoLeaks(Rule):
                 if not self._is_kept(path):
                     self.say(f"{path} keeps {', '.join(map(str, keys[:3]))}, which are gone")
 
-    def fresh(self, changes: Iterable[Change]) -> None:
+    def fresh(self, changes: Iterable[StoreChange]) -> None:
         """Compare it with a fresh one."""
         process = self._process()
         if process is None or not self._before or list(changes):

@@ -3,6 +3,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -114,7 +115,8 @@ def drawn_lives(chance: random.Random) -> PodLives:
     """How pods live in the world of a seed."""
     # Some end about when deadlines pass.
     runs = chance.choice([(1.0, 30.0), (5.0, 300.0), (_LONG, 2 * _LONG), (10.0, _LONG), (54.0, 62.0)])
-    return PodLives(runs=runs, fails=round(chance.uniform(0, 0.5), 4) if chance.random() < 0.4 else 0.0)
+    fails = chance.choice([0.0, 0.0, 0.0, chance.uniform(0, 0.5), chance.uniform(0.5, 1.0)])
+    return PodLives(runs=runs, fails=round(fails, 4))
 
 
 def drawn_steps(
@@ -125,10 +127,11 @@ def drawn_steps(
     *,
     replicas: int,
 ) -> list[Step]:
-    """Each target is created, and then things happen to it: a few actions, milliseconds to a minute apart.
+    """Each target is created, and things happen to it: a few actions, milliseconds to a minute apart.
 
     Races live within milliseconds, and most defects need two or three actions on the same object. Each seed uses few
-    kinds of actions, each often: what two of them do to the same object is met seldom otherwise.
+    kinds of actions, each often: what two of them do to the same object is met seldom otherwise. In half of all worlds
+    a target is left alone after one chain of actions, because what comes later often heals what went wrong.
 
     Args:
         chance: of the plan.
@@ -138,21 +141,51 @@ def drawn_steps(
         replicas: how many there are.
     """
     known = {**actions, **machine_actions}
-    chosen = _chosen([name for name, weight in known.items() if weight], known, chance)
-    weights = {name: chance.choice([1, 1, 3]) * known[name] for name in sorted(chosen)}
-    steps = [Step(round(chance.uniform(0, CHAOS_SECONDS * 0.6), 3), "create", one) for one in targets]
-    while len(steps) < len(targets) * 5:
-        target, at = chance.choice(list(targets)), chance.uniform(0, CHAOS_SECONDS)
-        if chance.random() < 0.3:
-            at = next(step.at for step in steps if step.on == target)
+    chosen = sorted(_chosen([name for name, weight in known.items() if weight], known, chance))
+    is_flat, is_left_alone = chance.random() < 0.5, chance.random() < 0.5
+    weights = {name: chance.choice([1, 1, 3]) * (1.0 if is_flat else known[name]) for name in chosen}
+    span = CHAOS_SECONDS * chance.choice([0.6, 0.6, 0.01])
+    created = {one: round(chance.uniform(0, span), 3) for one in targets}
+    steps = [Step(at, "create", one) for one, at in created.items()]
+
+    def chain(target: str) -> None:
+        at, kinds = _beginning(created[target], chance), _vocabulary(weights, chance)
         for _ in range(chance.choice([1, 2, 3, 5])):
-            at += 10 ** chance.uniform(-3, 1.8)
-            what = chance.choices(list(weights), list(weights.values()))[0]
+            what = chance.choices(kinds, [weights[name] for name in kinds])[0]
             if at > CHAOS_SECONDS:
                 break
             on = str(chance.randrange(replicas)) if what in machine_actions else target
             steps.append(Step(round(at, 3), what, on, round(chance.uniform(0.5, 40.0), 2)))
+            at += 10 ** chance.uniform(-3, 1.8)
+
+    if is_left_alone:
+        for target in targets:
+            chain(target)
+    else:
+        while len(steps) < len(targets) * 5:
+            chain(chance.choice(list(targets)))
     return sorted(steps, key=lambda step: (step.at, step.what, step.on))
+
+
+def _beginning(created: float, chance: random.Random) -> float:
+    """When a chain of actions on a target begins: any time, after its creation, or before, while its name is free."""
+    moment = 10 ** chance.uniform(-3, 1.5)
+    where = chance.random()
+    if where < 0.6:
+        return chance.uniform(0, CHAOS_SECONDS)
+    return created + moment if where < 0.85 else max(0.0, created - moment)
+
+
+def _vocabulary(weights: Mapping[str, float], chance: random.Random) -> list[str]:
+    """What a chain of actions is made of: all kinds of the seed, two of them, or those on one kind of object."""
+    names, which = list(weights), chance.random()
+    if which < 0.4:
+        return names
+    two = chance.choices(names, list(weights.values()), k=2)
+    if which < 0.7:
+        return sorted(set(two))
+    word = two[0].rpartition("-")[2]
+    return [name for name in names if name.rpartition("-")[2] == word]
 
 
 def _chosen(names: Sequence[str], weights: Mapping[str, float], chance: random.Random) -> set[str]:
@@ -167,7 +200,8 @@ def _chosen(names: Sequence[str], weights: Mapping[str, float], chance: random.R
         chosen = set(chance.sample(names, count))
     else:
         chosen = set(chance.choices(names, [weights[name] for name in names], k=count))
-    kinds = [word for name in names if (word := name.rpartition("-")[2]) != name]
+    words = Counter(word for name in names if (word := name.rpartition("-")[2]) != name)
+    kinds = [word for word, count in words.items() if count > 1]
     if kinds and chance.random() < 0.5:
         about = chance.choice(kinds)
         chosen.update(name for name in names if name.endswith(f"-{about}"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.plan import Step
 from trainwright.controller.local.testing.simulation.world import World
 
@@ -54,7 +54,7 @@ class Rule:
         """The rule does not hold."""
         self._say(Violation(rule or self.name, text, asyncio.get_running_loop().time()))
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Look at a change of the store."""
 
     def written(self, process: str, method: str, path: str) -> None:
@@ -69,7 +69,7 @@ class Rule:
     def at_rest(self) -> None:
         """Look at a world in which all is quiet."""
 
-    def fresh(self, changes: Iterable[Change]) -> None:
+    def fresh(self, changes: Iterable[StoreChange]) -> None:
         """Look at what a fresh process wrote after all was quiet."""
 
 
@@ -82,7 +82,7 @@ class NoStorm(Rule):
         super().__init__(world, say)
         self._writes: Counter[tuple[str, str, int]] = Counter()
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Count it."""
         if change.collection in NOISE:
             return
@@ -141,7 +141,7 @@ class NoHaunting(Rule):
         self._gone: set[str] = set()
         self._made: Counter[tuple[str, str, str]] = Counter()
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Note what goes, and count what is made for it."""
         metadata = change.object.document()["metadata"]
         if change.type == "DELETED":
@@ -161,7 +161,7 @@ class FreshBuild(Rule):
 
     name = "fresh-build"
 
-    def fresh(self, changes: Iterable[Change]) -> None:
+    def fresh(self, changes: Iterable[StoreChange]) -> None:
         """Tell of the first changes."""
         for change in list(changes)[:5]:
             what = f"{change.type} {change.collection} {change.name.name}"
@@ -172,7 +172,7 @@ RULES: tuple[type[Rule], ...] = (NoStorm, OneWriter, NoOrphans, NoHaunting, Fres
 """Those of every operator."""
 
 
-def _difference(change: Change) -> str:
+def _difference(change: StoreChange) -> str:
     if change.type != "MODIFIED" or change.before is None:
         return ""
     before, after = change.before.document(), change.object.document()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.guard import guarded
 from trainwright.controller.local.testing.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
@@ -196,7 +196,7 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
             if (writer := await world.writer(_EAGER_SECONDS)) is not None:
                 step = replace(step, on=str(writer.number))
         else:
-            await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS)
+            await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS, kind=_met(world, step))
         # While the write is on its way, while it is carried out, or while its answer is on its way.
         await asyncio.sleep(world.weather.latency * (step.more % 3))
         await do(step)
@@ -215,12 +215,19 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
     return jumped
 
 
+def _met(world: World, step: Step) -> str:
+    """The kind of object whose write a step is to meet, in half of all cases that of the last word of its name."""
+    word = step.what.rpartition("-")[2]
+    is_kind = word != step.what and any(word in name for name in world.store.collections())
+    return word if is_kind and round(step.more * 100) % 2 else ""
+
+
 async def _until_quiet(world: World) -> str:
     """Wait until nothing is written any more; returns the last change if that never happens."""
     loop = asyncio.get_running_loop()
     last, what, end = loop.time(), "", loop.time() + PATIENCE_SECONDS
 
-    def look(change: Change) -> None:
+    def look(change: StoreChange) -> None:
         nonlocal last, what
         if change.collection not in NOISE:
             last, what = loop.time(), f"{change.type} {change.collection} {change.name.name}"
@@ -237,11 +244,11 @@ async def _until_quiet(world: World) -> str:
     return what
 
 
-async def _fresh(world: World) -> list[Change]:
+async def _fresh(world: World) -> list[StoreChange]:
     """What fresh processes write where nothing else acts."""
-    wrote: list[Change] = []
+    wrote: list[StoreChange] = []
 
-    def look(change: Change) -> None:
+    def look(change: StoreChange) -> None:
         if change.collection not in NOISE:
             wrote.append(change)
 
@@ -284,7 +291,7 @@ async def _pause_workloads(world: World, step: Step) -> None:
 async def _jump_clock(world: World, step: Step) -> None:
     """A few seconds ahead or behind, or an hour, of one machine."""
     sign = -1.0 if int(step.at * 1000) % 2 else 1.0
-    skew = 3600.0 if step.more > 35 else step.more / 8
+    skew = 3600.0 if step.more > 25 else step.more / 8
     world.set_clock(_replica(world, step), sign * skew)
 
 

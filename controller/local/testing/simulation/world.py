@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.surroundings import entered
 from trainwright.controller.local.apiserver.identity import SigningKey
-from trainwright.controller.local.apiserver.store import Name, Store
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.apiserver.webhooks.calling import CallError
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, compacting, install_jobset
@@ -116,7 +116,7 @@ class World:
         """What a scenario lets its rules know."""
         self.deaths: list[str] = []
         """Processes that ended by an error."""
-        self.on_change: list[Callable[[Change], None]] = []
+        self.on_change: list[Callable[[StoreChange], None]] = []
         """Called at each change of the store, before anybody is told."""
         self.on_write: list[Callable[[str, str, str], None]] = []
         """Called with the process, the method and the path when the API server begins to carry out a write."""
@@ -127,7 +127,7 @@ class World:
         self.on_fault: list[Callable[[str, str], None]] = []
         """Called with the fault and the path of the request that it meets."""
         self.surroundings = SimulatedSurroundings(self.chance, "server")
-        self.store: Store
+        self.store: ObjectStore
         self.admin: Client
         self.workloads: Network
         self.node: SimulatedNode
@@ -139,7 +139,7 @@ class World:
 
     async def _start(self, scope: TaskScope) -> None:
         self._scope = scope
-        self.store = Store(None, now=lambda: self.surroundings.now().timestamp(), observe=self._changed)
+        self.store = ObjectStore(None, now=lambda: self.surroundings.now().timestamp(), observe=self._changed)
         self._server = await assembled(
             self.store,
             token=TOKEN,
@@ -200,7 +200,7 @@ class World:
         """All objects of a collection, such as `pods` or `jobsets.jobset.x-k8s.io`."""
         return [one.document() for one in self.store.collection(collection).listed()]
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StoreChange) -> None:
         name = change.name
         body = b"" if change.collection == "secrets" else change.object.body
         self.trace.add(
@@ -295,9 +295,19 @@ class World:
         finally:
             loop.thaw(process.surroundings)
 
-    async def write_of(self, name: str, seconds: float) -> None:
-        """Wait until a replica sends a write of an object of this name, or of one whose name begins with it."""
-        await self._sent(lambda _, path: any(f"{one}-".startswith(f"{name}-") for one in path.split("/")), seconds)
+    async def write_of(self, name: str, seconds: float, *, kind: str = "") -> None:
+        """Wait until a replica sends a write of an object of this name, or of one whose name begins with it.
+
+        Args:
+            name: of the object.
+            seconds: how long to wait at most.
+            kind: a part of the path, such as `podgroup`.
+        """
+
+        def is_meant(_: str, path: str) -> bool:
+            return kind in path and any(f"{one}-".startswith(f"{name}-") for one in path.split("/"))
+
+        await self._sent(is_meant, seconds)
 
     async def writer(self, seconds: float) -> Replica | None:
         """Wait until a replica sends a write, but for its lease and events; that replica."""
@@ -409,7 +419,7 @@ class World:
 
     def holder(self) -> str:
         """Who holds the lease of the operator."""
-        lease = self.store.get("leases.coordination.k8s.io", Name("default", self.lease))
+        lease = self.store.get("leases.coordination.k8s.io", ObjectName("default", self.lease))
         return "" if lease is None else (lease.document().get("spec") or {}).get("holderIdentity") or ""
 
 

@@ -22,8 +22,8 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import Rule
-from trainwright.controller.local.workloads.garbage.decision import Decision, Owner, decide
-from trainwright.controller.local.workloads.garbage.graph import Graph, Item
+from trainwright.controller.local.workloads.garbage.decision import GarbageDecision, OwnerState, decide
+from trainwright.controller.local.workloads.garbage.graph import Graph, GraphItem
 from trainwright.controller.local.workloads.garbage.references import (
     is_orphaning,
     is_waiting,
@@ -67,7 +67,7 @@ class GarbageCollector:
         """
         self._client, self._recorder, self._refresh_seconds = manager.client, recorder, refresh
         self._graph = Graph(manager.cache, self._changed)
-        self._queue: WorkQueue[Item] = WorkQueue("garbage")
+        self._queue: WorkQueue[GraphItem] = WorkQueue("garbage")
         self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._refresh = asyncio.Event()
         self._ready = asyncio.Event()
@@ -134,14 +134,14 @@ class GarbageCollector:
         if is_waiting(new):
             if old is None or not is_waiting(old):
                 self._look_at_dependents(new)
-            self._queue.add(Item(resource, event.key))
+            self._queue.add(GraphItem(resource, event.key))
         elif is_orphaning(new):
-            self._queue.add(Item(resource, event.key))
+            self._queue.add(GraphItem(resource, event.key))
         references = references_of(new)
         if old is not None and references_of(old) != references:
             self._look_at_waiting_owners(old)
         if any(self._is_doubtful(reference, namespace_of(new)) for reference in references):
-            self._queue.add(Item(resource, event.key))
+            self._queue.add(GraphItem(resource, event.key))
 
     def _is_doubtful(self, reference: Document, namespace: str) -> bool:
         """Whether an owner is not known to be there to stay."""
@@ -150,25 +150,25 @@ class GarbageCollector:
 
     def _look_at_dependents(self, owner: AnyObject) -> None:
         for resource, dependent in self._graph.dependents(uid_of(owner)):
-            self._queue.add(Item(resource, key_of(dependent)))
+            self._queue.add(GraphItem(resource, key_of(dependent)))
 
     def _look_at_waiting_owners(self, dependent: AnyObject) -> None:
         for reference in references_of(dependent):
             owner = self._graph.owner(reference, namespace_of(dependent))
             resource = self._graph.resource_of(reference)
             if owner is not None and resource is not None and is_waiting(owner):
-                self._queue.add(Item(resource, key_of(owner)))
+                self._queue.add(GraphItem(resource, key_of(owner)))
 
     # ------------------------------------------------------------------ deciding
 
-    async def _collect(self, item: Item) -> None:
+    async def _collect(self, item: GraphItem) -> None:
         if not self._graph.synced:
             # A kind that has just come: its objects may be dependents.
             await self._graph.wait_synced()
         obj = self._graph.get(item)
         if obj is None:
             return
-        owners: dict[str, Owner] = {}
+        owners: dict[str, OwnerState] = {}
         for reference in references_of(obj):
             state = await self._state_of(item, obj, reference)
             if state is None:
@@ -177,10 +177,10 @@ class GarbageCollector:
         dependents = self._graph.dependents(uid_of(obj))
         await self._carry_out(item, obj, decide(obj, owners, [d for _, d in dependents]), dependents)
 
-    async def _state_of(self, item: Item, obj: AnyObject, reference: Document) -> Owner | None:
+    async def _state_of(self, item: GraphItem, obj: AnyObject, reference: Document) -> OwnerState | None:
         """The state of an owner; None if the reference is wrong, so that nothing may be done."""
         if _place(obj, reference) in self._absent:
-            return Owner.ABSENT
+            return OwnerState.ABSENT
         resource = self._graph.resource_of(reference)
         if resource is None:
             raise NotFound(
@@ -200,8 +200,8 @@ class GarbageCollector:
                 owner = None
             if owner is None or uid_of(owner) != reference.get("uid"):
                 self._remember_absent(obj, reference)
-                return Owner.ABSENT
-        return Owner.WAITING if is_waiting(owner) else Owner.SOLID
+                return OwnerState.ABSENT
+        return OwnerState.WAITING if is_waiting(owner) else OwnerState.SOLID
 
     def _remember_absent(self, obj: AnyObject, reference: Document) -> None:
         self._absent[_place(obj, reference)] = None
@@ -232,11 +232,11 @@ class GarbageCollector:
     # ------------------------------------------------------------------ carrying out
 
     async def _carry_out(
-        self, item: Item, obj: AnyObject, decision: Decision, dependents: list[tuple[Resource, AnyObject]]
+        self, item: GraphItem, obj: AnyObject, decision: GarbageDecision, dependents: list[tuple[Resource, AnyObject]]
     ) -> None:
         kinds = {uid_of(dependent): resource for resource, dependent in dependents}
         for dependent in decision.look_at:
-            self._queue.add(Item(kinds[uid_of(dependent)], key_of(dependent)))
+            self._queue.add(GraphItem(kinds[uid_of(dependent)], key_of(dependent)))
         try:
             if decision.references is not None:
                 obj = await self._patch(item.resource, obj, {"ownerReferences": decision.references})

@@ -21,7 +21,7 @@ from trainwright.controller.local.workloads.garbage.references import (
 )
 
 
-class Owner(Enum):
+class OwnerState(Enum):
     """The state of one owner."""
 
     SOLID = "solid"
@@ -33,7 +33,7 @@ class Owner(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class GarbageDecision:
     """What to do, in the order of the fields."""
 
     references: list[Document] | None = None
@@ -46,10 +46,10 @@ class Decision:
     delete: Literal["Background", "Foreground", "Orphan"] | None = None
 
 
-NOTHING = Decision()
+NOTHING = GarbageDecision()
 
 
-def decide(obj: AnyObject, owners: Mapping[str, Owner], dependents: Sequence[AnyObject]) -> Decision:
+def decide(obj: AnyObject, owners: Mapping[str, OwnerState], dependents: Sequence[AnyObject]) -> GarbageDecision:
     """Decide on one object.
 
     Args:
@@ -58,29 +58,29 @@ def decide(obj: AnyObject, owners: Mapping[str, Owner], dependents: Sequence[Any
         dependents: all objects that name it as an owner.
     """
     if is_orphaning(obj):
-        return Decision(orphans=dependents, remove_finalizer=ORPHAN)
+        return GarbageDecision(orphans=dependents, remove_finalizer=ORPHAN)
     if is_waiting(obj):
         blocking = [dependent for dependent in dependents if blocks(dependent, uid_of(obj))]
         if not blocking:
-            return Decision(remove_finalizer=FOREGROUND)
-        return Decision(look_at=[dependent for dependent in blocking if not is_waiting(dependent)])
+            return GarbageDecision(remove_finalizer=FOREGROUND)
+        return GarbageDecision(look_at=[dependent for dependent in blocking if not is_waiting(dependent)])
     if deletion_timestamp_of(obj) is not None or not owners:
         return NOTHING
     return _by_owners(obj, owners, dependents)
 
 
-def _by_owners(obj: AnyObject, owners: Mapping[str, Owner], dependents: Sequence[AnyObject]) -> Decision:
-    if Owner.SOLID in owners.values():
-        gone = [uid for uid, state in owners.items() if state is not Owner.SOLID]
-        return Decision(references=without(obj, gone)) if gone else NOTHING
-    if Owner.WAITING in owners.values() and dependents:
+def _by_owners(obj: AnyObject, owners: Mapping[str, OwnerState], dependents: Sequence[AnyObject]) -> GarbageDecision:
+    if OwnerState.SOLID in owners.values():
+        gone = [uid for uid, state in owners.items() if state is not OwnerState.SOLID]
+        return GarbageDecision(references=without(obj, gone)) if gone else NOTHING
+    if OwnerState.WAITING in owners.values() and dependents:
         # A dependent that waits as well may be an owner of this object further up. So that a circle ends, this object
         # holds up no owner.
         circle = any(is_waiting(dependent) for dependent in dependents)
-        return Decision(references=_unblocked(obj) if circle else None, delete="Foreground")
+        return GarbageDecision(references=_unblocked(obj) if circle else None, delete="Foreground")
     finalizers = finalizers_of(obj)
     policy = "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
-    return Decision(delete=policy)  # type: ignore[arg-type]  # one of the three
+    return GarbageDecision(delete=policy)  # type: ignore[arg-type]  # one of the three
 
 
 def _unblocked(obj: AnyObject) -> list[Document]:

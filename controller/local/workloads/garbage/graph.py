@@ -16,7 +16,7 @@ from trainwright.controller.runtime import Cache, Event, Informer, MetadataOnly,
 _OWNERS = "owner-uid"
 
 
-class Item(NamedTuple):
+class GraphItem(NamedTuple):
     """An object to look at."""
 
     resource: Resource
@@ -53,7 +53,7 @@ class Graph:
         """Whether all kinds have had their first list."""
         return all(informer.synced for informer in self._informers.values())
 
-    def get(self, item: Item) -> AnyObject | None:
+    def get(self, item: GraphItem) -> AnyObject | None:
         """An object; None if it does not exist or its kind is not served any more."""
         informer = self._informers.get(item.resource)
         return informer.store.get(item.key) if informer is not None else None
@@ -74,7 +74,7 @@ class Graph:
         if resource is None:
             return None
         key = Key(namespace if resource.namespaced else "", str(reference.get("name")))
-        found = self.get(Item(resource, key))
+        found = self.get(GraphItem(resource, key))
         return found if found is not None and uid_of(found) == reference.get("uid") else None
 
     def dependents(self, uid: str) -> list[tuple[Resource, AnyObject]]:

@@ -27,7 +27,7 @@ from trainwright.controller.local.workloads.job.names import MANAGED_BY_US, TRAC
 from trainwright.controller.local.workloads.job.template import name_prefix, pod_of
 from trainwright.controller.local.workloads.kinds import JOB, POD
 from trainwright.controller.local.workloads.names import generated
-from trainwright.controller.local.workloads.reports import Report, record
+from trainwright.controller.local.workloads.reports import EventReport, record
 from trainwright.controller.local.workloads.writes import (
     each,
     each_slowly,
@@ -191,7 +191,7 @@ class JobController:
         return await each_slowly(create, creations)
 
     def _report(self, job: Document, type_: str, reason: str, note: str) -> None:
-        record(self._recorder, job, [Report("Warning" if type_ == "Warning" else "Normal", reason, note)])
+        record(self._recorder, job, [EventReport("Warning" if type_ == "Warning" else "Normal", reason, note)])
 
     async def _release(self, pod: Document) -> None:
         await remove_finalizer(self._client, POD, pod, TRACKING)

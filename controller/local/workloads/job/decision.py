@@ -36,7 +36,7 @@ from trainwright.controller.local.workloads.pods import (
     phase_of,
     restarts_of,
 )
-from trainwright.controller.local.workloads.reports import Report
+from trainwright.controller.local.workloads.reports import EventReport
 
 MOST_AT_ONCE = 500
 """Pods that are created or deleted before the status is written again."""
@@ -66,7 +66,7 @@ class Plan:
     """Pods whose tracking finalizer is removed after the status is written."""
     failures: Failures = NO_FAILURES
     """To remember once the status is written."""
-    reports: list[Report] = field(default_factory=list)
+    reports: list[EventReport] = field(default_factory=list)
     is_last: bool = False
     """Whether the Job has ended once this is written."""
     look_again: float | None = None
@@ -286,11 +286,11 @@ class _Planner:
         self.status["conditions"] = ensured
         if is_suspended(self.job):
             self.status.pop("startTime", None)
-            self.out.reports.append(Report("Normal", "Suspended", "Job suspended"))
+            self.out.reports.append(EventReport("Normal", "Suspended", "Job suspended"))
         else:
             # The deadline counts from here.
             self.status["startTime"] = format_time(self.now)
-            self.out.reports.append(Report("Normal", "Resumed", "Job resumed"))
+            self.out.reports.append(EventReport("Normal", "Resumed", "Job resumed"))
 
     def _count(self, end: Document | None) -> None:
         tracked = {uid_of(pod) for pod in self.pods.all if is_tracked(pod)}
@@ -335,16 +335,16 @@ class _Planner:
         self.status["conditions"] = conditions.ensured(noted, final)
         self.out.is_last = True
         if fails:
-            self.out.reports.append(Report("Warning", end["reason"], end["message"]))
+            self.out.reports.append(EventReport("Warning", end["reason"], end["message"]))
             return
         self.status["completionTime"] = final["lastTransitionTime"]
         completions = self.spec.get("completions")
         if completions is not None and int(self.status.get("succeeded") or 0) > int(completions):
             self.out.reports.append(
-                Report(
+                EventReport(
                     "Warning",
                     "TooManySucceededPods",
                     "Too many succeeded pods running after completion count reached",
                 )
             )
-        self.out.reports.append(Report("Normal", "Completed", "Job completed"))
+        self.out.reports.append(EventReport("Normal", "Completed", "Job completed"))

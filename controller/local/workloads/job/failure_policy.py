@@ -11,7 +11,7 @@ from trainwright.controller.local.workloads.documents import conditions_of, stat
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PolicyVerdict:
     """What the policy says of one failed pod."""
 
     counts: bool = True
@@ -22,10 +22,10 @@ class Verdict:
     """Why the Job fails; only with the action FailJob."""
 
 
-_NO_RULE = Verdict()
+_NO_RULE = PolicyVerdict()
 
 
-def judge(policy: Document | None, pod: Document) -> Verdict:
+def judge(policy: Document | None, pod: Document) -> PolicyVerdict:
     """The verdict of the first rule that matches."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
         cause = _cause(rule, pod, index)
@@ -33,11 +33,11 @@ def judge(policy: Document | None, pod: Document) -> Verdict:
             continue
         action = rule.get("action")
         if action == "Ignore":
-            return Verdict(counts=False, action=action)
+            return PolicyVerdict(counts=False, action=action)
         if action in ("Count", "FailIndex"):
-            return Verdict(action=action)
+            return PolicyVerdict(action=action)
         if action == "FailJob":
-            return Verdict(action=action, message=cause)
+            return PolicyVerdict(action=action, message=cause)
     return _NO_RULE
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.workloads.documents import spec_of
-from trainwright.controller.local.workloads.invalid import LABEL_LENGTH, FieldError, subdomain_errors, wrong
+from trainwright.controller.local.workloads.invalid import LABEL_LENGTH, InvalidField, subdomain_errors, wrong
 from trainwright.controller.local.workloads.jobset import names
 
 
-def claim_errors(jobset: Document) -> Iterator[FieldError]:
+def claim_errors(jobset: Document) -> Iterator[InvalidField]:
     """All errors of the policies."""
     known: set[str] = set()
     for p, policy in enumerate(spec_of(jobset).get("volumeClaimPolicies") or ()):
@@ -30,7 +30,7 @@ def claim_errors(jobset: Document) -> Iterator[FieldError]:
             yield from _of_mounts(jobset, name)
 
 
-def _of_mounts(jobset: Document, name: str) -> Iterator[FieldError]:
+def _of_mounts(jobset: Document, name: str) -> Iterator[InvalidField]:
     mounted = False
     for index, replicated in enumerate(names.replicated_jobs(jobset)):
         pod = spec_of(spec_of(replicated.get("template") or {}).get("template") or {})

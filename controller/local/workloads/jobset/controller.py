@@ -14,9 +14,9 @@ from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.jobset import names
-from trainwright.controller.local.workloads.jobset.decision import Change, Plan, plan
+from trainwright.controller.local.workloads.jobset.decision import JobChange, Plan, plan
 from trainwright.controller.local.workloads.kinds import CLAIM, JOB, JOBSET, SERVICE
-from trainwright.controller.local.workloads.reports import Report, record
+from trainwright.controller.local.workloads.reports import EventReport, record
 from trainwright.controller.local.workloads.writes import each, write_status
 from trainwright.controller.runtime import (
     AlreadyExists,
@@ -148,10 +148,10 @@ class JobSetController:
 
         errors = await each(create, jobs)
         if failures:
-            self._report(jobset, Report("Warning", "JobCreationFailed", "\n".join(sorted(failures))))
+            self._report(jobset, EventReport("Warning", "JobCreationFailed", "\n".join(sorted(failures))))
         _raise(errors)
 
-    async def _change(self, change: Change) -> None:
+    async def _change(self, change: JobChange) -> None:
         name, namespace = name_of(change.job), namespace_of(change.job)
         patch = change.patch
         if change.forget_start:
@@ -164,9 +164,9 @@ class JobSetController:
 
     def _report_failure(self, jobset: Document, reason: str, error: ApiError) -> None:
         if not is_namespace_ending(error):
-            self._report(jobset, Report("Warning", reason, error.message))
+            self._report(jobset, EventReport("Warning", reason, error.message))
 
-    def _report(self, jobset: Document, report: Report) -> None:
+    def _report(self, jobset: Document, report: EventReport) -> None:
         record(self._recorder, jobset, [report], action=ACTION)
 
 

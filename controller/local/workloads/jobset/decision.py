@@ -19,11 +19,11 @@ from trainwright.controller.local.workloads.jobset.failure import apply_failure_
 from trainwright.controller.local.workloads.jobset.objects import claims_of, is_suspended, job_of, service_of
 from trainwright.controller.local.workloads.jobset.startup import has_started, is_complete, may_start, starts_in_order
 from trainwright.controller.local.workloads.jobset.status import Draft, counts_of, is_finished
-from trainwright.controller.local.workloads.reports import Report
+from trainwright.controller.local.workloads.reports import EventReport
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobChange:
     """A change of an existing Job."""
 
     job: Document
@@ -45,9 +45,9 @@ class Plan:
     """Volume claims, to be created if there are none."""
     create: list[Document] = field(default_factory=list)
     """Jobs to create."""
-    change: list[Change] = field(default_factory=list)
+    change: list[JobChange] = field(default_factory=list)
     status: Document = field(default_factory=dict)
-    reports: list[Report] = field(default_factory=list)
+    reports: list[EventReport] = field(default_factory=list)
     expired: bool = False
     """The JobSet has outlived its time to live: delete it."""
     look_again: float | None = None
@@ -81,7 +81,7 @@ def plan(jobset: Document, jobs: Iterable[Document], now: datetime) -> Plan:
     named = _by_name(counts)
     out.create = _to_create(jobset, children, named, draft)
     if is_suspended(jobset):
-        out.change = [Change(job, {"spec": {"suspend": True}}) for job in children.active if not is_suspended(job)]
+        out.change = [JobChange(job, {"spec": {"suspend": True}}) for job in children.active if not is_suspended(job)]
         draft.suspend()
     else:
         out.change = _to_resume(jobset, children, named, draft)
@@ -137,8 +137,8 @@ def _to_create(jobset: Document, children: Children, counts: Mapping[str, Docume
     return created
 
 
-def _to_resume(jobset: Document, children: Children, counts: Mapping[str, Document], draft: Draft) -> list[Change]:
-    changes: list[Change] = []
+def _to_resume(jobset: Document, children: Children, counts: Mapping[str, Document], draft: Draft) -> list[JobChange]:
+    changes: list[JobChange] = []
     replicated_jobs = names.replicated_jobs(jobset)
     for position, replicated in enumerate(replicated_jobs):
         name = str(replicated.get("name"))
@@ -158,7 +158,7 @@ def _to_resume(jobset: Document, children: Children, counts: Mapping[str, Docume
     return changes
 
 
-def _resumed(job: Document, replicated: Document) -> Change:
+def _resumed(job: Document, replicated: Document) -> JobChange:
     """The Job with what the template of the JobSet has more now; nothing is taken away."""
     template = spec_of(job).get("template") or {}
     source = spec_of(replicated.get("template") or {}).get("template") or {}
@@ -174,7 +174,7 @@ def _resumed(job: Document, replicated: Document) -> Change:
         patch["spec"]["template"] = changed
         # The lists of the patch replace those of the Job that they were computed from.
         patch["metadata"] = {"resourceVersion": resource_version_of(job)}
-    return Change(job, patch, forget_start=bool(status_of(job).get("startTime")))
+    return JobChange(job, patch, forget_start=bool(status_of(job).get("startTime")))
 
 
 def _merged(old: Document | None, new: Document | None, maps: tuple[str, ...], lists: tuple[str, ...]) -> Document:

@@ -12,7 +12,7 @@ from trainwright.controller.local.workloads.documents import spec_of
 from trainwright.controller.local.workloads.jobset import names
 from trainwright.controller.local.workloads.jobset.children import failure_of
 from trainwright.controller.local.workloads.jobset.status import Draft
-from trainwright.controller.local.workloads.reports import Report
+from trainwright.controller.local.workloads.reports import EventReport
 
 
 def apply_failure_policy(draft: Draft, failed: Sequence[Document]) -> None:
@@ -38,7 +38,7 @@ def apply_failure_policy(draft: Draft, failed: Sequence[Document]) -> None:
         draft.status["restartsCountTowardsMax"] = counted + 1
     message = _naming(f"applying {action} failure policy action", job)
     draft.set_restarting(f"FailurePolicy_{rule.get('name')}" if rule is not None else "DefaultFailurePolicy", message)
-    draft.reports.append(Report("Warning", f"{action}FailurePolicyAction", message))
+    draft.reports.append(EventReport("Warning", f"{action}FailurePolicyAction", message))
 
 
 def _first_match(rules: Sequence[Document], failed: Sequence[Document]) -> tuple[Document | None, Document | None]:

@@ -14,7 +14,7 @@ from trainwright.controller.local.workloads.documents import conditions_of, spec
 from trainwright.controller.local.workloads.jobset import names
 from trainwright.controller.local.workloads.jobset.children import Children
 from trainwright.controller.local.workloads.jobset.objects import is_suspended
-from trainwright.controller.local.workloads.reports import Report
+from trainwright.controller.local.workloads.reports import EventReport
 
 _EXCLUSIVE = {names.STARTUP_IN_PROGRESS: names.STARTUP_COMPLETED, names.STARTUP_COMPLETED: names.STARTUP_IN_PROGRESS}
 """Conditions of which one becomes False when the other becomes True."""
@@ -33,7 +33,7 @@ class Draft:
     jobset: Document
     now: datetime
     status: Document = field(init=False)
-    reports: list[Report] = field(default_factory=list)
+    reports: list[EventReport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.status = deepcopy(status_of(self.jobset))
@@ -68,7 +68,7 @@ class Draft:
             changed = True
         if changed:
             self.status["conditions"] = conditions
-            self.reports.append(Report(kind, reason, message))
+            self.reports.append(EventReport(kind, reason, message))
 
     def set_restarting(self, reason: str, message: str) -> None:
         """The Jobs of the current attempt are made anew."""

@@ -17,7 +17,7 @@ from trainwright.api.quantity import equal
 from trainwright.controller.local.workloads.documents import spec_of
 from trainwright.controller.local.workloads.invalid import (
     TOO_LONG_LABEL,
-    FieldError,
+    InvalidField,
     dns_label_errors,
     general,
     label_value_errors,
@@ -44,7 +44,7 @@ _VALUES = frozenset(
 """Maps, and structs that Go holds by value: empty ones are as good as absent."""
 
 
-def validate(new: Document, old: Document | None) -> list[FieldError]:
+def validate(new: Document, old: Document | None) -> list[InvalidField]:
     """All errors of a new JobSet, or of a change of one."""
     return list(_of_creation(new) if old is None else _of_change(new, old))
 
@@ -52,7 +52,7 @@ def validate(new: Document, old: Document | None) -> list[FieldError]:
 # ---------------------------------------------------------------------- creation
 
 
-def _of_creation(jobset: Document) -> Iterator[FieldError]:
+def _of_creation(jobset: Document) -> Iterator[InvalidField]:
     spec = spec_of(jobset)
     replicated_jobs = names.replicated_jobs(jobset)
     policy = spec.get("failurePolicy")
@@ -65,7 +65,7 @@ def _of_creation(jobset: Document) -> Iterator[FieldError]:
         yield from prefixed_path_errors("spec.managedBy", spec["managedBy"])
         if len(spec["managedBy"]) > _MANAGER_LENGTH:
             detail = f"may not be more than {_MANAGER_LENGTH} bytes"
-            yield FieldError("FieldValueTooLong", "spec.managedBy", detail)
+            yield InvalidField("FieldValueTooLong", "spec.managedBy", detail)
     known: set[str] = set()
     for index, replicated in enumerate(replicated_jobs):
         known.add(str(replicated.get("name")))
@@ -80,7 +80,7 @@ def _of_creation(jobset: Document) -> Iterator[FieldError]:
     yield from claim_errors(jobset)
 
 
-def _of_subdomain(subdomain: str) -> Iterator[FieldError]:
+def _of_subdomain(subdomain: str) -> Iterator[InvalidField]:
     field = "spec.network.subdomain"
     too_long = ".spec.network.subdomain is too long, must be less than 63 characters"
     for error in subdomain_errors(subdomain) if subdomain else ():
@@ -89,7 +89,7 @@ def _of_subdomain(subdomain: str) -> Iterator[FieldError]:
         yield wrong(field, subdomain, too_long if error == TOO_LONG_LABEL else error)
 
 
-def _of_replicated_job(jobset: Document, index: int, replicated: Document, known: set[str]) -> Iterator[FieldError]:
+def _of_replicated_job(jobset: Document, index: int, replicated: Document, known: set[str]) -> Iterator[InvalidField]:
     field, name = f"spec.replicatedJobs[{index}]", str(replicated.get("name"))
     job = spec_of(replicated.get("template") or {})
     replicas = names.replicas_of(replicated)
@@ -113,7 +113,7 @@ def _of_replicated_job(jobset: Document, index: int, replicated: Document, known
             yield general(f"replicatedJob: {name} cannot depend on replicatedJob: {dependency.get('name')}")
 
 
-def _of_failure_policy(policy: Document, known: set[str]) -> Iterator[FieldError]:
+def _of_failure_policy(policy: Document, known: set[str]) -> Iterator[InvalidField]:
     rules = policy.get("rules") or []
     if any(rule.get("action") in ("RestartJob", "RestartJobAndIgnoreMaxRestarts") for rule in rules):
         yield general(
@@ -132,7 +132,7 @@ def _of_failure_policy(policy: Document, known: set[str]) -> Iterator[FieldError
             yield general(f"rule names are not unique, rules with indices [{shown}] all have the same name '{name}'")
 
 
-def _of_rule(name: str, rule: Document, known: set[str]) -> Iterator[FieldError]:
+def _of_rule(name: str, rule: Document, known: set[str]) -> Iterator[InvalidField]:
     if not 1 <= len(name) <= _RULE_NAME_LENGTH:
         yield general(
             f"invalid failure policy rule name of length {len(name)}, the rule name must be at least 1 characters long"
@@ -156,7 +156,7 @@ def _of_rule(name: str, rule: Document, known: set[str]) -> Iterator[FieldError]
             )
 
 
-def _of_coordinator(jobset: Document, coordinator: Document) -> Iterator[FieldError]:
+def _of_coordinator(jobset: Document, coordinator: Document) -> Iterator[InvalidField]:
     error = _wrong_in_coordinator(jobset, coordinator)
     if error is not None:
         yield general(error)
@@ -187,7 +187,7 @@ def _wrong_in_coordinator(jobset: Document, coordinator: Document) -> str | None
 # ---------------------------------------------------------------------- change
 
 
-def _of_change(new: Document, old: Document) -> Iterator[FieldError]:
+def _of_change(new: Document, old: Document) -> Iterator[InvalidField]:
     replicated_jobs = deepcopy(names.replicated_jobs(new))
     before = {r.get("name"): r for r in names.replicated_jobs(old)}
     if is_suspended(old) or is_suspended(new):

@@ -34,7 +34,7 @@ _DECODER = msgspec.json.Decoder()
 _OF_JOBSETS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
 
 
-class Defaulting:
+class JobSetDefaulting:
     """Answers with the changes that a defaulter makes."""
 
     def __init__(self, defaulter: Callable[[Document], Awaitable[None]]) -> None:
@@ -95,9 +95,9 @@ def handlers(client: Client) -> dict[str, AdmissionHandler]:
         await followers.follow(pod)
 
     return {
-        MUTATE_JOBSET: Defaulting(default_jobset),
+        MUTATE_JOBSET: JobSetDefaulting(default_jobset),
         VALIDATE_JOBSET: ValidatingJobSets(),
-        MUTATE_POD: Defaulting(place_pod),
+        MUTATE_POD: JobSetDefaulting(place_pod),
         VALIDATE_POD: ValidatingPods(followers),
     }
 

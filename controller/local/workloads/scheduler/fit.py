@@ -29,7 +29,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FitRefusal:
     """Why a pod does not fit on a node."""
 
     reasons: tuple[str, ...]
@@ -38,7 +38,7 @@ class Refusal:
 
 
 @dataclass
-class Place:
+class NodeInfo:
     """A node with the pods on it."""
 
     node: Document
@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FitVerdict:
     """Where a pod goes, or why it does not go anywhere."""
 
     pod: Document
@@ -67,22 +67,24 @@ class Verdict:
     message: str = ""
 
 
-def schedule(pending: Iterable[Document], places: Sequence[Place], check: Check | None = None) -> Iterator[Verdict]:
+def schedule(
+    pending: Iterable[Document], places: Sequence[NodeInfo], check: Check | None = None
+) -> Iterator[FitVerdict]:
     """Place the pods, the most important and then the oldest first. A pod without a place does not hold up others.
 
     The verdicts come one by one, so that the caller can pause in between.
     """
     for pod in sorted(pending, key=lambda pod: (-priority_of(pod), created_of(pod), name_of(pod))):
-        refusals: list[Refusal] = []
+        refusals: list[FitRefusal] = []
         for place in places:
             refusal = refusal_of(pod, place, places, check)
             if refusal is None:
                 place.add(pod)
-                yield Verdict(pod, node=name_of(place.node))
+                yield FitVerdict(pod, node=name_of(place.node))
                 break
             refusals.append(refusal)
         else:
-            yield Verdict(pod, message=message_of(refusals, len(places)))
+            yield FitVerdict(pod, message=message_of(refusals, len(places)))
 
 
 def priority_of(pod: Document) -> int:
@@ -101,26 +103,28 @@ def host_ports(pod: Document) -> set[tuple[str, int]]:
     }
 
 
-def refusal_of(pod: Document, place: Place, places: Sequence[Place], check: Check | None = None) -> Refusal | None:
+def refusal_of(
+    pod: Document, place: NodeInfo, places: Sequence[NodeInfo], check: Check | None = None
+) -> FitRefusal | None:
     """Why the pod does not fit on a node; None: it does."""
     refusal = _refusal_by_node(pod, place) or _refusal_by_pods(pod, place, places)
     if refusal is None and check is not None and (reason := check(pod, place.pods)):
-        return Refusal((reason,), by_room=True)
+        return FitRefusal((reason,), by_room=True)
     return refusal
 
 
-def _refusal_by_node(pod: Document, place: Place) -> Refusal | None:
+def _refusal_by_node(pod: Document, place: NodeInfo) -> FitRefusal | None:
     node = place.node
     if spec_of(node).get("unschedulable") and not tolerates(pod, {"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}):
-        return Refusal(("node(s) were unschedulable",), by_room=False)
+        return FitRefusal(("node(s) were unschedulable",), by_room=False)
     if untolerated(pod, node):
-        return Refusal(("node(s) had untolerated taint(s)",), by_room=False)
+        return FitRefusal(("node(s) had untolerated taint(s)",), by_room=False)
     if not node_matches(pod, node):
-        return Refusal(("node(s) didn't match Pod's node affinity/selector",), by_room=False)
+        return FitRefusal(("node(s) didn't match Pod's node affinity/selector",), by_room=False)
     if host_ports(pod) & place.ports():
-        return Refusal(("node(s) didn't have free ports for the requested pod ports",), by_room=True)
+        return FitRefusal(("node(s) didn't have free ports for the requested pod ports",), by_room=True)
     if short := missing(place.left, requests_of(pod)):
-        return Refusal(tuple(short), by_room=_could_fit(pod, node))
+        return FitRefusal(tuple(short), by_room=_could_fit(pod, node))
     return None
 
 
@@ -129,18 +133,18 @@ def _could_fit(pod: Document, node: Document) -> bool:
     return not missing(left_on(node, ()), requests_of(pod))
 
 
-def _refusal_by_pods(pod: Document, place: Place, places: Sequence[Place]) -> Refusal | None:
+def _refusal_by_pods(pod: Document, place: NodeInfo, places: Sequence[NodeInfo]) -> FitRefusal | None:
     affinity = spec_of(pod).get("affinity") or {}
     for term in _required(affinity, "podAffinity"):
         if not _has_near(pod, term, place, places) and not _is_first(pod, term, place, places):
-            return Refusal(("node(s) didn't match pod affinity rules",), by_room=False)
+            return FitRefusal(("node(s) didn't match pod affinity rules",), by_room=False)
     if any(_has_near(pod, term, place, places) for term in _required(affinity, "podAntiAffinity")):
-        return Refusal(("node(s) didn't match pod anti-affinity rules",), by_room=True)
+        return FitRefusal(("node(s) didn't match pod anti-affinity rules",), by_room=True)
     for other_place in places:
         for other in other_place.pods:
             for term in _required(spec_of(other).get("affinity") or {}, "podAntiAffinity"):
                 if not is_terminal(other) and _selects(other, term, pod) and _is_near(term, place, other_place):
-                    return Refusal(("node(s) didn't satisfy existing pods anti-affinity rules",), by_room=True)
+                    return FitRefusal(("node(s) didn't satisfy existing pods anti-affinity rules",), by_room=True)
     return None
 
 
@@ -148,7 +152,7 @@ def _required(affinity: Document, kind: str) -> Sequence[Document]:
     return (affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
 
 
-def _has_near(pod: Document, term: Document, place: Place, places: Sequence[Place]) -> bool:
+def _has_near(pod: Document, term: Document, place: NodeInfo, places: Sequence[NodeInfo]) -> bool:
     """Whether a pod that the term selects runs in the same topology domain."""
     return any(
         _is_near(term, place, other) and any(not is_terminal(p) and _selects(pod, term, p) for p in other.pods)
@@ -156,14 +160,14 @@ def _has_near(pod: Document, term: Document, place: Place, places: Sequence[Plac
     )
 
 
-def _is_first(pod: Document, term: Document, place: Place, places: Sequence[Place]) -> bool:
+def _is_first(pod: Document, term: Document, place: NodeInfo, places: Sequence[NodeInfo]) -> bool:
     """Whether the pod selects itself and no other is there yet: else the first of a group could never start."""
     if not _selects(pod, term, pod) or term.get("topologyKey") not in labels_of(place.node):
         return False
     return not any(_selects(pod, term, p) for other in places for p in other.pods if not is_terminal(p))
 
 
-def _is_near(term: Document, place: Place, other: Place) -> bool:
+def _is_near(term: Document, place: NodeInfo, other: NodeInfo) -> bool:
     key = str(term.get("topologyKey"))
     here, there = labels_of(place.node).get(key), labels_of(other.node).get(key)
     return here is not None and here == there
@@ -179,7 +183,7 @@ def _selects(owner: Document, term: Document, pod: Document) -> bool:
     return selector is not None and labels_match(selector, labels_of(pod))
 
 
-def message_of(refusals: Sequence[Refusal], nodes: int) -> str:
+def message_of(refusals: Sequence[FitRefusal], nodes: int) -> str:
     """The sentence in which kube-scheduler says why no node takes a pod."""
     if not nodes:
         return NO_NODES
@@ -194,7 +198,7 @@ def message_of(refusals: Sequence[Refusal], nodes: int) -> str:
     return f"{available}: {found}. no new claims to deallocate, preemption: {available}: {tail}."
 
 
-def places_of(nodes: Iterable[Document], pods: Iterable[Document], assumed: Mapping[str, str]) -> list[Place]:
+def places_of(nodes: Iterable[Document], pods: Iterable[Document], assumed: Mapping[str, str]) -> list[NodeInfo]:
     """The nodes in the order of their names, with the pods on them.
 
     `assumed`: the nodes, by uid of the pod, of pods whose binding is not visible yet.
@@ -202,4 +206,4 @@ def places_of(nodes: Iterable[Document], pods: Iterable[Document], assumed: Mapp
     on: dict[str, list[Document]] = {}
     for pod in pods:
         on.setdefault(node_of(pod) or assumed.get(uid_of(pod), ""), []).append(pod)
-    return [Place(node, on.get(name_of(node), [])) for node in sorted(nodes, key=name_of)]
+    return [NodeInfo(node, on.get(name_of(node), [])) for node in sorted(nodes, key=name_of)]

@@ -39,13 +39,13 @@ async def test_what_it_does(world: World) -> None:
     async with dashboard(world.transport, world.space, changes=True) as (browser, _):
         got = await browser.get(world.path("bert", "actions"))
         assert got.as_(contract.Actions) == contract.Actions(allowed=["stop", "resume", "delete", "again"], why="")
-        done = (await do(browser, world, "stop", made)).as_(contract.Done)
+        done = (await do(browser, world, "stop", made)).as_(contract.ActionDone)
         assert done.message == "bert is being stopped"
         job = await world.client.get(TrainJob.RESOURCE, "bert", world.space)
         assert job["spec"]["suspend"] is True
-        assert (await do(browser, world, "stop", made)).as_(contract.Done).message == "bert is stopped already"
+        assert (await do(browser, world, "stop", made)).as_(contract.ActionDone).message == "bert is stopped already"
 
-        done = (await do(browser, world, "again", made)).as_(contract.Done)
+        done = (await do(browser, world, "again", made)).as_(contract.ActionDone)
         assert done.name.startswith("bert-")
         copy = await world.client.get(TrainJob.RESOURCE, done.name, world.space)
         assert not copy["spec"].get("suspend")

@@ -12,7 +12,7 @@ from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import World
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
-from trainwright.controller.cli.comparing.comparison import Comparison
+from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -39,11 +39,11 @@ async def test_what_differs_and_what_it_came_to(world: World) -> None:
         await world.report("a", progressPercentage=60, metrics={"loss": "1.5", "current_step": "6"})
         await world.report("a", progressPercentage=70, metrics={"loss": "NaN", "current_step": "7"})
 
-        async def compared() -> Comparison:
+        async def compared() -> JobComparison:
             answer = await browser.get(f"/api/v1/compare?{asked(world.space, 'a', 'b', 'none')}")
-            return answer.as_(Comparison)
+            return answer.as_(JobComparison)
 
-        def is_told(found: Comparison) -> bool:
+        def is_told(found: JobComparison) -> bool:
             measure = found.jobs[0].measures[0]
             return measure is not None and measure.last == "NaN"
 
@@ -79,7 +79,7 @@ async def test_a_refused_question(world: World) -> None:
             problem = (await browser.get(f"/api/v1/compare?{query}")).problem
             assert (problem.code, problem.reason) == (400, "BadRequest")
             assert message in problem.message
-        found = (await browser.get("/api/v1/compare?job=elsewhere/a")).as_(Comparison)
+        found = (await browser.get("/api/v1/compare?job=elsewhere/a")).as_(JobComparison)
         assert found.jobs == []
         assert "this dashboard shows namespace" in found.missing[0].message
 
@@ -92,7 +92,7 @@ async def test_jobs_that_may_not_be_listed_are_not_said_to_be_missing(
     world.transport.forbidden = {"trainjobs"}
     async with dashboard(world.transport, world.space) as (browser, site):
         await eventually(lambda: site.watched.connection.state, lambda state: state == "forbidden")
-        found = (await browser.get(f"/api/v1/compare?{asked(world.space, 'a')}")).as_(Comparison)
+        found = (await browser.get(f"/api/v1/compare?{asked(world.space, 'a')}")).as_(JobComparison)
     assert found.missing[0].message.startswith(f"TrainJob a in namespace {world.space} has not been read: no right to")
 
 
@@ -101,5 +101,5 @@ async def test_jobs_that_may_be_listed_are_compared_without_other_rights(world: 
     await created(world, "b", "0.2", loss="3")
     world.transport.forbidden = {"jobsets", "configmaps"}
     async with dashboard(world.transport, world.space) as (browser, _):
-        found = (await browser.get(f"/api/v1/compare?{asked(world.space, 'a', 'b')}")).as_(Comparison)
+        found = (await browser.get(f"/api/v1/compare?{asked(world.space, 'a', 'b')}")).as_(JobComparison)
     assert [one.name for one in found.parameters] == ["RATE"]

@@ -29,8 +29,8 @@ async def test_the_series_holds_what_was_seen(world: World) -> None:
         await site.watched.informer.wait_synced()
         await world.report("bert", progressPercentage=40, metrics={"loss": "2", "current_step": "4"})
 
-        async def series() -> contract.Series:
-            return (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+        async def series() -> contract.JobSeries:
+            return (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
 
         found = await eventually(series, lambda found: len(found.points.times) == 2)
         assert found.points.steps == [5.0, 4.0]
@@ -53,7 +53,7 @@ async def test_what_the_manager_recorded_comes_first(world: World) -> None:
             await events.next("job")
             await world.report("bert", progressPercentage=1, metrics={"loss": "NaN", "current_step": "1"})
             await events.next("points")
-            series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+            series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
             assert (series.recorded, series.unread) == (True, "")
             assert series.points.steps == [0.0, 1.0, 2.0, 1.0]
             (loss,) = series.points.curves
@@ -63,7 +63,7 @@ async def test_what_the_manager_recorded_comes_first(world: World) -> None:
             await events.until("points", lambda points: points.replace)
         world.transport.forbidden = {"configmaps"}
     async with dashboard(world.transport, world.space) as (browser, _):
-        series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+        series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
         assert (series.recorded, len(series.points.times)) == (False, 1)
         assert series.unread.startswith(f"no right to get configmaps in namespace {world.space}: reports from before")
 
@@ -91,7 +91,7 @@ async def test_a_page_that_was_faster_than_the_first_list_begins_again(
         assert not site.watched.informer.synced
         listed.set()
         assert (await events.next("points"))[1].replace
-        series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+        series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
         assert series.points.steps == [1.0]
 
 
@@ -101,6 +101,6 @@ async def test_a_damaged_record_is_said(world: World, damage: str) -> None:
     recorded = document_of(msgspec.convert(job, TrainJob), damage)
     await world.client.create(recorded, kind=ConfigMap.RESOURCE)
     async with dashboard(world.transport, world.space) as (browser, _):
-        series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+        series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
     assert (series.recorded, series.points.percentages) == (False, [5])
     assert "ConfigMap bert-progress is damaged" in series.unread

@@ -13,6 +13,7 @@ from tests.integration.local.dashboard.world import World
 from tests.repository import ROOT
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.local.cluster import api_server, install
 from trainwright.controller.runtime import Client
@@ -65,13 +66,13 @@ async def test_a_kubeflow_trainer_that_knows_no_progress(tmp_path: Path) -> None
         await world.create("bert", progressPercentage=5, metrics={"loss": "1"})
         async with dashboard(world.transport, "team-a") as (browser, site):
             await eventually(lambda: bool(site.jobs().jobs))
-            (row,) = (await browser.get("/api/v1/jobs")).as_(contract.Jobs).jobs
+            (row,) = (await browser.get("/api/v1/jobs")).as_(contract.JobList).jobs
             assert (row.state, row.percentage, row.loss, row.last_report) == ("Running", None, None, None)
             job = (await browser.get(world.path("bert"))).as_(contract.Job)
             assert (job.metrics, job.row.state) == ([], "Running")
             # There is no definition of JobSets either.
             assert job.explanation is not None
-            series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+            series = (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
             assert (series.points.times, series.unread) == ([], "")
 
 
@@ -86,9 +87,9 @@ async def test_a_job_that_does_not_fit_is_named_and_hides_no_other(tmp_path: Pat
         await world.client.create(wrong, kind=TrainJob.RESOURCE)
         async with dashboard(world.transport, "team-a") as (browser, site):
             await eventually(lambda: bool(site.jobs().jobs and site.jobs().undecodable))
-            jobs = (await browser.get("/api/v1/jobs")).as_(contract.Jobs)
+            jobs = (await browser.get("/api/v1/jobs")).as_(contract.JobList)
             assert [row.name for row in jobs.jobs] == ["bert"]
-            assert jobs.undecodable == [contract.Reference(kind="TrainJob", namespace="team-a", name="odd")]
+            assert jobs.undecodable == [ReferenceView(kind="TrainJob", namespace="team-a", name="odd")]
             problem = (await browser.get(world.path("odd"))).problem
             assert (problem.code, "TrainJob team-a/odd does not fit the API" in problem.message) == (500, True)
             async with browser.stream(f"{world.path('odd')}/stream") as events:

@@ -12,11 +12,11 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_INDEX, L
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
+from trainwright.controller.cli.causes import shown_explanation
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.details import explanation_of
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.explain import Reader
+from trainwright.controller.trainer.why import Reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -90,7 +90,7 @@ async def test_what_a_job_becomes_with_provenance(world: World) -> None:
     bert = await world.create("bert")
     await world.create("typo", runtime="torhc")
     async with dashboard(world.transport, world.space) as (browser, _):
-        found = (await browser.get(world.path("bert", "objects"))).as_(contract.Objects)
+        found = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
         assert (found.problems, [one.kind for one in found.objects]) == ([], ["JobSet"])
         made = yaml.safe_load(found.objects[0].yaml)
         assert made["metadata"]["name"] == "bert"
@@ -99,16 +99,16 @@ async def test_what_a_job_becomes_with_provenance(world: World) -> None:
         assert any(one.source == "the TrainJob" for one in found.settings)
         # The same when the job runs, although the manager leaves a JobSet that runs alone.
         await world.add(JobSet.RESOURCE, "bert", bert, spec=made["spec"])
-        again = (await browser.get(world.path("bert", "objects"))).as_(contract.Objects)
+        again = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
         assert again.objects == found.objects
         world.transport.forbidden = {"jobsets"}
-        unread = (await browser.get(world.path("bert", "objects"))).as_(contract.Objects)
+        unread = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
         assert unread.objects == found.objects
         world.transport.forbidden = {"trainingruntimes"}
-        refused = (await browser.get(world.path("bert", "objects"))).as_(contract.Objects)
+        refused = (await browser.get(world.path("bert", "objects"))).as_(contract.ObjectsView)
         assert refused.problems == ['torch is forbidden: User "eve" cannot do that']
         world.transport.forbidden = set()
-        missing = (await browser.get(world.path("typo", "objects"))).as_(contract.Objects)
+        missing = (await browser.get(world.path("typo", "objects"))).as_(contract.ObjectsView)
         assert missing.problems == ["TrainingRuntime torhc does not exist"]
         assert (await browser.get(world.path("none", "objects"))).status == 404
 
@@ -131,7 +131,7 @@ async def test_each_right_that_is_missing_is_said_and_the_rest_is_shown(world: W
     async with dashboard(world.transport, world.space) as (browser, site):
         await eventually(lambda: site.jobs().connection.state == "live")
         job = (await browser.get(world.path("bert"))).as_(contract.Job)
-        jobs = (await browser.get("/api/v1/jobs")).as_(contract.Jobs)
+        jobs = (await browser.get("/api/v1/jobs")).as_(contract.JobList)
         series = await browser.get(world.path("bert", "series"))
     part, words = RIGHTS[right][0], RIGHTS[right][1].replace("SPACE", world.space)
     told: dict[str, list[str]] = {}
@@ -188,7 +188,7 @@ async def test_why_a_job_does_not_train(world: World) -> None:
         assert (wide.explanation.outcome, wide.explanation.cause.pods) == ("Waiting", 1)
         for found, name in ((typo, "typo"), (wide, "wide")):
             said = await Reader(world.client, explaining_plugins()).explain(world.space, name)
-            assert found.explanation == explanation_of(said)
+            assert found.explanation == shown_explanation(said)
         (pod,) = wide.pods
         assert (pod.phase, pod.reason, pod.message, pod.attempt) == ("Pending", "Unschedulable", why, 1)
         assert pod.containers[0].log == ""

@@ -13,6 +13,7 @@ from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import connection, contract, looking, serving
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -37,7 +38,7 @@ async def test_the_list_is_a_snapshot_and_then_the_rows_that_change(world: World
         assert [row.name for row in found.changed] == ["bert"]
         await world.client.delete(TrainJob.RESOURCE, "quiet", world.space)
         gone = await events.until("rows", lambda rows: bool(rows.deleted))
-        assert gone.deleted == [contract.Reference(kind="TrainJob", namespace=world.space, name="quiet")]
+        assert gone.deleted == [ReferenceView(kind="TrainJob", namespace=world.space, name="quiet")]
 
 
 async def test_a_page_that_reads_slowly_is_sent_the_last_state_only(world: World) -> None:
@@ -90,7 +91,7 @@ async def test_the_server_is_lost_and_found(world: World) -> None:
         lost = await events.until("connection", lambda found: found.state == "lost")
         assert "does not answer" in lost.message
         assert lost.last_contact is not None
-        jobs = (await browser.get("/api/v1/jobs")).as_(contract.Jobs)
+        jobs = (await browser.get("/api/v1/jobs")).as_(contract.JobList)
         assert [row.name for row in jobs.jobs] == ["bert"]
         assert jobs.connection.state == "lost"
         one = (await browser.get(world.path("bert"))).as_(contract.Job)
@@ -100,7 +101,7 @@ async def test_the_server_is_lost_and_found(world: World) -> None:
         await events.until("connection", lambda found: found.state == "live")
 
         async def percentage() -> int | None:
-            return (await browser.get("/api/v1/jobs")).as_(contract.Jobs).jobs[0].percentage
+            return (await browser.get("/api/v1/jobs")).as_(contract.JobList).jobs[0].percentage
 
         await eventually(percentage, lambda found: found == 2)
 
@@ -124,7 +125,7 @@ async def test_why_there_are_no_jobs_is_said(world: World, fault: str, state: st
 async def test_a_dashboard_of_one_namespace_shows_no_other(world: World) -> None:
     await world.create("bert")
     async with dashboard(world.transport, "default") as (browser, _):
-        assert (await browser.get("/api/v1/jobs")).as_(contract.Jobs).jobs == []
+        assert (await browser.get("/api/v1/jobs")).as_(contract.JobList).jobs == []
         problem = (await browser.get(world.path("bert"))).problem
         assert (problem.code, f"--namespace {world.space}" in problem.message) == (404, True)
 

@@ -20,7 +20,7 @@ TEXT = f"{SCRIPT}\n\x1b[31mred\xff ".encode("latin-1") + "ü\n".encode()
 
 
 class Lines:
-    """The log of a container that says what the test tells it to. Used as a LogSource."""
+    """The log of a container that says what the test tells it to. Used as a LogRun."""
 
     def __init__(self) -> None:
         self.said: asyncio.Queue[bytes | None] = asyncio.Queue()

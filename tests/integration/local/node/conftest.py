@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.local.node.modes import MODES
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import (
     NO_SERVERS,
@@ -45,12 +45,12 @@ async def client(config: ClusterConfig) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def running_node(config: ClusterConfig, settings: NodeSettings) -> AsyncIterator[Node]:
+async def running_node(config: ClusterConfig, settings: NodeSettings) -> AsyncIterator[LocalNode]:
     """Run a node for the length of a block; its failure is the block's."""
     manager = Manager(
         config, field_manager="kubelet", servers=NO_SERVERS, process=ProcessSettings(detect_mutation=True)
     )
-    node = Node(manager.client, settings, server=config.server)
+    node = LocalNode(manager.client, settings, server=config.server)
     node.declare(manager)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(manager.run(), name="manager")
@@ -148,13 +148,13 @@ def settings(isolation: Isolation, tmp_path: Path) -> NodeSettings:
 
 
 @pytest.fixture
-async def node(config: ClusterConfig, settings: NodeSettings) -> AsyncIterator[Node]:
+async def node(config: ClusterConfig, settings: NodeSettings) -> AsyncIterator[LocalNode]:
     """A running node."""
     async with running_node(config, settings) as running:
         yield running
 
 
 @pytest.fixture
-def pods(client: Client, namespace: str, node: Node) -> Pods:
+def pods(client: Client, namespace: str, node: LocalNode) -> Pods:
     """Pods on the running node."""
     return Pods(client, namespace, node.settings.name)

@@ -14,11 +14,11 @@ from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.logbook import ALL, Logs
-from trainwright.controller.cli.dashboard.logbook import Wanted as LogWanted
+from trainwright.controller.cli.dashboard.logbook import WantedLog as LogWanted
 from trainwright.controller.cli.local import ending, feasibility, kept
 from trainwright.controller.cli.local.jobs import Follower, first_failure
-from trainwright.controller.cli.local.lines import Wanted, show
-from trainwright.controller.cli.local.managing import Jobs
+from trainwright.controller.cli.local.lines import WantedLines, show
+from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.local.cluster import RunningCluster
@@ -66,12 +66,12 @@ def job() -> Document:
     }
 
 
-def jobs_of(cluster: RunningCluster, settings: NodeSettings) -> Jobs:
+def jobs_of(cluster: RunningCluster, settings: NodeSettings) -> LocalJobs:
     transport = cluster.api.transport()
-    return Jobs(Client(transport), transport, "default", settings.logs)
+    return LocalJobs(Client(transport), transport, "default", settings.logs)
 
 
-async def fail(jobs: Jobs, meeting: Path) -> Document:
+async def fail(jobs: LocalJobs, meeting: Path) -> Document:
     """Run the job until it has failed, as `run` does; returns it."""
     await jobs.client.create(runtime(meeting), kind=TrainingRuntime.RESOURCE)
     wanted = job()
@@ -116,17 +116,17 @@ async def test_a_failed_job_is_kept_as_it_is_with_the_lines_of_all_ranks(tmp_pat
         assert ended_pods(settings.logs) == []
 
 
-async def lines_are_there(jobs: Jobs) -> None:
+async def lines_are_there(jobs: LocalJobs) -> None:
     """Those of both ranks, one of which has no pod any more."""
     out = io.StringIO()
-    assert await show(jobs, "j", Wanted(), out) == 0
+    assert await show(jobs, "j", WantedLines(), out) == 0
     lines = out.getvalue().splitlines()
     assert lines[:2] == ["[node-0] rank 0 begins", "[node-0] rank 0 is asked to end"]
     assert lines[2:4] == ["[node-1] rank 1 begins", "[node-1] Traceback (most recent call last):"]
     assert lines[-1] == "[node-1] ValueError: out of data"
 
 
-async def the_page_has_its_lines(jobs: Jobs, logs: Path) -> None:
+async def the_page_has_its_lines(jobs: LocalJobs, logs: Path) -> None:
     """The job's page lists the pod that is gone with its rank, and merges its lines with those of the other."""
     cluster = contract.Cluster(context="", server="", namespace="")
     now = contract.Connection(state="live", message="", since="", last_contact=None)

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.local.node.conftest import POD, Pods, container, python
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.controller.local.node.interface import ExecSession, LogOptions, PodExec, PodLogs, UnavailableError
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.runtime.testing.waiting import eventually
 
 
@@ -19,7 +19,7 @@ async def read(node: PodLogs, pods: Pods, name: str, options: LogOptions, contai
 
 
 @IN_ONE_MODE
-async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: Node) -> None:
+async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: LocalNode) -> None:
     code = "import os,time\nprint('a')\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('b')"
     await pods.create("talks", *python(code))
     await pods.reach("talks", "Running")
@@ -43,7 +43,7 @@ async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: Node) -> 
 
 
 @IN_ONE_MODE
-async def test_the_log_of_the_run_before(pods: Pods, node: Node) -> None:
+async def test_the_log_of_the_run_before(pods: Pods, node: LocalNode) -> None:
     code = "import os,sys; there=os.path.exists('x'); open('x','w'); print('run', there); sys.exit(0 if there else 1)"
     await pods.create("again", *python(code), restartPolicy="OnFailure")
     await pods.reach("again", "Succeeded")
@@ -54,7 +54,7 @@ async def test_the_log_of_the_run_before(pods: Pods, node: Node) -> None:
 
 
 @IN_ONE_MODE
-async def test_logs_that_are_not_there(pods: Pods, node: Node) -> None:
+async def test_logs_that_are_not_there(pods: Pods, node: LocalNode) -> None:
     waits = {"name": "main", "image": "python", "command": ["true"], "envFrom": [{"secretRef": {"name": "no"}}]}
     await pods.create("waits", containers=[waits])
     await eventually(lambda: pods.get("waits"), container)
@@ -104,7 +104,7 @@ async def sleeper(pods: Pods) -> str:
     return "sleeper"
 
 
-async def test_exec_has_streams_environment_and_exit_code(pods: Pods, node: Node, sleeper: str) -> None:
+async def test_exec_has_streams_environment_and_exit_code(pods: Pods, node: LocalNode, sleeper: str) -> None:
     command = ["sh", "-c", "echo $COLOUR; cat; echo bad >&2; exit 3"]
     session = await start(node, pods, sleeper, command, stdin=True)
     await session.write(b"typed\n")
@@ -117,7 +117,7 @@ async def start(node: PodExec, pods: Pods, name: str, command: list[str], **how:
     return await node.exec(pods.namespace, name, "main", command, **how)
 
 
-async def test_exec_with_a_terminal(pods: Pods, node: Node, sleeper: str) -> None:
+async def test_exec_with_a_terminal(pods: Pods, node: LocalNode, sleeper: str) -> None:
     session = await start(node, pods, sleeper, ["sh"], stdin=True, tty=True)
     session.resize(100, 40)
     await session.write(b"stty size; tty >/dev/null && echo term-$((1+1)); exit 4\n")
@@ -128,19 +128,19 @@ async def test_exec_with_a_terminal(pods: Pods, node: Node, sleeper: str) -> Non
     assert err == ""
 
 
-async def test_more_output_than_a_pipe_holds(pods: Pods, node: Node, sleeper: str) -> None:
+async def test_more_output_than_a_pipe_holds(pods: Pods, node: LocalNode, sleeper: str) -> None:
     session = await start(node, pods, sleeper, ["python", "-c", "print('x' * 1_000_000)"])
     out, _ = await output(session)
     assert len(out) == 1_000_001
 
 
-async def test_a_session_that_is_closed_ends_its_process(pods: Pods, node: Node, sleeper: str) -> None:
+async def test_a_session_that_is_closed_ends_its_process(pods: Pods, node: LocalNode, sleeper: str) -> None:
     session = await start(node, pods, sleeper, ["sleep", "600"])
     await session.close()
     assert await session.wait() == 137
 
 
-async def test_sessions_end_with_their_container(pods: Pods, node: Node, sleeper: str) -> None:
+async def test_sessions_end_with_their_container(pods: Pods, node: LocalNode, sleeper: str) -> None:
     session = await start(node, pods, sleeper, ["sleep", "600"])
     attached = await node.attach(pods.namespace, sleeper, "main")
     await pods.client.delete(POD, sleeper, pods.namespace, grace_period=1)
@@ -154,7 +154,7 @@ async def test_sessions_end_with_their_container(pods: Pods, node: Node, sleeper
         await start(node, pods, sleeper, ["true"])
 
 
-async def test_a_program_that_is_not_there(pods: Pods, node: Node, sleeper: str) -> None:
+async def test_a_program_that_is_not_there(pods: Pods, node: LocalNode, sleeper: str) -> None:
     with pytest.raises(UnavailableError, match="executable file not found"):
         await start(node, pods, sleeper, ["no-such-program"])
     with pytest.raises(UnavailableError, match='container not found \\("other"\\)'):

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.local.node.conftest import POD, Pods, container, python
 from tests.unit.local.node.modes import REFUSED
 from trainwright.controller.local.node.interface import LogOptions
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -48,7 +48,7 @@ def isolation() -> Isolation:
     return Isolation.NAMESPACES
 
 
-async def test_the_world_of_a_container(pods: Pods, node: Node) -> None:
+async def test_the_world_of_a_container(pods: Pods, node: LocalNode) -> None:
     await pods.create("a-1", *python("import time; time.sleep(600)"), hostname="a-1", subdomain="train")
     await pods.reach("a-1", "Running")
     mounts = [
@@ -86,12 +86,12 @@ def assert_machine_untouched() -> None:
     assert "train" not in Path("/etc/hosts").read_text()
 
 
-async def log(node: Node, pods: Pods, name: str, **options: Any) -> str:
+async def log(node: LocalNode, pods: Pods, name: str, **options: Any) -> str:
     chunks = [chunk async for chunk in await node.logs(pods.namespace, name, "main", LogOptions(**options))]
     return b"".join(chunks).decode()
 
 
-async def test_names_follow_pods_that_come_and_go(pods: Pods, node: Node) -> None:
+async def test_names_follow_pods_that_come_and_go(pods: Pods, node: LocalNode) -> None:
     code = "import time\nwhile True: print(open('/etc/hosts').read().count('b-1.train'), flush=True); time.sleep(0.05)"
     await pods.create("b-0", *python(code), hostname="b-0", subdomain="train")
     await pods.reach("b-0", "Running")
@@ -102,7 +102,7 @@ async def test_names_follow_pods_that_come_and_go(pods: Pods, node: Node) -> Non
     await eventually(lambda: log(node, pods, "b-0", tail_lines=1), lambda text: text == "0\n")
 
 
-async def test_exec_joins_the_namespaces(pods: Pods, node: Node) -> None:
+async def test_exec_joins_the_namespaces(pods: Pods, node: LocalNode) -> None:
     await pods.create("joined", *python("import time; time.sleep(600)"), hostname="joined")
     await pods.reach("joined", "Running")
     code = "import os,socket; print(socket.gethostname(), os.path.exists('/proc/1/root'), os.getpid() < 100)"

@@ -14,7 +14,7 @@ from tests.integration.local.node.conftest import POD, Pods, container, python, 
 from tests.unit.local.node.modes import REFUSED
 from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.networks import Network
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.runtime import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
@@ -56,7 +56,7 @@ def settings(tmp_path: Path) -> NodeSettings:
 
 
 @namespaces
-async def test_jobs_have_their_own_ports_and_no_way_out(config: ClusterConfig, pods: Pods, node: Node) -> None:
+async def test_jobs_have_their_own_ports_and_no_way_out(config: ClusterConfig, pods: Pods, node: LocalNode) -> None:
     with socket.socket() as outside:
         outside.bind(("127.0.0.1", 0))
         outside.listen()
@@ -84,7 +84,7 @@ async def test_jobs_have_their_own_ports_and_no_way_out(config: ClusterConfig, p
 
 
 @namespaces
-async def test_a_network_goes_with_its_last_pod(pods: Pods, node: Node) -> None:
+async def test_a_network_goes_with_its_last_pod(pods: Pods, node: LocalNode) -> None:
     for name in ("a-0", "a-1"):
         await pods.create(name, *python(WAIT), hostname=name, subdomain="a")
     networks = [json.loads(await first_line(node, pods, name)) for name in ("a-0", "a-1")]
@@ -126,7 +126,7 @@ def network_namespaces() -> set[int]:
     return found
 
 
-async def first_line(node: Node, pods: Pods, name: str) -> str:
+async def first_line(node: LocalNode, pods: Pods, name: str) -> str:
     """The first line of a container's log."""
 
     async def look() -> str:
@@ -135,6 +135,6 @@ async def first_line(node: Node, pods: Pods, name: str) -> str:
     return (await eventually(look)).splitlines()[0]
 
 
-async def log(node: Node, pods: Pods, name: str) -> str:
+async def log(node: LocalNode, pods: Pods, name: str) -> str:
     lines = await node.logs(pods.namespace, name, "main", LogOptions())
     return b"".join([part async for part in lines]).decode()

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python, status
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
-from trainwright.controller.local.node.handlers import Target, attempt
+from trainwright.controller.local.node.handlers import HandlerTarget, attempt
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
 
@@ -119,7 +119,7 @@ async def test_the_health_service_of_a_real_server(control_plane: ControlPlane) 
     """etcd has one: gRPC in Go."""
     (urls,) = [one for one in control_plane.components["etcd"].command if one.startswith("--listen-client-urls=")]
     probe = {"port": int(urls.rpartition(":")[2])}
-    target = Target(execute=no_command, container={"name": "etcd"})
+    target = HandlerTarget(execute=no_command, container={"name": "etcd"})
     assert await attempt({"grpc": probe}, target) == ""
     said = await attempt({"grpc": {**probe, "service": "x" * 200}}, target)
     assert said.endswith("the server has no answer of grpc.health.v1.Health for this service")

@@ -64,7 +64,7 @@ def runtime(folder: Path, code: int, failures: int) -> dict[str, Any]:
             {"retries": "2"}, 1, 9, ("Failed", "ReachedMaxRestarts"), 3, 2, id="it-gives-up-after-its-retries"
         ),
         pytest.param(
-            {"retries": "0", "free-exit-codes": "75"}, 75, 3, ("Complete", ""), 4, 0, id="free-codes-cost-none"
+            {"retries": "0", "free-exit-codes": "75"}, 75, 1, ("Complete", ""), 2, 0, id="free-codes-cost-none"
         ),
         pytest.param({}, 127, 9, ("Failed", "FailJobSetFailurePolicyAction"), 1, 0, id="a-program-that-cannot-run"),
         pytest.param(

@@ -7,7 +7,7 @@ tests/integration/local/test_discovery.py compares the documents with those of t
 import pytest
 
 from trainwright.controller.local.apiserver import discovery
-from trainwright.controller.local.apiserver.discovery import CUSTOM_VERBS, Resource, Subresource, groups_of
+from trainwright.controller.local.apiserver.discovery import CUSTOM_VERBS, DiscoveryResource, Subresource, groups_of
 from trainwright.controller.local.apiserver.negotiation import (
     Accepted,
     NotAcceptableError,
@@ -19,7 +19,7 @@ V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 V2BETA1 = V2.replace("v=v2", "v=v2beta1")
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 FORM = ("meta.k8s.io", "v1", "Table")
-WIDGET = Resource("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS, ("wi",), custom=True)
+WIDGET = DiscoveryResource("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS, ("wi",), custom=True)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_forms_of_discovery() -> None:
 
 
 def test_versions_of_a_group() -> None:
-    older = Resource(
+    older = DiscoveryResource(
         "example.com", "v1beta1", "Widget", "widgets", "widget", True, custom=True, stored_as="example.com/v1"
     )
     (group,) = groups_of([older, WIDGET], {"example.com": ["v1", "v1beta1"]})
@@ -109,7 +109,7 @@ def test_versions_of_a_group() -> None:
 
 def test_subresources() -> None:
     subresources = (Subresource("status"), Subresource("thing", ("create",), "Thing", "other.com", "v2"))
-    made = Resource("example.com", "v1", "Widget", "widgets", "widget", False, subresources=subresources)
+    made = DiscoveryResource("example.com", "v1", "Widget", "widgets", "widget", False, subresources=subresources)
     document = discovery.resources("application/yaml", "example.com/v1", [made])
     assert document.media_type == "application/yaml"
     assert document.document["resources"][1:] == [

@@ -5,13 +5,13 @@ import msgspec
 
 from trainwright.controller.local.apiserver.built_in import serve_built_in
 from trainwright.controller.local.apiserver.pages import DiscoveryPages, RootPage, health
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
-from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse
+from trainwright.controller.local.apiserver.resources import ResourceRegistry
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-def asked(pages: DiscoveryPages, **headers: str) -> Answer:
+def asked(pages: DiscoveryPages, **headers: str) -> ServerResponse:
     request = ServerRequest(
         method="GET",
         path="/apis",
@@ -47,7 +47,7 @@ def test_health_in_detail() -> None:
 
 
 def test_the_root_lists_all_paths() -> None:
-    registry = Registry()
+    registry = ResourceRegistry()
     serve_built_in(registry, for_others=False)
     root = RootPage(DiscoveryPages(registry))
     answer = root(ServerRequest(method="GET", path="/"))
@@ -60,7 +60,7 @@ def test_the_root_lists_all_paths() -> None:
 
 def test_not_modified_has_the_content_type_of_what_the_client_keeps() -> None:
     """kubectl's cache replaces the headers of the kept answer by those of the 304."""
-    registry = Registry()
+    registry = ResourceRegistry()
     serve_built_in(registry, for_others=True)
     pages = DiscoveryPages(registry)
     first = asked(pages)

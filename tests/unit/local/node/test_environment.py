@@ -17,7 +17,7 @@ from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.capacity import machine_capacity, node_resources
 from trainwright.controller.local.node.environment import ConfigError, variables_of
 from trainwright.controller.local.node.expansion import expand
-from trainwright.controller.local.node.fields import FieldError, field_value, resource_value
+from trainwright.controller.local.node.fields import FieldReferenceError, field_value, resource_value
 from trainwright.controller.local.node.images import DEFAULT, Images
 from trainwright.controller.local.node.plan import CreateError, Places, Plan, Workplace, inherited, make_plan
 from trainwright.controller.local.node.volumes import Volumes
@@ -44,7 +44,7 @@ def test_references(text: str, wanted: str) -> None:
 
 
 class Objects:
-    """ConfigMaps and Secrets of the namespace; a `Sources`."""
+    """ConfigMaps and Secrets of the namespace; a `ProjectionSources`."""
 
     def __init__(self) -> None:
         self.config_maps: dict[str, Document] = {}
@@ -173,7 +173,7 @@ def test_resources_of_a_container(resource: str, divisor: str | None, wanted: st
 
 
 def test_resources_of_an_unknown_container() -> None:
-    with pytest.raises(FieldError, match="container x not found"):
+    with pytest.raises(FieldReferenceError, match="container x not found"):
         resource_value(pod(), {"resource": "limits.cpu", "containerName": "x"}, None, {})
 
 

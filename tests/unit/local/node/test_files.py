@@ -9,7 +9,7 @@ import pytest
 from trainwright.controller.local.node import atomic, files, recovery
 from trainwright.controller.local.node.environment import ConfigError
 from trainwright.controller.local.node.folders import remove_pod
-from trainwright.controller.local.node.projections import File
+from trainwright.controller.local.node.projections import ProjectedFile
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.volumes import Volumes
 
@@ -65,11 +65,11 @@ def test_files_that_cannot_be_removed_are_no_error(tmp_path: Path, monkeypatch: 
 
 def test_the_files_of_a_volume_are_written_beside_a_link_of_the_pod(tmp_path: Path, precious: Path) -> None:
     volume = tmp_path / "volume"
-    atomic.write(volume, {"key": File(b"1", 0o644)})
+    atomic.write(volume, {"key": ProjectedFile(b"1", 0o644)})
     (volume / atomic.DATA).unlink()
     (volume / atomic.DATA).symlink_to(precious.parent)
     (volume / "made").mkdir()
-    assert atomic.write(volume, {"key": File(b"2", 0o644)})
+    assert atomic.write(volume, {"key": ProjectedFile(b"2", 0o644)})
     assert (volume / "key").read_text() == "2"
     assert precious.exists()
     assert not (volume / "made").exists()
@@ -79,7 +79,7 @@ def test_a_volume_that_became_a_link_is_not_written(tmp_path: Path, precious: Pa
     volume = tmp_path / "volume"
     volume.symlink_to(precious.parent)
     with pytest.raises(OSError, match="was replaced by a link"):
-        atomic.write(volume, {"precious": File(b"2", 0o644)})
+        atomic.write(volume, {"precious": ProjectedFile(b"2", 0o644)})
     assert sorted(path.name for path in precious.parent.iterdir()) == ["folder", "precious"]
 
 

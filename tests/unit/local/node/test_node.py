@@ -12,7 +12,7 @@ import pytest
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.objects import Key, key_of
 from trainwright.controller.local.node import ports as ports_module
-from trainwright.controller.local.node.node import POD, Node
+from trainwright.controller.local.node.node import POD, LocalNode
 from trainwright.controller.local.node.ports import free_port
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime.cache.events import Event, EventType
@@ -65,9 +65,9 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+def node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalNode:
     monkeypatch.setattr(ports_module, "FOLDER", tmp_path / "ports")
-    made = Node(cluster, NodeSettings(name="n", folder=tmp_path / "state"), server="https://127.0.0.1:6443")
+    made = LocalNode(cluster, NodeSettings(name="n", folder=tmp_path / "state"), server="https://127.0.0.1:6443")
     made.declare(cluster)
     return made
 
@@ -81,7 +81,7 @@ def listening() -> Callable[..., Document]:
 
 @pytest.mark.parametrize("spec", [{}, {"nodeName": "n"}, {"nodeName": "other"}])
 def test_ports_of_a_pod_that_never_gets_a_worker_go_with_its_object(
-    cluster: Cluster, node: Node, listening: Callable[..., Document], spec: Document
+    cluster: Cluster, node: LocalNode, listening: Callable[..., Document], spec: Document
 ) -> None:
     first, second = listening("first"), listening("second")
     cluster.show(first)
@@ -93,7 +93,9 @@ def test_ports_of_a_pod_that_never_gets_a_worker_go_with_its_object(
     assert node.admit(second, [])
 
 
-def test_a_pod_that_is_gone_holds_no_ports(cluster: Cluster, node: Node, listening: Callable[..., Document]) -> None:
+def test_a_pod_that_is_gone_holds_no_ports(
+    cluster: Cluster, node: LocalNode, listening: Callable[..., Document]
+) -> None:
     gone, replaced, waits = listening("gone"), listening("replaced"), listening("waits")
     cluster.show({**replaced, "metadata": {**replaced["metadata"], "uid": "another"}})
     cluster.show(waits)
@@ -104,7 +106,7 @@ def test_a_pod_that_is_gone_holds_no_ports(cluster: Cluster, node: Node, listeni
 
 
 def test_the_ports_of_a_pod_with_a_worker_stay_with_it(
-    cluster: Cluster, node: Node, listening: Callable[..., Document]
+    cluster: Cluster, node: LocalNode, listening: Callable[..., Document]
 ) -> None:
     first, second = listening("first"), listening("second")
     cluster.show(first)
@@ -115,7 +117,7 @@ def test_the_ports_of_a_pod_with_a_worker_stay_with_it(
     assert not node.admit(second, [])
 
 
-def test_pods_are_listed_while_others_come(node: Node) -> None:
+def test_pods_are_listed_while_others_come(node: LocalNode) -> None:
     """In threads, in which the event loop goes on between any two steps."""
 
     class Changing:
@@ -128,7 +130,7 @@ def test_pods_are_listed_while_others_come(node: Node) -> None:
     assert node.pods() == [pod()]
 
 
-async def test_no_pod_begins_after_the_stop(cluster: Cluster, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_pod_begins_after_the_stop(cluster: Cluster, node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(pod=pod(nodeName="n"), uid="old", done=asyncio.Event(), end=lambda **_: None)
     new = pod(nodeName="n")
     cluster.show(new)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container
-from trainwright.controller.local.node.handlers import Target, attempt
+from trainwright.controller.local.node.handlers import HandlerTarget, attempt
 from trainwright.controller.local.node.probes import Judged, Probes, Thresholds
 from trainwright.controller.local.node.state import ContainerState, Running
 from trainwright.controller.runtime.testing.waiting import equals, eventually
@@ -47,7 +47,7 @@ def closed_port() -> int:
 
 async def test_http() -> None:
     async with served() as (port, heads):
-        target = Target(execute=nothing, container=container(ports=[{"name": "web", "containerPort": port}]))
+        target = HandlerTarget(execute=nothing, container=container(ports=[{"name": "web", "containerPort": port}]))
         ok = {"path": "ok", "port": port, "httpHeaders": [{"name": "x-token", "value": "t"}]}
         assert await attempt({"httpGet": ok}, target) == ""
         assert b"X-Token: t\r\n" in heads[0]
@@ -61,7 +61,7 @@ async def test_http() -> None:
 async def test_connections() -> None:
     free = closed_port()
     async with served() as (port, _):
-        moved = Target(execute=nothing, container=container(), moved={29500: port})
+        moved = HandlerTarget(execute=nothing, container=container(), moved={29500: port})
         assert await attempt({"tcpSocket": {"port": 29500}}, moved) == ""
         # An HTTP/1 server.
         assert "health rpc probe failed" in await attempt({"grpc": {"port": 29500}}, moved)
@@ -114,7 +114,7 @@ async def test_the_health_service_of_grpc(answer: bytes, failure: str) -> None:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        target = Target(execute=nothing, container=container())
+        target = HandlerTarget(execute=nothing, container=container())
         said = await attempt({"grpc": {"port": port, "service": "s"}}, target)
     assert said == failure if not failure or failure.startswith("service") else failure in said
     assert received.startswith(b"PRI * HTTP/2.0")
@@ -131,7 +131,10 @@ async def test_commands(code: int, output: bytes, failure: str) -> None:
         run.append(command)
         return code, output
 
-    assert await attempt({"exec": {"command": ["a", "b"]}}, Target(execute=execute, container=container())) == failure
+    assert (
+        await attempt({"exec": {"command": ["a", "b"]}}, HandlerTarget(execute=execute, container=container()))
+        == failure
+    )
     assert run == [["a", "b"]]
 
 
@@ -156,7 +159,7 @@ class Watched:
         document: Document = container("main", **made)
         self.probes = Probes(
             document,
-            Target(execute=self._execute, container=document),
+            HandlerTarget(execute=self._execute, container=document),
             self.state,
             changed=lambda: None,
             event=lambda reason, note: self.told.append((reason, note)),

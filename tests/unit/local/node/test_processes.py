@@ -21,7 +21,7 @@ import pytest
 from trainwright.controller.local.node import containers, processes, recovery
 from trainwright.controller.local.node import ends as ends_module
 from trainwright.controller.local.node import guard as guard_module
-from trainwright.controller.local.node.containers import ContainerProcess, Order, StartError, start
+from trainwright.controller.local.node.containers import ContainerProcess, Order, ProgramStartError, start
 from trainwright.controller.local.node.ends import End, Ends, Ticket
 from trainwright.controller.local.node.logs import parse
 from trainwright.controller.local.node.spawning import GUARD, SPAWNER, Spawner
@@ -135,7 +135,7 @@ async def test_a_program_that_cannot_run_is_told_by_a_spawner_too(
     folder: Path, tasks: TaskScope, spawner: Spawner
 ) -> None:
     wanted = replace(order(folder, ""), command=["no-such-program"])
-    with pytest.raises(StartError, match="executable file not found"):
+    with pytest.raises(ProgramStartError, match="executable file not found"):
         await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
 
 
@@ -301,14 +301,14 @@ async def test_logs_rotate_and_the_oldest_go(folder: Path, tasks: TaskScope) -> 
 )
 async def test_a_program_that_cannot_run(folder: Path, tasks: TaskScope, command: list[str], message: str) -> None:
     wanted = replace(order(folder, ""), command=command)
-    with pytest.raises(StartError) as raised:
+    with pytest.raises(ProgramStartError) as raised:
         await start(wanted, record=folder / "process.json", follow=tasks.start)
     assert str(raised.value).startswith(message)
 
 
 async def test_a_missing_working_folder(folder: Path, tasks: TaskScope) -> None:
     wanted = replace(order(folder, ""), folder=str(folder / "absent"))
-    with pytest.raises(StartError, match=r"working directory .* does not exist"):
+    with pytest.raises(ProgramStartError, match=r"working directory .* does not exist"):
         await start(wanted, record=folder / "process.json", follow=tasks.start)
 
 
@@ -520,7 +520,7 @@ async def test_a_log_that_cannot_be_opened_does_not_stop_the_program(folder: Pat
 
 
 def test_a_log_says_what_it_could_not_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = guard_module.Log(str(folder / "0.log"), 10**6, 2)
+    log = guard_module.LogFile(str(folder / "0.log"), 10**6, 2)
     log.write("stdout", b"before\n")
     real, room = os.write, [40, 0, 0]
 

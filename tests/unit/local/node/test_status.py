@@ -11,11 +11,11 @@ from trainwright.controller.local.node.node import STOPPED
 from trainwright.controller.local.node.pods import should_restart
 from trainwright.controller.local.node.state import (
     ContainerState,
+    PhaseVerdict,
     PodState,
     Running,
     State,
     Terminated,
-    Verdict,
     Waiting,
 )
 from trainwright.controller.local.node.status import differs, status_document
@@ -103,7 +103,7 @@ def test_a_terminal_phase_is_never_left() -> None:
 
 
 def test_a_verdict_is_reported_when_everything_has_ended() -> None:
-    one, verdict = document("Always", 1), Verdict("Failed", "DeadlineExceeded", "too long")
+    one, verdict = document("Always", 1), PhaseVerdict("Failed", "DeadlineExceeded", "too long")
     running = status_document(one, state(RUNNING, verdict=verdict), NOW)
     assert (running["phase"], running.get("reason")) == ("Running", None)
     over = status_document(one, state(ended(143), over=True, verdict=verdict), NOW)

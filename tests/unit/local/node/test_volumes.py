@@ -16,13 +16,13 @@ from tests.unit.local.node.pods import Document, container, pod
 from trainwright.controller.local.node import atomic
 from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.pods import references_of
-from trainwright.controller.local.node.projections import File, Token, VolumeError
+from trainwright.controller.local.node.projections import ProjectedFile, Token, VolumeError
 from trainwright.controller.local.node.volumes import Mount, Volumes
 from trainwright.controller.runtime.testing.waiting import eventually
 
 
 class Objects:
-    """What volumes are made from; a `Sources`."""
+    """What volumes are made from; a `ProjectionSources`."""
 
     def __init__(self, claims: Mapping[str, str]) -> None:
         self.config_maps: dict[str, Document] = {
@@ -130,7 +130,7 @@ async def test_files(volumes: Volumes, source: Document, wanted: dict[str, tuple
         ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../a"}]}}, "invalid path '../a'"),
         ({"persistentVolumeClaim": {"claimName": "z"}}, 'persistentvolumeclaim "z" not found'),
         ({"hostPath": {"path": "/no/such", "type": "Directory"}}, "hostPath type check failed"),
-        ({"hostPath": {"path": "/", "type": "File"}}, "hostPath type check failed"),
+        ({"hostPath": {"path": "/", "type": "ProjectedFile"}}, "hostPath type check failed"),
         ({"nfs": {"server": "x", "path": "/"}}, "volumes of kind nfs are not supported"),
         ({"projected": {"sources": [{"clusterTrustBundle": {}}]}}, "cannot hold clusterTrustBundle"),
     ],
@@ -219,14 +219,14 @@ def test_the_objects_that_a_pod_refers_to() -> None:
 
 
 def test_an_update_is_one_rename(tmp_path: Path) -> None:
-    assert atomic.write(tmp_path, {"a": File(b"1", 0o644), "x/y": File(b"1", 0o644)})
+    assert atomic.write(tmp_path, {"a": ProjectedFile(b"1", 0o644), "x/y": ProjectedFile(b"1", 0o644)})
     before = (tmp_path / "..data").resolve()
-    assert not atomic.write(tmp_path, {"a": File(b"1", 0o644), "x/y": File(b"1", 0o644)})
-    assert atomic.write(tmp_path, {"a": File(b"2", 0o644)})
+    assert not atomic.write(tmp_path, {"a": ProjectedFile(b"1", 0o644), "x/y": ProjectedFile(b"1", 0o644)})
+    assert atomic.write(tmp_path, {"a": ProjectedFile(b"2", 0o644)})
     assert (tmp_path / "..data").resolve() != before
     assert not before.exists()
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("..")) == ["a"]
-    assert atomic.write(tmp_path, {"a": File(b"2", 0o600)})
+    assert atomic.write(tmp_path, {"a": ProjectedFile(b"2", 0o600)})
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
@@ -235,7 +235,7 @@ async def test_who_removes_the_files_waits_for_the_thread_that_writes_them(
 ) -> None:
     began, go_on, write = threading.Event(), threading.Event(), atomic.write
 
-    def slow(folder: Path, files: Mapping[str, File]) -> bool:
+    def slow(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
         began.set()
         go_on.wait()
         return write(folder, files)

@@ -12,8 +12,8 @@ import pytest
 from trainwright.controller.local.apiserver.discovery import (
     BUILT_IN,
     CUSTOM_VERBS,
-    Group,
-    Resource,
+    DiscoveryGroup,
+    DiscoveryResource,
     Subresource,
     groups_of,
 )
@@ -22,7 +22,7 @@ from trainwright.controller.local.apiserver.openapi import document, document_pa
 Document = dict[str, Any]
 
 GROUPS = groups_of(BUILT_IN)
-WIDGET = Resource(
+WIDGET = DiscoveryResource(
     *("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS),
     subresources=(Subresource("status"),),
     custom=True,
@@ -53,7 +53,7 @@ def references(value: Any) -> Iterable[str]:
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name or "core")
-def test_documents_of_built_in_kinds(group: Group) -> None:
+def test_documents_of_built_in_kinds(group: DiscoveryGroup) -> None:
     resources = group.versions["v1"]
     made = document(resources, {}, "1.36")
     known = {f"#/components/schemas/{name}" for name in made["components"]["schemas"]}

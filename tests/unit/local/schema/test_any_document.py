@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.integration.local.shapes import FIELDS, definition, ruled_definition, ruled_spec, spec
-from trainwright.controller.local.apiserver.schema import DecodeError, Schema, compile_schema
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError, Schema, compile_schema
 
 
 def compiled(crd: dict[str, Any]) -> Schema:
@@ -35,7 +35,7 @@ def decoded(random: Random) -> dict[str, Any] | None:
     made = document(random)
     try:
         SHAPES.decode(made)
-    except DecodeError:
+    except DocumentDecodeError:
         return None
     return made
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.schema.tables import decoded
-from trainwright.controller.local.apiserver.schema import DecodeError, compile_schema, unknown_field
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError, compile_schema, unknown_field
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -80,7 +80,7 @@ def test_embedded_objects_keep_kind_and_metadata() -> None:
     ],
 )
 def test_embedded_objects_of_wrong_types(value: Any, text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(DocumentDecodeError) as caught:
         decoded(TEMPLATE, value)
     assert str(caught.value) == text
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.schema import DecodeError, SchemaError
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError, SchemaError
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.schema.structs import Structs
 
@@ -114,7 +114,7 @@ QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinu
     ],
 )
 def test_wrong_types(document: dict[str, Any], text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(DocumentDecodeError) as caught:
         decode(document)
     assert str(caught.value) == f"json: cannot unmarshal {text}"
 
@@ -131,13 +131,13 @@ def test_wrong_types(document: dict[str, Any], text: str) -> None:
     ],
 )
 def test_types_that_read_themselves(document: dict[str, Any], text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(DocumentDecodeError) as caught:
         decode(document)
     assert str(caught.value) == text
 
 
 def test_the_first_error_of_the_document_is_told() -> None:
-    with pytest.raises(DecodeError, match=r"PodSpec\.spec\.hostNetwork"):
+    with pytest.raises(DocumentDecodeError, match=r"PodSpec\.spec\.hostNetwork"):
         decode({"unknown": 1, "spec": {"hostNetwork": 1, "containers": 1}})
 
 

@@ -15,17 +15,17 @@ from trainwright.controller.local.apiserver.store import (
     Changed,
     Disk,
     Expired,
-    Name,
+    ObjectName,
+    ObjectStore,
     Overflow,
     StateFileError,
     StateLostError,
-    Store,
     watching,
 )
 from trainwright.controller.local.apiserver.store.disk import ChangeRow
 from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS
 
-A, B = Name("default", "a"), Name("default", "b")
+A, B = ObjectName("default", "a"), ObjectName("default", "b")
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -38,7 +38,7 @@ def content(one: Any) -> Any:
 
 
 async def test_versions_rise_over_all_collections() -> None:
-    store = Store()
+    store = ObjectStore()
     first = store.write("configmaps", A, document(), None)
     second = store.write("secrets", A, document(), None)
     assert second.version == first.version + 1 == store.version
@@ -46,7 +46,7 @@ async def test_versions_rise_over_all_collections() -> None:
 
 
 async def test_a_write_that_expects_another_object_changes_nothing() -> None:
-    store = Store()
+    store = ObjectStore()
     first = store.write("configmaps", A, document(), None)
     store.write("configmaps", A, document(data={"x": "1"}), first)
     for expected in (first, None):
@@ -59,16 +59,16 @@ async def test_a_write_that_expects_another_object_changes_nothing() -> None:
 
 
 async def test_a_list_is_in_the_order_of_etcd() -> None:
-    store = Store()
+    store = ObjectStore()
     for namespace, name in (("b", "a"), ("a", "b"), ("a-b", "a"), ("a", "a")):
-        store.write("configmaps", Name(namespace, name), document(name), None)
+        store.write("configmaps", ObjectName(namespace, name), document(name), None)
     names = [one.name for one in store.collection("configmaps").listed()]
     assert names == [("a-b", "a"), ("a", "a"), ("a", "b"), ("b", "a")]
     assert [one.name.name for one in store.collection("configmaps").listed("a", after="a/a")] == ["b"]
 
 
 async def test_the_past_is_as_it_was() -> None:
-    store = Store()
+    store = ObjectStore()
     first = store.write("configmaps", A, document(data={"x": "1"}), None)
     then = store.version
     store.write("configmaps", A, document(data={"x": "2"}), first)
@@ -80,7 +80,7 @@ async def test_the_past_is_as_it_was() -> None:
 
 async def test_what_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = [0.0]
-    store = Store(now=lambda: moment[0])
+    store = ObjectStore(now=lambda: moment[0])
     one = store.write("configmaps", A, document(), None)
     then = store.version
     store.write("configmaps", A, document(data={"x": "1"}), one)
@@ -94,7 +94,7 @@ async def test_what_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_watch_tells_every_change_since_its_version_in_order() -> None:
-    store = Store()
+    store = ObjectStore()
     first = store.write("configmaps", A, document(), None)
     since = store.version
     second = store.write("configmaps", A, document(data={"x": "1"}), first)
@@ -113,7 +113,7 @@ async def test_a_watch_tells_every_change_since_its_version_in_order() -> None:
 
 async def test_a_watch_that_is_not_read_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "BACKLOG_BYTES", 1000)
-    store = Store()
+    store = ObjectStore()
     slow, fast = store.watch("configmaps", store.version), store.watch("configmaps", store.version)
     expected = None
     for number in range(20):
@@ -124,7 +124,7 @@ async def test_a_watch_that_is_not_read_is_ended_and_holds_up_nobody(monkeypatch
 
 
 async def test_a_file_holds_what_was_committed(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = ObjectStore(tmp_path / "state.db")
     one = store.write("configmaps", A, document(data={"x": "1"}), None)
     since = store.version
     store.write("configmaps", A, document(data={"x": "2"}), one)
@@ -133,7 +133,7 @@ async def test_a_file_holds_what_was_committed(tmp_path: Path) -> None:
     await store.committed()
     version = store.version
     await store.close()
-    again = Store(tmp_path / "state.db")
+    again = ObjectStore(tmp_path / "state.db")
     assert again.version == version
     assert content(again.get("configmaps", A)) == {"x": "2"}
     assert again.get("configmaps", B) is None
@@ -144,7 +144,7 @@ async def test_a_file_holds_what_was_committed(tmp_path: Path) -> None:
 
 
 async def test_nobody_is_told_of_a_change_before_it_is_on_disk(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = ObjectStore(tmp_path / "state.db")
     watch = store.watch("configmaps", store.version)
     store.write("configmaps", A, document(), None)
     assert store.told < store.version
@@ -171,12 +171,12 @@ def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path: Path) -
 
 
 async def test_events_expire_an_hour_after_they_were_written_last() -> None:
-    store = Store()
+    store = ObjectStore()
     hour = timedelta(hours=1)
     for name, created, last in (("old", hour, hour), ("repeated", hour, hour / 2), ("new", hour / 2, hour / 2)):
         event = document(name, lastTimestamp=(NOW - last).strftime("%Y-%m-%dT%H:%M:%SZ"))
         event["metadata"]["creationTimestamp"] = (NOW - created).strftime("%Y-%m-%dT%H:%M:%SZ")
-        store.write("events", Name("default", name), event, None)
+        store.write("events", ObjectName("default", name), event, None)
     watch = store.watch("events", store.version)
     assert expire_events(store, NOW) == 1
     assert {one.name.name for one in store.collection("events").listed()} == {"repeated", "new"}
@@ -185,7 +185,7 @@ async def test_events_expire_an_hour_after_they_were_written_last() -> None:
 
 async def test_a_compacted_history_has_no_hole_after_a_restart(tmp_path: Path) -> None:
     clock = [1000.0]
-    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    store = ObjectStore(tmp_path / "state.db", now=lambda: clock[0])
     one = store.write("configmaps", A, document(), None)
     for _ in range(2):
         # The newest change stays in the file, for the version, though it is forgotten.
@@ -195,7 +195,7 @@ async def test_a_compacted_history_has_no_hole_after_a_restart(tmp_path: Path) -
         one = store.write("configmaps", A, document(), one)
         one = store.write("configmaps", A, document(), one)
     await store.close()
-    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    store = ObjectStore(tmp_path / "state.db", now=lambda: clock[0])
     kept = [change.version for change in store.collection("configmaps").history]
     assert kept == list(range(kept[0], one.version + 1))
     with pytest.raises(Expired):
@@ -204,7 +204,7 @@ async def test_a_compacted_history_has_no_hole_after_a_restart(tmp_path: Path) -
 
 
 async def test_a_watch_is_not_told_what_waited_for_its_commit_when_it_began(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = ObjectStore(tmp_path / "state.db")
     one = store.write("configmaps", A, document(), None)
     watch = store.watch("configmaps", one.version)
     store.write("configmaps", B, document("b"), None)
@@ -226,7 +226,7 @@ async def test_what_waits_for_a_commit_that_fails_is_not_written(
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(Disk, "commit", full)
-    store = Store(tmp_path / "state.db")
+    store = ObjectStore(tmp_path / "state.db")
     one = store.write("configmaps", A, document(data={"x": "1"}), None)
     await begun.wait()
     store.write("configmaps", A, document(data={"x": "2"}), one)
@@ -234,7 +234,7 @@ async def test_what_waits_for_a_commit_that_fails_is_not_written(
     with pytest.raises(StateLostError, match="disk is full"):
         await store.committed()
     await store.close()
-    again = Store(tmp_path / "state.db")
+    again = ObjectStore(tmp_path / "state.db")
     assert again.get("configmaps", A) is None
     await again.close()
 
@@ -254,7 +254,7 @@ async def test_a_compaction_that_the_file_refuses_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     moment = 0.0
-    store = Store(tmp_path / "state.db", now=lambda: moment)
+    store = ObjectStore(tmp_path / "state.db", now=lambda: moment)
     store.write("configmaps", A, document(), None)
     await store.committed()
 
@@ -271,7 +271,7 @@ async def test_a_compaction_that_the_file_refuses_is_logged(
 async def test_a_compaction_lets_requests_and_commits_go_between(tmp_path: Path) -> None:
     """Thousands of changes are forgotten in slices: meanwhile the loop turns, and what is written becomes durable."""
     clock = [0.0]
-    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    store = ObjectStore(tmp_path / "state.db", now=lambda: clock[0])
     one = store.write("configmaps", A, document(), None)
     for number in range(3_000):
         one = store.write("configmaps", A, document(data={"x": str(number)}), one)
@@ -288,7 +288,7 @@ async def test_a_compaction_lets_requests_and_commits_go_between(tmp_path: Path)
     assert not compaction.done()
     await compaction
     await store.close()
-    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    store = ObjectStore(tmp_path / "state.db", now=lambda: clock[0])
     assert [change.version for change in store.collection("configmaps").history] == [written.version]
     await store.close()
 

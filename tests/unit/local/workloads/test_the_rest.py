@@ -17,7 +17,7 @@ from trainwright.controller.local.workloads.claims.volumes import binding, bound
 from trainwright.controller.local.workloads.documents import merge_patch
 from trainwright.controller.local.workloads.finished.jobs import seconds_left
 from trainwright.controller.local.workloads.finished.pods import too_many
-from trainwright.controller.local.workloads.garbage.decision import NOTHING, Decision, Owner, decide
+from trainwright.controller.local.workloads.garbage.decision import NOTHING, GarbageDecision, OwnerState, decide
 from trainwright.controller.local.workloads.job.controller import JobController
 from trainwright.controller.local.workloads.kinds import JOB, JOBSET, POD
 from trainwright.controller.local.workloads.namespaces.conditions import Content, conditions
@@ -43,7 +43,7 @@ def thing(name: str = "it", *owners: str, finalizer: str = "", deleted: bool = F
     return {"metadata": metadata}
 
 
-SOLID, ABSENT, WAITING = Owner.SOLID, Owner.ABSENT, Owner.WAITING
+SOLID, ABSENT, WAITING = OwnerState.SOLID, OwnerState.ABSENT, OwnerState.WAITING
 IN_FOREGROUND = thing("below", "it", finalizer="foregroundDeletion", deleted=True)
 
 
@@ -52,45 +52,49 @@ IN_FOREGROUND = thing("below", "it", finalizer="foregroundDeletion", deleted=Tru
     [
         (thing(), {}, [], NOTHING),
         (thing("it", "a"), {"a": SOLID}, [], NOTHING),
-        (thing("it", "a"), {"a": ABSENT}, [], Decision(delete="Background")),
-        (thing("it", "a", finalizer="orphan"), {"a": ABSENT}, [], Decision(delete="Orphan")),
-        (thing("it", "a", finalizer="foregroundDeletion"), {"a": ABSENT}, [], Decision(delete="Foreground")),
+        (thing("it", "a"), {"a": ABSENT}, [], GarbageDecision(delete="Background")),
+        (thing("it", "a", finalizer="orphan"), {"a": ABSENT}, [], GarbageDecision(delete="Orphan")),
+        (thing("it", "a", finalizer="foregroundDeletion"), {"a": ABSENT}, [], GarbageDecision(delete="Foreground")),
         (thing("it", "a", deleted=True), {"a": ABSENT}, [], NOTHING),
-        (thing("it", "a"), {"a": WAITING}, [], Decision(delete="Background")),
-        (thing("it", "a"), {"a": WAITING}, [thing("below", "it")], Decision(delete="Foreground")),
+        (thing("it", "a"), {"a": WAITING}, [], GarbageDecision(delete="Background")),
+        (thing("it", "a"), {"a": WAITING}, [thing("below", "it")], GarbageDecision(delete="Foreground")),
         (
             thing("it", "a"),
             {"a": WAITING},
             [IN_FOREGROUND],
-            Decision(delete="Foreground", references=thing("it", "a", block=False)["metadata"]["ownerReferences"]),
+            GarbageDecision(
+                delete="Foreground", references=thing("it", "a", block=False)["metadata"]["ownerReferences"]
+            ),
         ),
         (
             thing("it", "a", "b", "c"),
             {"a": SOLID, "b": ABSENT, "c": WAITING},
             [],
-            Decision(references=thing("it", "a")["metadata"]["ownerReferences"]),
+            GarbageDecision(references=thing("it", "a")["metadata"]["ownerReferences"]),
         ),
         (
             thing("it", finalizer="foregroundDeletion", deleted=True),
             {},
             [thing("below", "it", block=False)],
-            Decision(remove_finalizer="foregroundDeletion"),
+            GarbageDecision(remove_finalizer="foregroundDeletion"),
         ),
         (
             thing("it", finalizer="foregroundDeletion", deleted=True),
             {},
             [thing("below", "it"), IN_FOREGROUND],
-            Decision(look_at=[thing("below", "it")]),
+            GarbageDecision(look_at=[thing("below", "it")]),
         ),
         (
             thing("it", finalizer="orphan", deleted=True),
             {},
             [thing("below", "it")],
-            Decision(orphans=[thing("below", "it")], remove_finalizer="orphan"),
+            GarbageDecision(orphans=[thing("below", "it")], remove_finalizer="orphan"),
         ),
     ],
 )
-def test_garbage(obj: Document, owners: dict[str, Owner], dependents: list[Document], decision: Decision) -> None:
+def test_garbage(
+    obj: Document, owners: dict[str, OwnerState], dependents: list[Document], decision: GarbageDecision
+) -> None:
     assert decide(obj, owners, dependents) == decision
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from tests.repository import ROOT
 from tests.unit.plugins.blueprints import PIPELINE, blueprint, container, job_template
+from tests.unit.trainer.doctor.made import Made, Unread, examine
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.doctor import code_of, shipped_definitions, text_of
 from trainwright.controller.runtime.certificates.authority import certificate_pem, make_authority
-from trainwright.controller.trainer.doctor.examination import CHECKS, examine
-from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.site import Probe, Rendered, Site, Unread
+from trainwright.controller.trainer.why.site.examination import CHECKS
+from trainwright.controller.trainer.why.site.survey import Level, Probe, TriedRuntime
 from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.testing import train_job
 
@@ -27,10 +27,10 @@ JOBSET = ROOT / "controller" / "local" / "workloads" / "jobset" / "jobsets.crd.j
 NEVER = {"restartPolicy": "Never"}
 
 
-def rendered(*jobs: dict[str, Any], gang: Any = None, name: str = "r", **template: Any) -> Rendered:
+def rendered(*jobs: dict[str, Any], gang: Any = None, name: str = "r", **template: Any) -> TriedRuntime:
     runtime = blueprint({"numNodes": 1}, *jobs, gang=gang, name=name, **template)
     verdict = PIPELINE.begin(train_job(), runtime).validate(OFFLINE)
-    return Rendered(runtime=runtime, verdict=verdict)
+    return TriedRuntime(runtime=runtime, verdict=verdict)
 
 
 def lease(renewed: str = "2026-06-01T11:59:58.000000Z", namespace: str = "kubeflow-system") -> Document:
@@ -83,10 +83,10 @@ def finished(day: int) -> Document:
     return {"metadata": {"name": f"j{day}", "namespace": "n"}, "status": {"conditions": [condition]}}
 
 
-def sound() -> Site:
+def sound() -> Made:
     shipped = shipped_definitions()
     established = {"conditions": [{"type": "Established", "status": "True"}]}
-    return Site(
+    return Made(
         now=NOW,
         skew=0.4,
         version="v1.36.3",
@@ -114,23 +114,23 @@ GPU: dict[str, Any] = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
 ORDERED = {**job_template("b", None, container("x"), **NEVER), "dependsOn": [{"name": "node", "status": "Complete"}]}
 
 
-def changed_schema(site: Site) -> dict[str, Any]:
+def changed_schema(site: Made) -> dict[str, Any]:
     definitions = dict(site.shipped)
     name = "trainjobs.trainer.kubeflow.org"
     spec = {**definitions[name]["spec"], "versions": [{**definitions[name]["spec"]["versions"][0], "schema": {}}]}
     return {**definitions, name: {**definitions[name], "spec": spec}}
 
 
-def old_jobset(site: Site) -> dict[str, Any]:
+def old_jobset(site: Made) -> dict[str, Any]:
     """Definitions with that of JobSet 0.8."""
     fields = {"type": "object", "properties": {"name": {"type": "string"}}}
     jobs = {"type": "array", "items": fields}
     schema = {"properties": {"spec": {"properties": {"replicatedJobs": jobs}}}}
     versions = [{"name": "v1alpha2", "schema": {"openAPIV3Schema": schema}}]
-    return {**site.known(site.definitions), "jobsets.jobset.x-k8s.io": {"spec": {"versions": versions}}}
+    return {**site.definitions, "jobsets.jobset.x-k8s.io": {"spec": {"versions": versions}}}
 
 
-def jobset_without(site: Site, *path: str) -> dict[str, Any]:
+def jobset_without(site: Made, *path: str) -> dict[str, Any]:
     """Definitions with that of a JobSet whose spec lacks a field."""
     definition = json.loads(JOBSET.read_text())
     (version,) = (one for one in definition["spec"]["versions"] if one["name"] == "v1alpha2")
@@ -138,11 +138,11 @@ def jobset_without(site: Site, *path: str) -> dict[str, Any]:
     for step in path[:-1]:
         schema = schema["items"] if step == "[]" else schema["properties"][step]
     del schema["properties"][path[-1]]
-    return {**site.known(site.definitions), "jobsets.jobset.x-k8s.io": definition}
+    return {**site.definitions, "jobsets.jobset.x-k8s.io": definition}
 
 
 CLAIMS = [{"templates": [{"metadata": {"name": "data"}, "spec": {}}]}]
-DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
+DEFECTS: dict[str, tuple[str, Level, str, Callable[[Made], Made]]] = {
     "D0 old Kubernetes": (
         "Kubernetes",
         Level.WARNING,
@@ -282,7 +282,6 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
         "service account kubeflow-system/manager may not create, patch secrets",
         lambda site: replace(
             site,
-            account="kubeflow-system/manager",
             denied=[(Rule("", "secrets", ("create", "patch")), "create"), (Rule("", "secrets", ("patch",)), "patch")],
         ),
     ),
@@ -314,7 +313,7 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
         "wants coscheduling, and the pods of node ask for the default-scheduler",
         lambda site: replace(
             site,
-            groups={**site.known(site.groups), "scheduling.x-k8s.io": ("v1alpha1",)},
+            groups={**site.groups, "scheduling.x-k8s.io": ("v1alpha1",)},
             rendered=[rendered(job_template(**NEVER), gang={"coscheduling": {}})],
         ),
     ),
@@ -324,7 +323,7 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
         "the job can never start: podGroupPolicy",
         lambda site: replace(
             site,
-            groups={**site.known(site.groups), "scheduling.x-k8s.io": ("v1alpha1",)},
+            groups={**site.groups, "scheduling.x-k8s.io": ("v1alpha1",)},
             rendered=[
                 rendered(
                     job_template(schedulerName="gang", **NEVER),
@@ -343,7 +342,7 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
         "Kueue is installed and does not manage TrainJobs",
         lambda site: replace(
             site,
-            groups={**site.known(site.groups), "kueue.x-k8s.io": ("v1beta1",)},
+            groups={**site.groups, "kueue.x-k8s.io": ("v1beta1",)},
             kueue_configuration="integrations: {frameworks: [batch/job]}",
         ),
     ),
@@ -353,7 +352,7 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
         "ClusterQueue c has no quota for nvidia.com/gpu",
         lambda site: replace(
             site,
-            groups={**site.known(site.groups), "kueue.x-k8s.io": ("v1beta1",)},
+            groups={**site.groups, "kueue.x-k8s.io": ("v1beta1",)},
             kueue_configuration="integrations: {frameworks: [trainer.kubeflow.org/trainjob]}",
             nodes=[node(**{"nvidia.com/gpu": "8"})],
             rendered=[rendered(job_template("node", "trainer", container(**GPU), **NEVER))],

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.trainer.doctor.made import Unread, examine
 from tests.unit.trainer.doctor.test_checks import deployment, lease, sound
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.doctor import text_of
-from trainwright.controller.trainer.doctor.examination import examine
-from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.site import Probe, Unread
+from trainwright.controller.trainer.why.site.survey import Level, Probe
 
 
 def limited(*arguments: str) -> Document:
@@ -35,7 +34,7 @@ def test_a_manager_of_one_namespace_is_not_said_to_leave_others_unchecked(argume
     assert "--namespace team" in finding.remedy
     there = replace(elsewhere, tried_in="team")
     assert [finding.level for one in examine(there) for finding in one.findings] == [Level.PROBLEM]
-    lacking = replace(site, account="ml/manager", denied=[(Rule("", "secrets", ("get",), (), True), "get")])
+    lacking = replace(site, denied=[(Rule("", "secrets", ("get",), (), True), "get")])
     assert "may not get secrets in namespace team, as the manager must" in text_of(examine(lacking))
 
 
@@ -58,7 +57,8 @@ def test_commands_name_the_namespace_that_is_known_or_none() -> None:
     dead = Probe(code=500, message='failed calling webhook "validator.trainjob.trainer.kubeflow.org"')
     site = replace(sound(), job_probe=dead, deployments=Unread("forbidden"), leases=Unread("forbidden"))
     service = {"namespace": "ml", "name": "s"}
-    hooks = {"webhooks": [{"clientConfig": {"service": service}}]}
+    rules = [{"apiGroups": ["trainer.kubeflow.org"]}]
+    hooks = {"webhooks": [{"clientConfig": {"service": service}, "rules": rules}]}
     site.webhooks = [{"metadata": {"name": "validator.trainer.kubeflow.org"}, **hooks}]
     assert site.pods == "kubectl get pods -n ml"
     assert "kubectl get pods -n ml" in text_of(examine(site))

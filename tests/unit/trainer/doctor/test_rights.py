@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.plugins.blueprints import PIPELINE
+from tests.unit.trainer.doctor.made import examine
 from tests.unit.trainer.doctor.test_checks import deployment, sound
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -19,9 +20,8 @@ from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, listing, status_body
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.doctor.examination import examine
-from trainwright.controller.trainer.doctor.gathering import CONFIGURATION, CONFIGURATION_KEY, Gatherer
-from trainwright.controller.trainer.doctor.site import Site, Unread
+from trainwright.controller.trainer.why.site.gathering import Gatherer
+from trainwright.controller.trainer.why.site.survey import CONFIGURATION, CONFIGURATION_KEY, SiteSurvey
 from trainwright.plugins.registry import Registry
 
 ACCOUNT = "system:serviceaccount:kubeflow-system:manager"
@@ -38,6 +38,8 @@ class Cluster(ScriptedTransport):
         self.configuration = configuration
         self.granted: list[Document] = []
         """The roles that are bound to the manager's account."""
+        self.hidden = ""
+        """The plural of what may not be read."""
         self.questions: list[dict[str, Any]] = []
         self.at_once = self.most_at_once = 0
 
@@ -46,6 +48,8 @@ class Cluster(ScriptedTransport):
             return await self._review(msgspec.json.decode(request.body or b"")["spec"])
         if request.method != "GET":
             return _answer(status_body(404, "NotFound"), 404)
+        if self.hidden and request.path.endswith(f"/{self.hidden}"):
+            return _answer(status_body(403, "Forbidden", f"{self.hidden} is forbidden"), 403)
         data = {CONFIGURATION_KEY: dump(self.configuration)} if self.configuration is not None else {}
         answers = {
             "version": {"gitVersion": "v1.36.3"},
@@ -65,7 +69,7 @@ class Cluster(ScriptedTransport):
         allowed = any(_grants(role, asked) for role in self.granted)
         return _answer({"apiVersion": "authorization.k8s.io/v1", "spec": spec, "status": {"allowed": allowed}}, 201)
 
-    async def examine(self) -> tuple[Site, list[str]]:
+    async def examine(self) -> tuple[SiteSurvey, list[str]]:
         """What is found, and the lines about rights."""
         site = await Gatherer(Client(self), PIPELINE, needed_rights, {}, None).gather()
         told = text_of([one for one in examine(site) if one.title == "rights of the manager"])
@@ -107,7 +111,7 @@ def _asked(rule: Document, verb: str, role: Document) -> dict[str, Any]:
 
 def needed(gates: str = "", home: str = "kubeflow-system", **sections: Any) -> Rights:
     from trainwright.api.config.v1alpha1 import Configuration  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
+    from trainwright.controller.cli.arguments.values import gates as parse_gates  # noqa: PLC0415
 
     document = {"featureGates": parse_gates(gates), **sections}
     settings = settings_of(msgspec.convert(document, Configuration))
@@ -171,8 +175,8 @@ async def test_the_rights_in_the_managers_own_namespace_are_asked_for_there() ->
 async def test_a_configuration_that_cannot_be_read_is_not_taken_for_none() -> None:
     cluster = Cluster(configuration=CONFIGURATION_WITH_ALL)
     cluster.granted = [{"metadata": {}, "rules": []}]
+    cluster.hidden = "configmaps"
     site, _ = await cluster.examine()
-    site.configuration = Unread("configmaps is forbidden")
     (found,) = [one for one in examine(site) if one.title == "rights of the manager"]
     levels = [finding.level.value for finding in found.findings]
     assert levels[-1] == "unknown"
@@ -183,12 +187,11 @@ def test_a_plugin_that_is_not_installed_here_is_said() -> None:
     site = sound()
     site.configuration = {"plugins": {"enabled": ["no-such-plugin"]}}
     with pytest.raises(Exception, match="no-such-plugin"):
-        needed_rights(site)
+        needed_rights(site.survey())
 
 
 def test_the_names_of_a_rule_are_told() -> None:
     site = sound()
-    site.account = "kubeflow-system/manager"
     site.denied_in = {"kubeflow-system": [(Rule("", "secrets", ("get",), ("cert",)), "get")]}
     text = text_of(examine(site))
     assert "may not get secrets cert in namespace kubeflow-system, as the manager must" in text

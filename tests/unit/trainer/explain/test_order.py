@@ -4,9 +4,9 @@
 from collections.abc import Iterable
 
 from tests.unit.trainer.explain.world import NOW, World, at, condition
-from trainwright.controller.trainer.explain import Objects, explain
-from trainwright.controller.trainer.explain.catalogue import CATALOGUE
-from trainwright.controller.trainer.explain.checks import scheduling
+from trainwright.controller.trainer.why import Objects, explain
+from trainwright.controller.trainer.why.catalogue import CATALOGUE
+from trainwright.controller.trainer.why.job import scheduling
 from trainwright.plugins.contract import Cause, Link, Picture
 
 GPU = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."

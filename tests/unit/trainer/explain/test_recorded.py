@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.trainer.explain.world import PLUGINS
 from trainwright.api.times import parse
-from trainwright.controller.trainer.explain import Objects, explain
+from trainwright.controller.trainer.why import Objects, explain
 
 PICTURES = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 

@@ -9,10 +9,10 @@ import pytest
 
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.explain import Explanation
-from trainwright.controller.trainer.explain.waiting import told, with_cause
 from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.job.status import wanted_status
+from trainwright.controller.trainer.why import Explanation
+from trainwright.controller.trainer.why.waiting import told, with_cause
 from trainwright.plugins.contract import Cause, Severity
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainwright.api.times import format_time
-from trainwright.controller.trainer.explain import Explanation, Objects, explain
+from trainwright.controller.trainer.why import Explanation, Objects, explain
 from trainwright.plugins.contract import Explains
 from trainwright.plugins.coscheduling import CoSchedulingPlugin
 from trainwright.plugins.volcano import VolcanoPlugin

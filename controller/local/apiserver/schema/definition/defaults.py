@@ -11,7 +11,7 @@ from typing import Any
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.embedded import coerce, compile_walk
 from trainwright.controller.local.apiserver.schema.embedded import validate as validate_embedded
-from trainwright.controller.local.apiserver.schema.errors import NOWHERE, DecodeError, FieldError, invalid
+from trainwright.controller.local.apiserver.schema.errors import NOWHERE, DocumentDecodeError, SchemaFieldError, invalid
 from trainwright.controller.local.apiserver.schema.problems import join
 from trainwright.controller.local.apiserver.schema.pruning import compile_prune
 from trainwright.controller.local.apiserver.schema.rules import compile_rules
@@ -19,9 +19,9 @@ from trainwright.controller.local.apiserver.schema.rules import compile_rules
 Schema = Mapping[str, Any]
 
 
-def default_errors(schema: Schema, path: str) -> list[FieldError]:
+def default_errors(schema: Schema, path: str) -> list[SchemaFieldError]:
     """The errors of all defaults in a structural schema. Defaults in maps are refused elsewhere."""
-    found: list[FieldError] = []
+    found: list[SchemaFieldError] = []
     if schema.get("default") is not None:
         found += _errors(schema, schema["default"], f"{path}.default")
     if isinstance(schema.get("items"), Mapping):
@@ -31,8 +31,8 @@ def default_errors(schema: Schema, path: str) -> list[FieldError]:
     return found
 
 
-def _errors(schema: Schema, default: Any, path: str) -> list[FieldError]:
-    found: list[FieldError] = []
+def _errors(schema: Schema, default: Any, path: str) -> list[SchemaFieldError]:
+    found: list[SchemaFieldError] = []
     pruned = copy.deepcopy(default)
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     if isinstance(pruned, (dict, list)) and compile_prune(schema, root=embedded)(pruned):
@@ -40,14 +40,14 @@ def _errors(schema: Schema, default: Any, path: str) -> list[FieldError]:
     return found + _value_errors(schema, copy.deepcopy(default), path)
 
 
-def _value_errors(schema: Schema, default: Any, path: str) -> list[FieldError]:
+def _value_errors(schema: Schema, default: Any, path: str) -> list[SchemaFieldError]:
     walk = compile_walk(schema)
     if walk is not None and isinstance(default, dict):
         try:
             coerce(walk, default)
-        except DecodeError as error:
+        except DocumentDecodeError as error:
             # The text begins with the field inside the default.
-            return [FieldError("FieldValueInvalid", path, str(error))]
+            return [SchemaFieldError("FieldValueInvalid", path, str(error))]
         wrong = [one._replace(field=join(path, one.field)) for one in validate_embedded(walk, default)]
         if wrong:
             return wrong
@@ -60,5 +60,5 @@ def _value_errors(schema: Schema, default: Any, path: str) -> list[FieldError]:
     return rules.errors(default, default, path, None, None) or rules.errors(default, None, path, None, None)
 
 
-def _placed(error: FieldError, path: str) -> FieldError:
+def _placed(error: SchemaFieldError, path: str) -> SchemaFieldError:
     return error._replace(field=path if error.field == NOWHERE else join(path, error.field))

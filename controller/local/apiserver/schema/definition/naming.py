@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class DefinitionCondition:
     """A condition of a definition, without its time."""
 
     type: str
@@ -29,7 +29,7 @@ class Accepted:
 
     names: Document
     """`acceptedNames`."""
-    conditions: tuple[Condition, Condition]
+    conditions: tuple[DefinitionCondition, DefinitionCondition]
     """NamesAccepted and Established."""
 
 
@@ -93,17 +93,19 @@ def _set(made: Document, name: str, wanted: Document) -> None:
         made.pop(name, None)
 
 
-def _named(conflict: tuple[str, str] | None) -> Condition:
+def _named(conflict: tuple[str, str] | None) -> DefinitionCondition:
     if conflict is None:
-        return Condition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
-    return Condition("NamesAccepted", "False", *conflict)
+        return DefinitionCondition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+    return DefinitionCondition("NamesAccepted", "False", *conflict)
 
 
-def _established(status: Document, accepted: bool) -> Condition:
+def _established(status: Document, accepted: bool) -> DefinitionCondition:
     established = next((one for one in status.get("conditions") or () if one.get("type") == "Established"), None)
     is_established = established is not None and established.get("status") == "True"
     if accepted or is_established:
-        return Condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+        return DefinitionCondition(
+            "Established", "True", "InitialNamesAccepted", "the initial names have been accepted"
+        )
     if established is not None:
-        return Condition("Established", established["status"], established["reason"], established["message"])
-    return Condition("Established", "False", "NotAccepted", "not all names are accepted")
+        return DefinitionCondition("Established", established["status"], established["reason"], established["message"])
+    return DefinitionCondition("Established", "False", "NotAccepted", "not all names are accepted")

@@ -13,7 +13,7 @@ from trainwright.api.validation.cel import compiled_with_text
 from trainwright.controller.local.apiserver.schema.definition import shown
 from trainwright.controller.local.apiserver.schema.definition.celtypes import type_problems
 from trainwright.controller.local.apiserver.schema.errors import (
-    FieldError,
+    SchemaFieldError,
     forbidden,
     invalid,
     not_supported,
@@ -45,7 +45,7 @@ class _Context:
     """Rules are compiled here."""
 
 
-def openapi_errors(schema: Schema, path: str, *, rules: bool) -> list[FieldError]:
+def openapi_errors(schema: Schema, path: str, *, rules: bool) -> list[SchemaFieldError]:
     """The errors of a schema; `rules` to compile its rules, which is done where it is structural."""
     found, in_rules = _errors(schema, path, _Context(rules=rules), root=True)
     return found + in_rules
@@ -53,12 +53,12 @@ def openapi_errors(schema: Schema, path: str, *, rules: bool) -> list[FieldError
 
 def _errors(
     schema: Any, path: str, context: _Context, *, root: bool = False
-) -> tuple[list[FieldError], list[FieldError]]:
+) -> tuple[list[SchemaFieldError], list[SchemaFieldError]]:
     """The errors of a schema, and those of its rules, which are only looked at if there are no others."""
     if not isinstance(schema, Mapping):
         return [], []
     found = [*_unsupported(schema, path, context)]
-    in_rules: list[FieldError] = []
+    in_rules: list[SchemaFieldError] = []
     for inner, inner_path, inner_context in _parts(schema, path, context, root=root):
         more, more_rules = _errors(inner, inner_path, inner_context)
         found += more
@@ -74,7 +74,7 @@ def _errors(
     return found, in_rules
 
 
-def _unsupported(schema: Schema, path: str, context: _Context) -> Iterator[FieldError]:
+def _unsupported(schema: Schema, path: str, context: _Context) -> Iterator[SchemaFieldError]:
     kind = schema.get("type") or ""
     if kind and kind not in _TYPES:
         yield not_supported(f"{path}.type", kind, _TYPES)
@@ -127,7 +127,7 @@ def _parts(schema: Schema, path: str, context: _Context, *, root: bool) -> Itera
         yield schema["items"], f"{path}.items", inner
 
 
-def _map_and_list_types(schema: Schema, path: str) -> Iterator[FieldError]:
+def _map_and_list_types(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
     kind, map_type, list_type = schema.get("type") or "", *map(schema.get, _EXTENSIONS)
     for value, wanted, known, word in (
         (map_type, "object", ("atomic", "granular"), _EXTENSIONS[0]),
@@ -146,7 +146,7 @@ def _map_and_list_types(schema: Schema, path: str) -> Iterator[FieldError]:
 _EXTENSIONS = ("x-kubernetes-map-type", "x-kubernetes-list-type")
 
 
-def _set_items(items: Schema, path: str) -> Iterator[FieldError]:
+def _set_items(items: Schema, path: str) -> Iterator[SchemaFieldError]:
     wrong = "must be atomic as item of a list with x-kubernetes-list-type=set"
     list_type, map_type = items.get("x-kubernetes-list-type"), items.get("x-kubernetes-map-type")
     if items.get("type") == "array" and list_type not in (None, "atomic"):
@@ -156,7 +156,7 @@ def _set_items(items: Schema, path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.x-kubernetes-map-type", list_type, wrong)
 
 
-def _list_map_keys(schema: Schema, path: str) -> Iterator[FieldError]:
+def _list_map_keys(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
     keys, list_type = schema.get("x-kubernetes-list-map-keys") or [], schema.get("x-kubernetes-list-type")
     items = schema.get("items")
     if keys and list_type != "map":
@@ -186,7 +186,7 @@ def _list_map_keys(schema: Schema, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
 
 
-def _unique_items(schema: Schema, path: str) -> Iterator[FieldError]:
+def _unique_items(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
     """Items of sets and map lists are not null, and keys of map lists are always there."""
     list_type, items = schema.get("x-kubernetes-list-type"), schema.get("items")
     if list_type not in ("set", "map") or not isinstance(items, Mapping):
@@ -206,7 +206,7 @@ def _unique_items(schema: Schema, path: str) -> Iterator[FieldError]:
             yield forbidden(f"{at}.nullable", f"{this} cannot be nullable")
 
 
-def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[FieldError]:
+def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[SchemaFieldError]:
     text, message = (rule.get("rule") or "").strip(), rule.get("message") or ""
     if not text:
         yield required(f"{path}.rule", "rule is not specified")
@@ -232,7 +232,9 @@ def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[FieldError]
             yield invalid(f"{path}.fieldPath", field, "must be a valid path")
 
 
-def _rule_errors(rule: Schema, path: str, context: _Context, schema: Schema, *, root: bool) -> Iterator[FieldError]:
+def _rule_errors(
+    rule: Schema, path: str, context: _Context, schema: Schema, *, root: bool
+) -> Iterator[SchemaFieldError]:
     optional = bool(rule.get("optionalOldSelf"))
 
     def types(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from trainwright.api.validation import names
 from trainwright.api.validation.formats import check_of
 from trainwright.controller.local.apiserver.schema.errors import (
-    FieldError,
+    SchemaFieldError,
     duplicate,
     forbidden,
     invalid,
@@ -60,7 +60,7 @@ def unrecognized_formats(schema: Schema) -> Iterator[str]:
             yield from unrecognized_formats(one)
 
 
-def group_errors(spec: Document) -> Iterator[FieldError]:
+def group_errors(spec: Document) -> Iterator[SchemaFieldError]:
     """The errors of group and scope."""
     group, scope = spec.get("group", ""), spec.get("scope", "")
     if not group:
@@ -75,7 +75,7 @@ def group_errors(spec: Document) -> Iterator[FieldError]:
         yield not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
 
 
-def name_errors(given: Document, path: str, *, needed: bool) -> Iterator[FieldError]:
+def name_errors(given: Document, path: str, *, needed: bool) -> Iterator[SchemaFieldError]:
     """The errors of names; those in a spec are needed, those in a status are not."""
     if needed:
         for name in ("plural", "singular", "kind", "listKind"):
@@ -96,13 +96,13 @@ def name_errors(given: Document, path: str, *, needed: bool) -> Iterator[FieldEr
     yield from _labels(given.get("categories", ()), f"{path}.categories")
 
 
-def _labels(texts: Any, path: str) -> Iterator[FieldError]:
+def _labels(texts: Any, path: str) -> Iterator[SchemaFieldError]:
     for index, text in enumerate(texts):
         if wrong := names.dns_label_1035(text):
             yield invalid(f"{path}[{index}]", text, ",".join(wrong))
 
 
-def version_errors(spec: Document, shown: str) -> Iterator[FieldError]:
+def version_errors(spec: Document, shown: str) -> Iterator[SchemaFieldError]:
     """The errors of the list of versions as a whole; `shown` is how the server shows them."""
     versions: list[Document] = spec.get("versions", [])
     found = [version.get("name", "") for version in versions]
@@ -115,7 +115,7 @@ def version_errors(spec: Document, shown: str) -> Iterator[FieldError]:
         yield invalid("spec.version", found[0], ",".join(wrong))
 
 
-def deprecation_errors(version: Document, path: str) -> Iterator[FieldError]:
+def deprecation_errors(version: Document, path: str) -> Iterator[SchemaFieldError]:
     """The errors of a deprecation warning."""
     text = version.get("deprecationWarning")
     if text is None:
@@ -134,7 +134,7 @@ def deprecation_errors(version: Document, path: str) -> Iterator[FieldError]:
             return
 
 
-def conversion_errors(conversion: Document | None) -> Iterator[FieldError]:
+def conversion_errors(conversion: Document | None) -> Iterator[SchemaFieldError]:
     """The errors of the conversion. Webhooks are valid for the server; this one has none to call."""
     strategy = (conversion or {}).get("strategy", "")
     if conversion is None:
@@ -147,7 +147,7 @@ def conversion_errors(conversion: Document | None) -> Iterator[FieldError]:
         yield forbidden("spec.conversion.strategy", "conversion webhooks are not supported by this server, use None")
 
 
-def column_errors(columns: Any, path: str) -> Iterator[FieldError]:
+def column_errors(columns: Any, path: str) -> Iterator[SchemaFieldError]:
     """The errors of printer columns."""
     for index, column in enumerate(columns):
         at = f"{path}[{index}]"
@@ -166,7 +166,7 @@ def column_errors(columns: Any, path: str) -> Iterator[FieldError]:
             yield invalid(f"{at}.JSONPath", way, "must be a simple json path starting with .")
 
 
-def subresource_errors(subresources: Document | None, path: str) -> Iterator[FieldError]:
+def subresource_errors(subresources: Document | None, path: str) -> Iterator[SchemaFieldError]:
     """The errors of subresources."""
     scale = (subresources or {}).get("scale")
     if scale is None:
@@ -186,7 +186,7 @@ def subresource_errors(subresources: Document | None, path: str) -> Iterator[Fie
         yield invalid(at, way, "should be a json path under either .spec or .status")
 
 
-def selectable_errors(fields: Any, schema: Schema, path: str) -> Iterator[FieldError]:
+def selectable_errors(fields: Any, schema: Schema, path: str) -> Iterator[SchemaFieldError]:
     """The errors of selectable fields."""
     seen: set[str] = set()
     for index, field in enumerate(fields):

@@ -23,7 +23,7 @@ from trainwright.controller.local.apiserver.schema.definition.spec import (
     version_errors,
 )
 from trainwright.controller.local.apiserver.schema.definition.structural import structural_errors
-from trainwright.controller.local.apiserver.schema.errors import FieldError, forbidden, invalid, required
+from trainwright.controller.local.apiserver.schema.errors import SchemaFieldError, forbidden, invalid, required
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 
 Document = dict[str, Any]
@@ -64,7 +64,7 @@ _APPROVAL = "api-approved.kubernetes.io"
 _SHARED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
 
-def validate_definition(new: Document, old: Document | None = None) -> list[FieldError]:
+def validate_definition(new: Document, old: Document | None = None) -> list[SchemaFieldError]:
     """The errors of a definition with its defaults.
 
     Args:
@@ -96,7 +96,7 @@ def validate_definition(new: Document, old: Document | None = None) -> list[Fiel
     return found
 
 
-def _spec_errors(spec: Document) -> Iterator[FieldError]:
+def _spec_errors(spec: Document) -> Iterator[SchemaFieldError]:
     yield from group_errors(spec)
     versions: list[Document] = spec.get("versions") or []
     alike = {word for word in _SHARED if versions and all(one.get(word) == versions[0].get(word) for one in versions)}
@@ -123,7 +123,7 @@ def _has_status(version: Document) -> bool:
     return (version.get("subresources") or {}).get("status") is not None
 
 
-def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool) -> Iterator[FieldError]:
+def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool) -> Iterator[SchemaFieldError]:
     schema = (parts.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
         yield from schema_errors(schema, f"{path}.{schema_name}", status=status)
@@ -132,7 +132,7 @@ def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool
     yield from selectable_errors(parts.get("selectableFields") or (), schema or {}, f"{path}.selectableFields")
 
 
-def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list[FieldError]:
+def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list[SchemaFieldError]:
     """The errors of the schema of a version.
 
     Args:
@@ -141,13 +141,13 @@ def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list
         status: there is an endpoint for the status.
     """
     at = f"{path}.openAPIV3Schema"
-    found: list[FieldError] = []
+    found: list[SchemaFieldError] = []
     if status:
         found += _root_errors(schema, at)
     if schema.get("nullable"):
         found.append(forbidden(f"{at}.nullable", "nullable cannot be true at the root"))
     # Later steps take for granted what earlier ones have made sure.
-    steps: tuple[Callable[[], list[FieldError]], ...] = (
+    steps: tuple[Callable[[], list[SchemaFieldError]], ...] = (
         lambda: structural_errors(schema, at),
         lambda: default_errors(schema, at),
     )
@@ -162,7 +162,7 @@ def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list
     return found + openapi_errors(schema, at, rules=good)
 
 
-def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[SchemaFieldError]:
     if schema.get("type", "object") != "object":
         wrong = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         yield invalid(f"{path}.type", schema["type"], wrong)
@@ -171,7 +171,7 @@ def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:
         yield invalid(path, shown.schema(schema), wrong)
 
 
-def _immutable(spec: Document, old: Document) -> Iterator[FieldError]:
+def _immutable(spec: Document, old: Document) -> Iterator[SchemaFieldError]:
     before: Document = old["spec"]
     conditions = (old.get("status") or {}).get("conditions") or ()
     if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
@@ -185,7 +185,7 @@ def _immutable(spec: Document, old: Document) -> Iterator[FieldError]:
         yield invalid("spec.names.plural", spec["names"].get("plural", ""), "field is immutable")
 
 
-def _stored_versions(definition: Document) -> Iterator[FieldError]:
+def _stored_versions(definition: Document) -> Iterator[SchemaFieldError]:
     path = "status.storedVersions"
     stored: list[str] = definition.get("status", {}).get("storedVersions") or []
     if not stored:
@@ -205,7 +205,7 @@ def _stored_versions(definition: Document) -> Iterator[FieldError]:
             yield invalid(f"{path}[{index}]", name, wrong)
 
 
-def _approval(new: Document, old: Document | None) -> Iterator[FieldError]:
+def _approval(new: Document, old: Document | None) -> Iterator[SchemaFieldError]:
     """Groups of Kubernetes itself need a word of approval, unless nothing changes about that."""
     group = f".{new.get('spec', {}).get('group', '')}"
     if not group.endswith((".k8s.io", ".kubernetes.io")):

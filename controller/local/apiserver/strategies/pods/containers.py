@@ -42,7 +42,7 @@ _MOST_EXIT_CODES = 255
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ContainerContext:
     """What the rules of a container need to know of its pod."""
 
     volumes: Sources
@@ -53,7 +53,7 @@ class Surroundings:
     restart_policy: str
 
 
-def container_errors(containers: list[Document], pod: Surroundings, field: str) -> Errors:
+def container_errors(containers: list[Document], pod: ContainerContext, field: str) -> Errors:
     """Errors of `spec.containers`."""
     if not containers:
         return [required(field)]
@@ -69,7 +69,9 @@ def container_errors(containers: list[Document], pod: Surroundings, field: str) 
     return found + _host_port_errors(dict(enumerate(containers)), field)
 
 
-def init_container_errors(containers: list[Document], regular: list[Document], pod: Surroundings, field: str) -> Errors:
+def init_container_errors(
+    containers: list[Document], regular: list[Document], pod: ContainerContext, field: str
+) -> Errors:
     """Errors of `spec.initContainers`."""
     found: Errors = []
     seen = {container.get("name") or "" for container in regular}
@@ -107,7 +109,7 @@ def padded_image_errors(containers: list[Document], field: str) -> Errors:
     ]
 
 
-def _common_errors(container: Document, pod: Surroundings, field: str) -> Errors:
+def _common_errors(container: Document, pod: ContainerContext, field: str) -> Errors:
     name = container.get("name") or ""
     found = name_errors(name, f"{field}.name", names.label) if name else [required(f"{field}.name")]
     if not container.get("image"):

@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 )
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.containers import (
-    Surroundings,
+    ContainerContext,
     container_errors,
     init_container_errors,
     padded_image_errors,
@@ -61,7 +61,7 @@ def specification_errors(spec: Document, field: str, *, pod_name: str = "", in_p
     volumes, found = volume_errors(entries(spec, "volumes"), pod_name, f"{field}.volumes")
     claims = {claim["name"] for claim in entries(spec, "resourceClaims") if claim.get("name")}
     found += _claim_errors(entries(spec, "resourceClaims"), f"{field}.resourceClaims")
-    pod = Surroundings(volumes, claims, grace, spec.get("restartPolicy") or "")
+    pod = ContainerContext(volumes, claims, grace, spec.get("restartPolicy") or "")
     regular, inits = entries(spec, "containers"), entries(spec, "initContainers")
     found += container_errors(regular, pod, f"{field}.containers")
     found += init_container_errors(inits, regular, pod, f"{field}.initContainers")

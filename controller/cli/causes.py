@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An explanation as commands and pages write it as JSON. Names are camelCase; fields are added over time."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from trainwright.api.times import format_time
+from trainwright.controller.trainer.why import Explanation
+from trainwright.plugins.contract import Cause, Severity
+
+StateName: TypeAlias = Literal[
+    "Complete",
+    "Failed",
+    "Deleting",
+    "Blocked",
+    "Suspended",
+    "Stuck",
+    "Restarting",
+    "Waiting",
+    "Stalled",
+    "Running",
+    "Pending",
+]
+"""As `controller.trainer.job.state.Word`."""
+SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
+
+_SEVERITIES: dict[Severity, SeverityName] = {
+    Severity.ENDED: "Ended",
+    Severity.DELIBERATE: "Deliberate",
+    Severity.STUCK: "Stuck",
+    Severity.TEMPORARY: "Temporary",
+    Severity.WAITS: "Waits",
+}
+
+
+class ReferenceView(msgspec.Struct, kw_only=True, rename="camel"):
+    """Names an object."""
+
+    kind: str
+    namespace: str
+    """Empty for objects without a namespace."""
+    name: str
+
+
+class CauseView(msgspec.Struct, kw_only=True, rename="camel"):
+    """One cause, in the words of `trainwright explain`."""
+
+    reason: str
+    """A stable word in CamelCase."""
+    message: str
+    """What is wrong with which object, the evidence, and what to do."""
+    severity: SeverityName
+    object: ReferenceView | None
+    """The object to look at."""
+    since: str | None
+    pods: int
+    """How many pods it concerns; 0: not counted."""
+
+
+class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
+    """Why the job does not train, or that it does."""
+
+    outcome: StateName
+    cause: CauseView
+    """The one to say."""
+    others: list[CauseView]
+    """Further causes, the worst first."""
+    not_read: list[str]
+    """What could not be read, so that the explanation may be incomplete."""
+
+
+def shown_explanation(explanation: Explanation) -> ExplanationView:
+    """The explanation on the wire, for commands and pages."""
+    return ExplanationView(
+        outcome=explanation.outcome.value,
+        cause=_cause(explanation.cause),
+        others=[_cause(one) for one in explanation.others],
+        not_read=list(explanation.unread),
+    )
+
+
+def _cause(cause: Cause) -> CauseView:
+    about = cause.about
+    return CauseView(
+        reason=cause.reason,
+        message=cause.message,
+        severity=_SEVERITIES[cause.severity],
+        object=ReferenceView(kind=about.kind, namespace=about.namespace, name=about.name)
+        if about is not None
+        else None,
+        since=format_time(cause.since) if cause.since is not None else None,
+        pods=cause.pods,
+    )

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node of a local cluster, as the options say it."""
+
+import socket
+
+from trainwright.controller.cli.local.options import LocalOptions
+from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
+
+IMAGES = "images.yaml"
+_NO_INITIALIZERS = (
+    "the program of an initializer exists in its image only; "
+    "map the image to a command that puts the data into the volume"
+)
+
+
+def node_settings(options: LocalOptions) -> NodeSettings:
+    """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
+    return NodeSettings(
+        name=node_name(),
+        folder=options.folder,
+        images=images_of(options),
+        isolation=Isolation(options.isolation),
+        network=NetworkMode(options.network),
+        capacity=options.capacity,
+        inherit=options.inherit,
+        share_gpus=options.share_gpus,
+    )
+
+
+def images_of(options: LocalOptions) -> Images:
+    """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
+    absent = [
+        (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
+        for name in ("dataset", "model")
+    ]
+    return Images.read(options.folder / IMAGES, defaults=absent)
+
+
+def node_name() -> str:
+    """The name of this machine as the name of an object."""
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname().lower())
+    return name.strip("-")[:63].strip("-") or "laptop"

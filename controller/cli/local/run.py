@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright local run`: what its arguments ask for. `running` does it."""
+
+import argparse
+import asyncio
+import os
+import platform
+import sys
+
+from trainwright.api import extras
+from trainwright.api.errors import UserError
+from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.cli.local.options import disk_errors, options_of
+
+
+class OtherSystemError(UserError):
+    """No local cluster runs on this system; the text says what to do."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a job; returns the exit code."""
+    options = options_of(arguments)
+    if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
+        why = "--detach" if arguments.detach else "--stall-after=never"
+        raise WrongUseError(f"--stall-stop does not go with {why}: the command watches the job for it")
+
+    def say(line: str) -> None:
+        print(f"| {line}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
+
+    with disk_errors(options):
+        check_system()
+        # Imported here: they need Linux.
+        from trainwright.controller.cli.local import environments, requested, running, scripts  # noqa: PLC0415
+
+        documents = scripts.documents_of(arguments)
+        if arguments.file is None:
+            arguments.environment = environments.chosen(arguments, os.environ, say)
+        if arguments.dry_run:
+            requested.show(asyncio.run(running.prepared(options, documents, arguments)))
+            return 0
+        return asyncio.run(running.run(options, documents, arguments))
+
+
+def check_system() -> None:
+    """Raises OtherSystemError and MissingExtraError. hack/run.py says the first before it installs anything."""
+    if (system := platform.system()) != "Linux":
+        raise OtherSystemError(
+            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
+            "use a machine or a virtual machine with Linux, such as WSL"
+        )
+    extras.require("local", "a local cluster")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part that answers the webhooks for TrainJobs and runtimes."""
+
+import logging
+
+from trainwright.controller.runtime import CertificateVault, Webhooks
+from trainwright.controller.trainer.admission.configurations import webhook_configurations
+from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
+from trainwright.controller.trainer.assembly.features import RECOVERY, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.installation import LOOPBACK
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
+
+log = logging.getLogger(__name__)
+
+
+def rights(grants: Grants) -> None:
+    settings = grants.settings
+    grants.on_jobs(*Webhooks.rules(webhook_configurations(), managed=settings.own_certificates))
+    if settings.own_certificates:
+        grants.on_own(*CertificateVault.rules(settings.secret))
+
+
+async def declare(assembly: Assembly) -> None:
+    if not assembly.is_reached:
+        log.info("not serving webhooks: this process runs outside of the cluster and has no --webhook-url")
+        return
+    # Imported here, because the library that makes certificates costs memory and time.
+    from trainwright.controller.trainer.assembly.serving import (  # noqa: PLC0415
+        handlers_of,
+        keep_local_certificate,
+        serve_webhooks,
+    )
+
+    manager, settings = assembly.manager, assembly.settings
+    admission = TrainJobAdmission(
+        manager.client,
+        manager.cache,
+        assembly.pipeline,
+        assembly.facts,
+        assembly.runtimes,
+        assembly.snapshots,
+        assembly.defects,
+        cleans_up=settings.cleanup is not None,
+        recovers=settings.features.enabled(RECOVERY),
+    )
+    if assembly.answer_here is not None:
+        assembly.answer_here(handlers_of(admission))
+        if settings.features.enabled(TRAIN_JOB_STATUS):
+            keep_local_certificate(manager, assembly.serving, settings, host=LOOPBACK)
+        return
+    await serve_webhooks(
+        manager, admission, assembly.serving, settings, url=assembly.webhook_url, own=assembly.own_certificate
+    )

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part that reconciles TrainJobs, with the objects of the enabled plugins."""
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.controller import WORKERS, Options, TrainJobController
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING
+
+
+def rights(grants: Grants) -> None:
+    grants.on_jobs(*TrainJobController.RULES, *grants.registry.rules())
+
+
+def declare(assembly: Assembly) -> None:
+    settings, obsolete = assembly.settings, set[str]()
+    if not settings.features.enabled(EXPLAIN):
+        obsolete.update(EXPLAINING)
+    if not settings.takes_progress:
+        obsolete.add(CONDITION_STALLED)
+    TrainJobController(
+        assembly.manager,
+        assembly.pipeline,
+        assembly.kinds,
+        assembly.facts,
+        assembly.runtimes,
+        assembly.snapshots,
+        assembly.events,
+        assembly.records,
+        Options(
+            workers=settings.workers_of(TrainJob, WORKERS),
+            created_condition=settings.features.enabled(CREATED_CONDITION),
+            obsolete=frozenset(obsolete),
+        ),
+        recoveries=assembly.recoveries,
+    )

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attempts of one job: which have ended, what each has cost, and what follows. No I/O here.
+
+An attempt is one life of all ranks. Its number counts on over the JobSets of a job and over resumes: the base that the
+pods carry, and how often their JobSet was restarted. What follows is in the summary, which is written to the record
+before anybody acts on it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from trainwright.api.conditions import find
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import Document, labels_of, uid_of
+from trainwright.api.times import format_time, parse
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_ATTEMPT_BASE,
+    DATASET_INITIALIZER,
+    MODEL_INITIALIZER,
+)
+from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.controller.trainer.failures.record import Entry, name_of_record
+from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.controller.trainer.job.silence import Reason
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.recovery.causes import (
+    FREE,
+    HANG,
+    INFRASTRUCTURE,
+    Attribution,
+    FailureCause,
+    Witness,
+    attribute,
+    fingerprint,
+)
+from trainwright.controller.trainer.recovery.summary import Summary, at_least
+from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Outcome, judge
+
+VERDICT_SECONDS = 60.0
+"""How long a JobSet may be Failed before its TrainJob is, and how long a cause may be corrected."""
+LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
+_BY_RULE = "FailJobSetFailurePolicyAction"
+"""Reason of a JobSet that a rule has failed: an exit code that ends it, or an initializer."""
+INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
+_STEPS = ("checkpoint_step", "current_step")
+"""Metrics of a report: where the next attempt begins counts more than where this one was."""
+_NODES = 8
+
+
+@dataclass(slots=True)
+class KnownAttempts:
+    """What is known of one job's attempts."""
+
+    summary: Summary = field(default_factory=Summary)
+    witnesses: dict[int, Witness] = field(default_factory=dict)
+    begun: int = 0
+    """How many attempts were seen to begin."""
+    ran_since: dict[int, datetime] = field(default_factory=dict)
+    """When pods of an attempt were first seen to run."""
+    evidence: dict[str, str] = field(default_factory=dict)
+    """The key of the record with the last lines of ranks that stood still, the last time."""
+    retries_left: int | None = None
+    """Failures of code that a new JobSet may restart after; None: not known yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """What the cache shows of a job."""
+
+    job: TrainJob
+    jobset: JobSet
+    """The job's own one."""
+    pods: Sequence[Document]
+    """Of that JobSet."""
+    now: datetime
+
+    @property
+    def base(self) -> int:
+        """The base that the pods of the JobSet carry."""
+        jobs = (self.jobset.spec.replicated_jobs if self.jobset.spec is not None else None) or ()
+        for one in jobs:
+            pod = one.template.spec.template if one.template.spec is not None else None
+            if pod is not None and pod.metadata is not None:
+                return number((pod.metadata.annotations or {}).get(ANNOTATION_ATTEMPT_BASE))
+        return 0
+
+    @property
+    def restarts(self) -> int:
+        """How often the JobSet was restarted."""
+        return (self.jobset.status.restarts if self.jobset.status is not None else None) or 0
+
+    @property
+    def counted(self) -> int:
+        """How many of the restarts count towards the limit of the JobSet."""
+        return (self.jobset.status.restarts_count_towards_max if self.jobset.status is not None else None) or 0
+
+    @property
+    def current(self) -> int:
+        """The attempt that the JobSet makes now, or has made last; from 0."""
+        return self.base + self.restarts
+
+    @property
+    def failed_since(self) -> datetime | None:
+        """Since when the JobSet is Failed; None: it is not."""
+        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Failed")
+        return parse(condition.last_transition_time) if condition is not None and condition.status == "True" else None
+
+    @property
+    def ended_by_rule(self) -> bool:
+        """Whether a rule has ended the JobSet for good."""
+        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Failed")
+        return condition is not None and condition.reason == _BY_RULE
+
+    @property
+    def completed(self) -> bool:
+        """Whether the JobSet has succeeded."""
+        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Completed")
+        return condition is not None and condition.status == "True"
+
+    @property
+    def ended(self) -> int:
+        """How many attempts have ended."""
+        return self.current + (1 if self.failed_since is not None else 0)
+
+
+@dataclass(slots=True)
+class Progression:
+    """What a look at the attempts has given."""
+
+    summary: Summary
+    entries: dict[int, Entry]
+    look_again: float | None = None
+    """Seconds; None: an event will come."""
+    told: list[str] = field(default_factory=list)
+    """What users are told."""
+    uncertain: int | None = None
+    """An attempt whose nodes are worth a look."""
+
+
+def observe(known: KnownAttempts, glance: Glance) -> None:
+    """Note what the pods show, before any of it is gone."""
+    by_attempt: dict[int, list[Document]] = {}
+    # Pods of the next attempt may have begun a moment before it is held back.
+    is_suspended = glance.jobset.spec is not None and bool(glance.jobset.spec.suspend)
+    is_stopped = is_suspended or known.summary.hang or held_for(known.summary, glance.now) > 0
+    for pod in glance.pods:
+        by_attempt.setdefault(attempt_of(pod), []).append(pod)
+    for attempt, pods in by_attempt.items():
+        witness = known.witnesses.setdefault(attempt, Witness())
+        is_current = attempt == glance.current and glance.failed_since is None
+        witness.see(pods, is_current=is_current, is_ours=is_stopped)
+        if witness.ran:
+            known.ran_since.setdefault(attempt, glance.now)
+            known.begun = max(known.begun, attempt + 1)
+    for old in [attempt for attempt in known.witnesses if attempt < glance.current - 1]:
+        known.witnesses.pop(old)
+        known.ran_since.pop(old, None)
+
+
+def advance(
+    known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, *, replaceable: bool = True
+) -> Progression:
+    """Judge the attempts that have ended since the last look.
+
+    Args:
+        known: of the job; `observe` was called.
+        glance: what the cache shows.
+        entries: the recorded culprits, by attempt.
+        wanted: the declaration of the job.
+        replaceable: whether a new JobSet may take the place of one that Kubernetes has given up.
+    """
+    uid = uid_of(glance.jobset)
+    restarts, counted = glance.restarts, glance.counted
+    found = known.summary.copy()
+    if not found.judged:
+        found = at_least(
+            found, jobset=uid, base=glance.base, restarts=max(0, restarts - 1), counted=max(0, counted - 1)
+        )
+        found.counted = min(found.counted, counted)
+    step = Progression(found, dict(entries))
+    if found.jobset != uid:
+        found.jobset, found.counted, found.replace = uid, 0, ""
+    found.base = glance.base
+    if found.end_reason or glance.completed:
+        return step
+    if found.hang:
+        _go_on_after_hang(glance, step, replaceable=replaceable)
+    for attempt in range(found.judged, glance.ended):
+        if not _judge_one(known, glance, step, attempt, wanted, replaceable=replaceable):
+            return step
+    _judge_suspension(known, glance, step, wanted)
+    _correct(known, glance, step, wanted)
+    return step
+
+
+def is_calm(known: KnownAttempts, glance: Glance) -> bool:
+    """Whether nothing has ended that is not judged, and no cause may change."""
+    found, spec = known.summary, glance.job.spec
+    witness = known.witnesses.get(glance.current)
+    if found.judged < glance.ended or (witness is not None and (witness.ended or witness.signs)):
+        return False
+    if found.hang or found.provisional_until > format_time(glance.now) or found.replace == uid_of(glance.jobset):
+        return False
+    return not (spec is not None and spec.suspend)
+
+
+def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
+    """How the present attempt stands still, if its ranks are to be restarted for it; else empty."""
+    found = known.summary
+    condition = find(glance.job.status.conditions if glance.job.status is not None else None, CONDITION_STALLED)
+    is_on = condition is not None and condition.status == "True"
+    is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None
+    if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
+        return ""
+    has_reported = found.counts.step is not None or found.counts.percent is not None
+    reasons = (Reason.NO_REPORT, Reason.NO_ADVANCE, *((Reason.NEVER_REPORTED,) if has_reported else ()))
+    return condition.message if condition.reason in reasons else ""
+
+
+def restart_stalled(
+    known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, how: str
+) -> Progression:
+    """End the present attempt, which stands still; `how` says it in words."""
+    attempt, step = glance.current, Progression(known.summary.copy(), dict(entries))
+    found, text = step.summary, how.partition(";")[0]
+    found.before = found.counts
+    why = Attribution(FailureCause.HANG, text)
+    ended = _ended(known, glance, attempt, None, why)
+    outcome = judge(found.before, ended, wanted)
+    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
+    if outcome.course is Course.END:
+        found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
+        return step
+    found.hang = True
+    found.hold_until = format_time(glance.now + timedelta(seconds=outcome.pause)) if outcome.pause else ""
+    number = f"{found.counts.row.get(HANG, 0)} of {wanted.hang}"
+    step.told.append(f"{text}; the ranks are restarted ({number}); {where}")
+    return step
+
+
+def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -> None:
+    """The next attempt begins once no pod of the one that stood still is left."""
+    found = step.summary
+    if glance.failed_since is not None:
+        # A rank failed while it was stopped, and Kubernetes had no retry left.
+        found.hang = False
+        found.judged = max(found.judged, glance.ended)
+        found.replace = uid_of(glance.jobset) if replaceable else ""
+    elif glance.jobset.spec is not None and glance.jobset.spec.suspend and not glance.pods:
+        found.hang = False
+
+
+def position_of(job: TrainJob) -> tuple[float | None, int | None]:
+    """The step of its last checkpoint, else the last one, and the percentage, as a job has reported them."""
+    status = job.status.trainer_status if job.status is not None else None
+    if status is None:
+        return None, None
+    metrics = {metric.name: metric.value for metric in status.metrics or ()}
+    text = next((metrics[name] for name in _STEPS if name in metrics), None)
+    try:
+        step = float(text) if text is not None else None
+    except ValueError:
+        step = None
+    return step, status.progress_percentage
+
+
+def held_for(summary: Summary, now: datetime) -> float:
+    """Seconds until the next attempt may begin."""
+    try:
+        return max(0.0, (parse(summary.hold_until) - now).total_seconds()) if summary.hold_until else 0.0
+    except ValueError:  # somebody has edited the record
+        return 0.0
+
+
+def _judge_one(
+    known: KnownAttempts, glance: Glance, step: Progression, attempt: int, wanted: Declaration, *, replaceable: bool
+) -> bool:
+    """Judge one attempt that has ended. Returns False while evidence may still come that changes the end."""
+    found, entry, now = step.summary, step.entries.get(attempt), glance.now
+    is_last = attempt == glance.ended - 1
+    why = _why(known, glance, step, attempt, wanted)
+    failed_since = glance.failed_since if is_last else None
+    if failed_since is not None and not why.is_certain:
+        left = VERDICT_SECONDS - (now - failed_since).total_seconds()
+        if left > 0:
+            step.uncertain, step.look_again = attempt, min(left, 10.0)
+            return False
+    found.before = found.counts
+    ended = _ended(known, glance, attempt, entry, why)
+    outcome = judge(found.before, ended, wanted)
+    if failed_since is not None and glance.ended_by_rule and why.charged not in (FREE, INFRASTRUCTURE):
+        # A rule of its own has ended the JobSet: Kubernetes' verdict stands.
+        outcome = replace(outcome, course=Course.END)
+    _take(step, attempt, ended, outcome, now, _nodes_of(known, attempt))
+    is_counted = why.charged not in (FREE, INFRASTRUCTURE)
+    found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
+    if not is_last:
+        return True
+    if outcome.course is Course.END:
+        # What Kubernetes has ended keeps its reason.
+        if failed_since is None:
+            found.end_reason, found.end_message = outcome.reason, outcome.message
+        return True
+    if failed_since is not None:
+        if not replaceable:
+            return True
+        found.replace = uid_of(glance.jobset)
+    started = any(attempt_of(pod) > attempt and _runs(pod) for pod in glance.pods)
+    pause = 0.0 if started else outcome.pause
+    found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
+    held = f", in {pause:g} s" if pause else ""
+    step.told.append(f"attempt {attempt + 2} begins{held} ({outcome.paid}): {why.text}")
+    if pause and attempt in step.entries:
+        step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], held_seconds=int(pause))
+    if not why.is_certain and failed_since is None:
+        found.provisional_until = format_time(now + timedelta(seconds=VERDICT_SECONDS))
+        step.uncertain, step.look_again = attempt, 10.0
+    return True
+
+
+def _why(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, wanted: Declaration) -> Attribution:
+    found, entry = step.summary, step.entries.get(attempt)
+    if attempt < glance.base:
+        return Attribution(FailureCause.INFRASTRUCTURE, "its JobSet was deleted")
+    is_last = attempt == glance.ended - 1
+    if entry is not None and entry.replicated_job in INITIALIZERS and is_last and glance.failed_since is not None:
+        return Attribution(FailureCause.CONFIGURATION, f"{entry.failure.where} failed for good")
+    witness = known.witnesses.get(attempt)
+    if witness is None and entry is None:
+        # Nobody has seen it: what Kubernetes charged counts.
+        is_counted = glance.counted > found.counted or (
+            is_last and glance.failed_since is not None and not glance.ended_by_rule
+        )
+        cause = FailureCause.CODE if is_counted else FailureCause.INFRASTRUCTURE
+        return Attribution(cause, "it ended while no manager ran")
+    return attribute(entry, witness or Witness(), wanted)
+
+
+def _ended(known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution) -> EndedAttempt:
+    step, percent = position_of(glance.job)
+    since = known.ran_since.get(attempt)
+    return EndedAttempt(
+        why=why,
+        fingerprint=fingerprint(entry) if entry is not None else "",
+        step=step,
+        percent=percent,
+        seconds=(glance.now - since).total_seconds() if since is not None else None,
+        in_queue=LABEL_QUEUE in labels_of(glance.job),
+    )
+
+
+def _take(
+    step: Progression, attempt: int, ended: EndedAttempt, outcome: Outcome, now: datetime, nodes: tuple[str, ...]
+) -> None:
+    """Put what an attempt has cost on record."""
+    found, why = step.summary, ended.why
+    found.judged, found.counts = attempt + 1, outcome.counts
+    found.last_cause, found.why, found.paid = why.cause, why.text, outcome.paid
+    found.provisional_until = found.hold_until = ""
+    entry = step.entries.get(attempt) or Entry(attempt=attempt, pod="", message=why.text)
+    step.entries[attempt] = msgspec.structs.replace(
+        entry,
+        cause=why.cause,
+        charged=why.charged,
+        provisional=not why.is_certain,
+        ended=entry.ended or format_time(now),
+        nodes=nodes,
+        step=ended.step,
+        percent=ended.percent,
+    )
+
+
+def _judge_suspension(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
+    """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
+    spec = glance.job.spec
+    suspended = spec is not None and bool(spec.suspend)
+    is_stopped = glance.jobset.spec is not None and bool(glance.jobset.spec.suspend)
+    attempt, found = glance.current, step.summary
+    witness = known.witnesses.get(attempt)
+    if not suspended or not is_stopped or glance.failed_since is not None or found.judged > attempt:
+        return
+    if witness is None or not witness.ran:
+        return
+    found.before = found.counts
+    why = attribute(None, witness, wanted, suspended=True)
+    ended = _ended(known, glance, attempt, None, why)
+    outcome = judge(found.before, ended, wanted)
+    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+
+
+def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
+    """Take a charge back, if evidence has come that the cluster was the reason."""
+    found, attempt = step.summary, step.summary.judged - 1
+    if not found.provisional_until or found.provisional_until <= format_time(glance.now):
+        return
+    step.uncertain = attempt
+    step.look_again = min(step.look_again or 10.0, 10.0)
+    witness = known.witnesses.get(attempt)
+    if witness is None:
+        return
+    entry = step.entries.get(attempt)
+    why = attribute(entry, witness, wanted)
+    if why.cause == found.last_cause:
+        return
+    until, hold = found.provisional_until, found.hold_until
+    ended = _ended(known, glance, attempt, entry, why)
+    outcome = judge(found.before, ended, wanted)
+    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    found.hold_until = hold
+    found.provisional_until = "" if why.is_certain else until
+    if outcome.course is Course.END:
+        found.end_reason, found.end_message = outcome.reason, outcome.message
+    step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")
+
+
+def _runs(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _nodes_of(known: KnownAttempts, attempt: int) -> tuple[str, ...]:
+    """The nodes of an attempt for the record: eight of them, then how many more."""
+    names = list(known.witnesses[attempt].nodes) if attempt in known.witnesses else []
+    return tuple(names) if len(names) <= _NODES else (*names[:_NODES], f"{len(names) - _NODES} more")

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an attempt ended: a pure function of what was seen of its pods and of the log of the culprit.
+
+Evidence of the cluster counts if it began before the first exit, or up to a minute later: lost nodes show late.
+What pods show is noted when it is seen, because pods are deleted with the attempt, and their times have whole seconds.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.messages import shortened
+from trainwright.api.objects import Document, labels_of, name_of, uid_of
+from trainwright.api.times import parse
+from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
+from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
+from trainwright.controller.trainer.failures.record import Entry
+from trainwright.controller.trainer.job.pods import DISRUPTED, limited_of, number
+from trainwright.controller.trainer.job.ranks import index_of
+
+RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
+FREE, FINAL = "", "final"
+"""What no budget pays for; and what ends the job at once."""
+
+
+class FailureCause(StrEnum):
+    """Why an attempt ended."""
+
+    PREEMPTED = "Preempted"
+    SUSPENDED = "Suspended"
+    INFRASTRUCTURE = "Infrastructure"
+    HANG = "Hang"
+    CONFIGURATION = "Configuration"
+    MEMORY = "Memory"
+    CODE = "Code"
+
+
+CHARGED: Mapping[FailureCause, str] = {
+    FailureCause.PREEMPTED: FREE,
+    FailureCause.SUSPENDED: FREE,
+    FailureCause.INFRASTRUCTURE: INFRASTRUCTURE,
+    FailureCause.HANG: HANG,
+    FailureCause.CONFIGURATION: FINAL,
+    FailureCause.MEMORY: MEMORY,
+    FailureCause.CODE: RETRIES,
+}
+"""The budget that pays for each cause."""
+
+BY_SCHEDULER = "PreemptionByScheduler"
+DELETED = "Deleted"
+NODE_LOST = "NodeLost"
+_START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
+_NO_PROGRAM = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
+_HARDWARE = re.compile(
+    r"\bECC error|uncorrectable ECC|\bNVRM: Xid|\bXid \(|\bXid:? \d|\bNVLink\b.{0,40}\b(?:error|fail|fatal|down)"
+    r"|fallen off the bus",
+    re.IGNORECASE,
+)
+"""Words of drivers and libraries about a device that is broken."""
+_TORCHRUN_KILLED = re.compile(r"torchrun: rank \d+, exit code -9\b")
+_SIGKILL, _SIGTERM = 137, 143
+_SAID = 200
+"""Characters of a log's line in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What a pod shows of an end that the cluster brought about."""
+
+    cause: FailureCause
+    reason: str
+    """As Kubernetes writes it, or one of ours."""
+    where: str
+    """The rank."""
+    pod: str
+    node: str
+    began: datetime | None
+    """None: not known."""
+
+
+@dataclass(slots=True)
+class Witness:
+    """What was seen of one attempt, in the order of seeing."""
+
+    signs: list[Sign] = field(default_factory=list)
+    deletions: list[Sign] = field(default_factory=list)
+    """Pods that were deleted before anything of this attempt was seen to fail."""
+    nodes: dict[str, None] = field(default_factory=dict)
+    """The nodes of its pods."""
+    limited: dict[str, Sequence[str]] = field(default_factory=dict)
+    """The containers of each pod that have a limit of memory."""
+    ours: set[str] = field(default_factory=set)
+    """Pods, by uid, that were deleted by our own doing."""
+    ran: bool = False
+    """Whether a container of it was seen to run or to end."""
+    ended: bool = False
+    """Whether a container of it was seen to fail."""
+
+    def see(self, pods: Iterable[Document], *, is_current: bool = True, is_ours: bool = False) -> None:
+        """Note what the pods of the attempt show now.
+
+        Args:
+            pods: of the attempt.
+            is_current: Kubernetes has not ended the attempt yet.
+            is_ours: pods are deleted because the attempt is held back or suspended.
+        """
+        found = list(pods)
+        failing = [pod for pod in found if _has_failed(pod)]
+        # A pod that is deleted in the same look as a failure of another may be deleted because of it.
+        first_look = is_current and not self.ended
+        own = any(not _is_stopped(pod) for pod in failing)
+        for pod in found:
+            node = (pod.get("spec") or {}).get("nodeName")
+            if node:
+                self.nodes[node] = None
+            self.limited[name_of(pod)] = limited_of(pod)
+            if (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded"):
+                self.ran = True
+            for sign in _signs_of(pod):
+                if all((known.pod, known.reason) != (sign.pod, sign.reason) for known in self.signs):
+                    self.signs.append(sign)
+            gone = _deletion_of(pod)
+            if gone is not None and is_ours:
+                self.ours.add(uid_of(pod))
+            elif gone is not None and (uid_of(pod) in self.ours or own or not first_look):
+                continue
+            elif gone is not None and all(known.pod != gone.pod for known in self.deletions):
+                self.deletions.append(gone)
+        self.ended = self.ended or own
+
+    def lost(self, node: str, at: datetime) -> None:
+        """Note that a node of the attempt is gone or does not answer."""
+        if all((known.node, known.reason) != (node, NODE_LOST) for known in self.signs):
+            self.signs.append(Sign(FailureCause.INFRASTRUCTURE, NODE_LOST, f"node {node}", "", node, at))
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Why an attempt ended, and what shows it."""
+
+    cause: FailureCause
+    text: str
+    """In words: what shows it."""
+    is_certain: bool = True
+    """Whether later evidence cannot change it. A rank that lost its peers says nothing of the reason."""
+
+    @property
+    def charged(self) -> str:
+        """The budget that pays."""
+        return CHARGED[self.cause]
+
+
+def attribute(
+    entry: Entry | None, witness: Witness, wanted: Declaration, *, hang: bool = False, suspended: bool = False
+) -> Attribution:
+    """Why an attempt ended.
+
+    Args:
+        entry: the culprit, as recorded; None: no container was seen to fail.
+        witness: what was seen of its pods.
+        wanted: the declaration of the job, whose exit codes count.
+        hang: whether we have stopped it because it stood still.
+        suspended: whether its owner or a queue has suspended the job.
+    """
+    return next(_reasons(entry, witness, wanted, hang=hang, suspended=suspended))
+
+
+def _reasons(
+    entry: Entry | None, witness: Witness, wanted: Declaration, *, hang: bool, suspended: bool
+) -> Iterator[Attribution]:
+    """All that explains the end, what counts most first."""
+    if suspended:
+        yield Attribution(FailureCause.SUSPENDED, "the job was suspended")
+    signs = _in_time(witness.signs, entry)
+    yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
+    yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}") for sign in signs)
+    own = list(_by_end(entry, witness, wanted)) if entry is not None else []
+    yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
+    if hang:  # before deletions, which are ours then
+        yield Attribution(FailureCause.HANG, "it stood still")
+    yield from (_of(gone, "was deleted") for gone in witness.deletions if not _is_before(entry, gone))
+    yield from own
+    if entry is None:
+        yield Attribution(FailureCause.CODE, "no container was seen to fail", is_certain=False)
+    else:
+        # A signal from outside may come with a lost node.
+        is_certain = not entry.is_victim and entry.exit_code not in (_SIGKILL, _SIGTERM)
+        yield Attribution(FailureCause.CODE, _told(entry), is_certain=is_certain)
+
+
+def _of(sign: Sign, what: str) -> Attribution:
+    return Attribution(sign.cause, f"{sign.where} {what}")
+
+
+def fingerprint(entry: Entry) -> str:
+    """What tells two failures alike: exit code and words, without numbers. Empty: it does not tell enough.
+
+    A rank that lost its peers, or that a signal ended from outside, does not say what was wrong.
+    """
+    if entry.is_victim or entry.exit_code in (None, _SIGKILL, _SIGTERM):
+        return ""
+    words = re.sub(r"(?:0x[0-9a-f]+|\d+)", "#", entry.said or entry.message, flags=re.IGNORECASE).strip()
+    return f"{entry.exit_code} {words}" if words else ""
+
+
+def _by_end(entry: Entry, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
+    """What the end of the culprit itself shows, if it shows more than that it failed."""
+    told, code, is_start = _told(entry), entry.exit_code, entry.reason in _START_REASONS
+    no_program = is_start and _NO_PROGRAM.search(entry.message) is not None
+    is_memory = entry.reason == "OOMKilled"
+    if is_memory and entry.container not in witness.limited.get(entry.pod, (entry.container,)):
+        yield Attribution(FailureCause.INFRASTRUCTURE, f"{told}; it has no limit, so its node ran out of memory")
+    if code in wanted.free or (is_start and not no_program):
+        yield Attribution(FailureCause.INFRASTRUCTURE, told)
+    if _HARDWARE.search(entry.said) or _HARDWARE.search(entry.log):
+        yield Attribution(FailureCause.INFRASTRUCTURE, f"{told}; its log tells of broken hardware")
+    if code in CANNOT_RUN or code in wanted.no_retry or no_program:
+        yield Attribution(FailureCause.CONFIGURATION, told)
+    if is_memory or _TORCHRUN_KILLED.search(entry.said):
+        yield Attribution(FailureCause.MEMORY, told)
+
+
+def _told(entry: Entry) -> str:
+    where = _named(entry.replicated_job, entry.job_index, entry.rank) or f"pod {entry.pod}"
+    if not entry.container:
+        return f"{where} failed ({entry.reason or 'no reason given'})"
+    reason = f" ({entry.reason})" if entry.reason not in ("", "Error") else ""
+    said = shortened(entry.said, _SAID)
+    more = f"; its log ends with: {said}" if said else f": {shortened(entry.message, _SAID)}" if entry.message else ""
+    return f"{where} failed with exit code {entry.exit_code}{reason}{more}"
+
+
+def _is_before(entry: Entry | None, gone: Sign) -> bool:
+    """Whether the culprit failed by itself before the pod was deleted."""
+    if entry is None or entry.is_victim or gone.began is None:
+        return False
+    ended = _moment(entry.ended_at)
+    return ended is not None and ended < gone.began
+
+
+def _in_time(signs: Collection[Sign], entry: Entry | None) -> list[Sign]:
+    """The signs that began before the first exit, or not much later."""
+    ended = _moment(entry.ended_at) if entry is not None else None
+    limit = ended + timedelta(seconds=LATE_SECONDS) if ended is not None else None
+    return [sign for sign in signs if limit is None or sign.began is None or sign.began <= limit]
+
+
+def _signs_of(pod: Document) -> Iterable[Sign]:
+    status, node = pod.get("status") or {}, (pod.get("spec") or {}).get("nodeName") or ""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == DISRUPTED and condition.get("status") == "True":
+            reason = condition.get("reason") or DISRUPTED
+            cause = FailureCause.PREEMPTED if reason == BY_SCHEDULER else FailureCause.INFRASTRUCTURE
+            yield Sign(cause, reason, rank_of(pod), name_of(pod), node, _moment(condition.get("lastTransitionTime")))
+    if status.get("reason") and status.get("phase") == "Failed":
+        # The kubelet gives a reason to a pod that it has ended as a whole: Evicted, NodeShutdown and the like.
+        reason = status["reason"]
+        yield Sign(FailureCause.INFRASTRUCTURE, reason, rank_of(pod), name_of(pod), node, None)
+
+
+def _deletion_of(pod: Document) -> Sign | None:
+    metadata = pod.get("metadata") or {}
+    gone = _moment(metadata.get("deletionTimestamp"))
+    if gone is None:
+        return None
+    began = gone - timedelta(seconds=number(str(metadata.get("deletionGracePeriodSeconds") or 0)))
+    node = (pod.get("spec") or {}).get("nodeName") or ""
+    return Sign(FailureCause.INFRASTRUCTURE, DELETED, rank_of(pod), name_of(pod), node, began)
+
+
+def rank_of(pod: Document) -> str:
+    """The rank of a pod, as messages of failures name it."""
+    labels = labels_of(pod)
+    job, replica = labels.get(LABEL_REPLICATED_JOB, ""), number(labels.get(LABEL_JOB_INDEX))
+    return _named(job, replica, index_of(pod)) or f"pod {name_of(pod)}"
+
+
+def _named(job: str, replica: int, rank: int) -> str:
+    """`rank 1` of the trainer, else its replicated job with its numbers; empty for a pod without labels."""
+    if job == NODE and not replica:
+        return f"rank {rank}"
+    name = job if not replica else f"{job}[{replica}]"
+    return f"{name} rank {rank}" if name else ""
+
+
+def _ends(pod: Document) -> list[Document]:
+    status = pod.get("status") or {}
+    return [
+        ended
+        for name in ("initContainerStatuses", "containerStatuses")
+        for one in status.get(name) or ()
+        if (ended := (one.get("state") or {}).get("terminated")) and ended.get("exitCode")
+    ]
+
+
+def _has_failed(pod: Document) -> bool:
+    return bool(_ends(pod)) or (pod.get("status") or {}).get("phase") == "Failed"
+
+
+def _is_stopped(pod: Document) -> bool:
+    """Whether all that ended in the pod did so since it is deleted."""
+    ends = _ends(pod)
+    return ended_by_deletion(pod, min((str(one.get("finishedAt") or "") for one in ends), default=""))
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return parse(text) if text else None
+    except ValueError:  # no API server stores such a time
+        return None

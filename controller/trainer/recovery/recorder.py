@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Part of recovery: follows the attempts of jobs, writes the record, and then does what it justifies.
+
+It takes the place of the recorder of failures, so the record has one writer. It frees jobs of lost nodes, deletes a
+JobSet that gives way to a new one, and tells users. The controller of TrainJobs makes the new JobSet, holds attempts
+back and ends jobs, by what `Recoveries` says.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from trainwright.api.conditions import find
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
+from trainwright.api.kubernetes.core.v1 import Node
+from trainwright.api.objects import Key, deletion_timestamp_of, labels_of, name_of, uid_of
+from trainwright.api.rights import Rule
+from trainwright.api.times import parse
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.controller.runtime import (
+    Conflict,
+    Done,
+    Event,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Request,
+    Result,
+    RetryAfter,
+)
+from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
+from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines, name_of_record
+from trainwright.controller.trainer.failures.recorder import (
+    RECORDS,
+    FailureRecorder,
+    Recorded,
+    ToldOfFailures,
+    is_deleted_record,
+)
+from trainwright.controller.trainer.job.pods import POD, attempt_of, keys_of_jobset
+from trainwright.controller.trainer.job.ranks import index_of
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.status import is_finished
+from trainwright.controller.trainer.recovery.attempts import (
+    INITIALIZERS,
+    Glance,
+    KnownAttempts,
+    Progression,
+    advance,
+    is_calm,
+    observe,
+    restart_stalled,
+    stalled,
+)
+from trainwright.controller.trainer.recovery.causes import rank_of
+from trainwright.controller.trainer.recovery.recoveries import Recoveries
+from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
+
+log = logging.getLogger(__name__)
+
+WORKERS = 8
+"""Logs of one job may be slow to read."""
+LOST_SECONDS = 60.0
+"""After the grace of a pod that is being deleted: so long its node may need."""
+NODE_SECONDS = 10.0
+"""How long what was read of a node counts."""
+_NODES = 16
+"""Of one attempt, that are looked at."""
+_RETAIN = "Retain"
+_EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
+"""What is kept of ranks that stand still."""
+_EVIDENCE_SECONDS = 5.0
+
+
+class ToldOfAttempts(ToldOfFailures, Protocol):
+    """Tells users of attempts."""
+
+    def attempt_ended(self, job: TrainJob, note: str) -> None:
+        """`note` says why an attempt ended and what follows."""
+        ...
+
+
+class RecoveryRecorder(FailureRecorder):
+    """Follows the pods and the JobSet of each job. Jobs that do not recover get the record of failures alone."""
+
+    RULES: tuple[Rule, ...] = (
+        *FailureRecorder.RULES,
+        Rule.on(Node.RESOURCE, "get"),
+        # A pod on a lost node ends only when its status says so, as the pod garbage collector writes it.
+        Rule.on(POD, "patch", subresource="status"),
+        Rule.on(POD, "delete"),
+        Rule.on(JobSet.RESOURCE, "delete"),
+    )
+
+    def __init__(self, manager: Manager, told: ToldOfAttempts, records: JobRecords, recoveries: Recoveries) -> None:
+        """Declare the controller.
+
+        Args:
+            manager: of the process.
+            told: tells users of each attempt.
+            records: what is remembered of jobs.
+            recoveries: what is known of the attempts; this is the one who changes it.
+        """
+        self._attempts, self._recoveries = told, recoveries
+        self._time = asyncio.get_running_loop().time
+        self._nodes: dict[str, tuple[float, bool]] = {}
+        super().__init__(manager, told, records)
+
+    def _declare(self, manager: Manager) -> None:
+        builder = manager.controller("recovery_controller").for_(TrainJob, predicates=[_is_new_or_over])
+        builder.owns(JobSet, predicates=[_is_of_interest])
+        builder.owns(RECORDS, predicates=[is_deleted_record])
+        builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
+        builder.reconcile(self.reconcile, workers=WORKERS)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Record what failed first in each attempt of one job; judge those that have ended."""
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        if job is not None and is_finished(job):
+            self._recoveries.forget(key)
+        if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
+            return await super().reconcile(key)
+        wanted = await self._recoveries.wanted(job)
+        jobset = self._recoveries.jobset_of(job) if wanted is not None else None
+        if wanted is None or jobset is None:
+            return await super().reconcile(key) if wanted is None else Done()
+        known = await self._recoveries.known(job)
+        glance = self._recoveries.glance(job, jobset)
+        observe(known, glance)
+        if how := stalled(known, glance, wanted):
+            return await self._restart_stalled(key, job, known, wanted, how)
+        if is_calm(known, glance):
+            left = await self._free(job, known, glance)
+            return RetryAfter(left, reason="recovery") if left is not None else Done()
+        return await self._recover(key, job, known, wanted)
+
+    async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
+        recorded = await self._recorded(key, job)
+        before = dict(recorded.entries or {})
+        entries = dict(before)
+        jobset = self._recoveries.jobset_of(job)
+        if jobset is None:
+            return Done()
+        glance = self._recoveries.glance(job, jobset)
+        for attempt, failures in _of_ranks(glance).items():
+            if attempt >= known.summary.judged:
+                held = entries.get(attempt)
+                if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
+                    del entries[attempt]  # it ran again; this failure is the one that counts
+                await self._look(job, recorded, entries, attempt, failures)
+        # What is judged is what the cache shows after the logs were read.
+        jobset = self._recoveries.jobset_of(job)
+        if jobset is None:
+            recorded.entries = entries
+            return Done()
+        glance = self._recoveries.glance(job, jobset)
+        observe(known, glance)
+        freed_in = await self._free(job, known, glance)
+        step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+        if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
+            step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+        is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
+            return Done()
+        if step.summary.replace == uid_of(jobset) and deletion_timestamp_of(jobset) is None:
+            await self._delete(jobset)
+        waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
+        return RetryAfter(min(waits), reason="recovery") if waits else Done()
+
+    async def _keep(
+        self,
+        key: Key,
+        job: TrainJob,
+        known: KnownAttempts,
+        recorded: Recorded,
+        before: Mapping[int, Entry],
+        step: Progression,
+        *,
+        is_deleted: bool = False,
+    ) -> bool:
+        """Write the record, then let what follows from it take effect. Returns False if the job goes."""
+        recorded.entries, recorded.unwritten = step.entries, recorded.unwritten or step.entries != before
+        if _is_worth_writing(known.summary, step.summary) or recorded.unwritten or (is_deleted and step.entries):
+            recorded.unwritten = True
+            if not await self._write(job, step.entries, {KEY: text_of(step.summary), **known.evidence}):
+                return False
+            recorded.unwritten = False
+        changed = known.summary != step.summary
+        known.summary = step.summary
+        for note in step.told:
+            self._attempts.attempt_ended(job, note)
+        if changed:
+            self._recoveries.changed(key)
+        return True
+
+    async def _restart_stalled(
+        self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str
+    ) -> Result:
+        """Keep the last lines of each rank, then stop all of them; the next attempt follows."""
+        recorded, jobset = await self._recorded(key, job), self._recoveries.jobset_of(job)
+        before = dict(recorded.entries or {})
+        if jobset is None:
+            return Done()
+        evidence = await self._last_lines(job, self._recoveries.glance(job, jobset))
+        # The training may have gone on meanwhile.
+        latest = self._cache.get(TrainJob, key.name, key.namespace)
+        jobset = self._recoveries.jobset_of(job)
+        if latest is None or jobset is None:
+            return Done()
+        glance = self._recoveries.glance(latest, jobset)
+        if not stalled(known, glance, wanted):
+            return Done()
+        known.evidence = {f"attempt-{glance.current + 1}{HANG_KEY}": evidence} if evidence else {}
+        step = restart_stalled(known, glance, before, wanted, how)
+        await self._keep(key, job, known, recorded, before, step)
+        return RetryAfter(NODE_SECONDS, reason="hang")
+
+    async def _last_lines(self, job: TrainJob, glance: Glance) -> str:
+        """The last lines of each rank, of the first ranks."""
+        running = [pod for pod in glance.pods if (pod.get("status") or {}).get("phase") == "Running"]
+        pods = sorted(running, key=lambda pod: (index_of(pod), name_of(pod)))[:_EVIDENCE_RANKS]
+        logs = await asyncio.gather(*(self._tail(job.namespace, name_of(pod)) for pod in pods))
+        most = _EVIDENCE_BYTES // max(1, len(pods))
+        parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True)]
+        return "\n".join(parts)
+
+    async def _tail(self, namespace: str, pod: str) -> bytes:
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        query = {"container": NODE, "tailLines": str(_EVIDENCE_LINES), "limitBytes": str(_EVIDENCE_BYTES)}
+        try:
+            return (await self._client.send(Request("GET", path, query, timeout=_EVIDENCE_SECONDS))).body
+        except KubernetesError as error:
+            log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
+            return b""
+
+    async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
+        if more is None and await self._recoveries.wanted(job) is not None:
+            # A failure that is seen after the end of the job.
+            known = await self._recoveries.known(job)
+            more = {KEY: text_of(known.summary), **known.evidence}
+        return await super()._write(job, entries, more)
+
+    async def _delete(self, jobset: JobSet) -> None:
+        """Delete a JobSet, which stays until all that belongs to it is gone: no host name is there twice."""
+        log.info("%s/%s: deleting the JobSet, a new one follows", jobset.namespace, jobset.name)
+        with contextlib.suppress(NotFound, Conflict):  # the cache shows it in a moment
+            await self._client.delete(
+                JobSet, jobset.name, jobset.namespace, uid=uid_of(jobset), propagation="Foreground"
+            )
+
+    # ------------------------------------------------------------------ nodes
+
+    async def _look_at_nodes(self, known: KnownAttempts, attempt: int, glance: Glance) -> bool:
+        """Look for lost nodes of an attempt. Returns whether there is one."""
+        witness = known.witnesses.get(attempt)
+        if witness is None:
+            return False
+        lost = [node for node in list(witness.nodes)[:_NODES] if not await self._answers(node)]
+        for node in lost:
+            witness.lost(node, glance.now)
+        return bool(lost)
+
+    async def _free(self, job: TrainJob, known: KnownAttempts, glance: Glance) -> float | None:
+        """End pods that a lost node keeps from ending. Returns the seconds until one is due."""
+        left: float | None = None
+        for pod in glance.pods:
+            gone, node = deletion_timestamp_of(pod), (pod.get("spec") or {}).get("nodeName") or ""
+            if gone is None or not node or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+                continue
+            due = (parse(gone) + timedelta(seconds=LOST_SECONDS) - glance.now).total_seconds()
+            if due > 0 or await self._answers(node):
+                left = min(left or LOST_SECONDS, max(due, NODE_SECONDS))
+                continue
+            log.warning("%s/%s: node %s is lost, ending its pod %s", job.namespace, job.name, node, name_of(pod))
+            known.witnesses[attempt_of(pod)].lost(node, glance.now)
+            status = {"phase": "Failed", "reason": "NodeLost", "message": f"node {node} does not answer"}
+            about = {"uid": uid_of(pod)}
+            try:
+                await self._client.patch(
+                    POD,
+                    name_of(pod),
+                    job.namespace,
+                    {"metadata": about, "status": status},
+                    type="merge",
+                    subresource="status",
+                )
+                await self._client.delete(POD, name_of(pod), job.namespace, uid=uid_of(pod), grace_period=0)
+            except (NotFound, Conflict):
+                continue
+        return left
+
+    async def _answers(self, node: str) -> bool:
+        """Whether a node is there and Ready. Raises KubernetesError."""
+        now, known = self._time(), self._nodes.get(node)
+        if known is not None and now - known[0] < NODE_SECONDS:
+            return known[1]
+        try:
+            found = await self._client.get(Node, node)
+        except NotFound:
+            answers = False
+        else:
+            conditions = (found.status.conditions if found.status is not None else None) or ()
+            answers = any(one.type == "Ready" and one.status == "True" for one in conditions)
+        self._nodes[node] = (now, answers)
+        return answers
+
+
+def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:
+    """The failures of each attempt: those of ranks, or of initializers where no rank has failed."""
+    ranks = [pod for pod in glance.pods if labels_of(pod).get(LABEL_REPLICATED_JOB) not in INITIALIZERS]
+    return {**failures_by_attempt(glance.pods), **failures_by_attempt(ranks)}
+
+
+def _is_initializer(one: Entry | Failure) -> bool:
+    return one.replicated_job in INITIALIZERS
+
+
+def _may_be_replaced(jobset: JobSet) -> bool:
+    """Whether a new JobSet finds the volumes of this one: claims that go with it would take the checkpoints along."""
+    for policy in (jobset.spec.volume_claim_policies if jobset.spec is not None else None) or ():
+        kept = policy.retention_policy.when_deleted if policy.retention_policy is not None else None
+        if policy.templates and kept != _RETAIN:
+            return False
+    return True
+
+
+def _is_worth_writing(before: Summary, after: Summary) -> bool:
+    """Whether the record says less than what is known. That the next JobSet is there needs no write."""
+    same = msgspec.structs.replace(
+        after, jobset=before.jobset, base=before.base, replace=before.replace, counted=before.counted
+    )
+    return before != same or (after.replace not in ("", before.replace))
+
+
+def _is_new_or_over(event: Event[TrainJob]) -> bool:
+    """Whether the job is gone, has ended now, is suspended or resumed, or stands still."""
+    if event.new is None or event.old is None:
+        return event.new is None
+    old, new = event.old.spec, event.new.spec
+    switched = (old.suspend if old is not None else None) != (new.suspend if new is not None else None)
+    stands_still = _stall(event.new) not in (None, _stall(event.old))
+    return switched or stands_still or is_finished(event.new) != is_finished(event.old)
+
+
+def _stall(job: TrainJob) -> str | None:
+    found = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+    return found.reason if found is not None and found.status == "True" else None
+
+
+def _is_of_interest(event: Event[Any]) -> bool:
+    """Whether the JobSet is another one, was restarted, has ended or was suspended."""
+    if not isinstance(event.new, JobSet) or not isinstance(event.old, JobSet):
+        return event.new is not None
+    return _standing_of(event.new) != _standing_of(event.old)
+
+
+def _standing_of(jobset: JobSet) -> tuple[object, ...]:
+    status = jobset.status
+    conditions = (status.conditions if status is not None else None) or ()
+    return (
+        uid_of(jobset),
+        jobset.spec.suspend if jobset.spec is not None else None,
+        status.restarts if status is not None else None,
+        status.restarts_count_towards_max if status is not None else None,
+        [(one.type, one.status) for one in conditions],
+        deletion_timestamp_of(jobset),
+    )

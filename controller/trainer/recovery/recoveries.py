@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this process knows of the recovery of each job, for those that build it and that write its status.
+
+It is read from the record once, and follows what the Part of recovery writes there. So nothing is done to a job that
+the record does not say.
+"""
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import AnyObject, Key, annotations_of, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import (
+    STANDING_BASE,
+    STANDING_HOLD,
+    STANDING_RETRIES,
+    Declaration,
+    Retries,
+    declared,
+)
+from trainwright.controller.runtime import Manager, NotFound, Trigger
+from trainwright.controller.trainer.build.ends import had_pods
+from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
+from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
+from trainwright.controller.trainer.job.pods import attempt_of, pods_of
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.ruling import Ruling
+from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
+from trainwright.controller.trainer.recovery.summary import Summary, summary_of
+from trainwright.controller.trainer.recovery.verdict import retries_left
+from trainwright.plugins.contract import Reference
+
+
+class Recoveries:
+    """Knows the attempts of all jobs that recover."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        snapshots: Snapshots,
+        records: JobRecords,
+        allowed: Retries,
+        *,
+        now: Now = wall_clock,
+    ) -> None:
+        """Create it before the controllers that use it.
+
+        Args:
+            manager: of the process.
+            snapshots: give the runtime of a job, whose annotations count where the job has none.
+            records: what is remembered of jobs.
+            allowed: what an administrator allows.
+            now: the wall clock.
+        """
+        self._client, self._cache = manager.client, manager.cache
+        self._snapshots, self._allowed, self._now = snapshots, allowed, now
+        self._records = records
+        self.changed = Trigger("recovery")
+        """Starts a reconcile of a job whose standing has changed."""
+
+    async def wanted(self, job: TrainJob) -> Declaration | None:
+        """How a job recovers, if the manager judges its attempts.
+
+        None: it does not recover, nothing was made for it yet, or its runtime has a failure policy of its own, which is
+        kept. Raises KubernetesError.
+        """
+        try:
+            runtime = await self._snapshots.existing(job)
+        except SnapshotInvalid:
+            return None  # the controller of the TrainJob shows it
+        if runtime is None:
+            return None
+        found, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
+        template = runtime.spec.template if runtime.spec is not None else None
+        has_policy = template is not None and template.spec is not None and template.spec.failure_policy is not None
+        return found if found.is_gang and not has_policy else None
+
+    async def known(self, job: TrainJob) -> KnownAttempts:
+        """What is known of the job's attempts; the record is read once. Raises KubernetesError."""
+        key, uid = Key(job.namespace, job.name), uid_of(job)
+        known = self._records.find(key, uid, KnownAttempts)
+        if known is not None:
+            return known
+        found = KnownAttempts()
+        if had_pods(job):
+            found.summary, found.evidence = await self._read(job)
+            found.begun = found.summary.judged + 1
+        # Another reconcile may have read it meanwhile.
+        return self._records.of(key, uid).part(KnownAttempts, lambda: found)
+
+    def forget(self, key: Key) -> None:
+        """The job has ended."""
+        self._records.drop(key, KnownAttempts)
+
+    def jobset_of(self, job: TrainJob) -> JobSet | None:
+        """The job's own JobSet, as the cache has it."""
+        found = self._cache.get(JobSet, job.name, job.namespace)
+        controller = controller_of(found) if found is not None else None
+        return found if controller is not None and controller.uid == uid_of(job) else None
+
+    def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
+        """What the cache shows of the job now."""
+        return Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=self._now())
+
+    async def ruling(self, job: TrainJob) -> Ruling | None:
+        """What the record says of the end of a job; None: the job does not recover. Raises KubernetesError."""
+        wanted = await self.wanted(job)
+        if wanted is None:
+            return None
+        known = await self.known(job)
+        found = known.summary
+        known.retries_left = retries_left(found.counts, wanted)
+        if found.end_reason:
+            return Ruling(reason=found.end_reason, message=found.end_message)
+        jobset = self.jobset_of(job)
+        held = held_for(found, self._now()) or None
+        if jobset is None:
+            return Ruling(is_replaced=bool(found.replace), look_again=held)
+        if found.replace == uid_of(jobset):
+            return Ruling(goes_on=True, is_replaced=True, look_again=held)
+        glance = self.glance(job, jobset)
+        since = glance.failed_since
+        if since is None or (found.jobset == uid_of(jobset) and found.judged >= glance.ended):
+            return Ruling(look_again=held)
+        # Without a verdict, that of Kubernetes counts.
+        left = VERDICT_SECONDS + 5.0 - (self._now() - since).total_seconds()
+        return Ruling(goes_on=left > 0, look_again=max(left, 1.0))
+
+    def standing(self, reference: Reference) -> AnyObject | None:
+        """The fact for the plugin `Recovery`: what the next JobSet or the next resume begins with."""
+        key = Key(reference.namespace, reference.name)
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        known = self._records.find(key, uid_of(job), KnownAttempts) if job is not None else None
+        if job is None or known is None:
+            return None
+        marks: dict[str, str] = {}
+        found, jobset = known.summary, self.jobset_of(job)
+        base, left = self._next(known, job, jobset)
+        if base:
+            marks[STANDING_BASE] = str(base)
+        if left is not None:
+            marks[STANDING_RETRIES] = str(left)
+        if found.hang or (held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)):
+            marks[STANDING_HOLD] = "true"
+        about = {"name": key.name, "namespace": key.namespace, "uid": uid_of(job), "annotations": marks}
+        return {"apiVersion": "trainwright.dev/v1alpha1", "kind": "RecoveryStanding", "metadata": about}
+
+    def _next(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> tuple[int, int | None]:
+        """The base of the next attempt, and the retries of the JobSet; None: those of the declaration."""
+        found = known.summary
+        if jobset is not None and deletion_timestamp_of(jobset) is None:
+            glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
+            policy = jobset.spec.failure_policy if jobset.spec is not None else None
+            left = policy.max_restarts if policy is not None else None
+            is_suspended = jobset.spec is not None and bool(jobset.spec.suspend)
+            if is_suspended and found.jobset == uid_of(jobset):
+                return max(glance.base, found.judged - glance.restarts), left
+            return glance.base, left
+        # A JobSet that somebody has deleted takes its attempt along.
+        begun = found.judged if found.replace else max(found.judged, known.begun)
+        return begun, known.retries_left if found.judged else None
+
+    def _has_begun(self, job: TrainJob, jobset: JobSet | None, found: Summary) -> bool:
+        """Whether pods of the next attempt run already, so that it is not held back."""
+        if jobset is None or (jobset.spec is not None and jobset.spec.suspend):
+            return False
+        return any(
+            attempt_of(pod) >= found.judged and (pod.get("status") or {}).get("phase") == "Running"
+            for pod in pods_of(self._cache, job)
+        )
+
+    async def _read(self, job: TrainJob) -> tuple[Summary, dict[str, str]]:
+        try:
+            content = await self._client.get(ConfigMap, name_of_record(job.name), job.namespace)
+        except NotFound:
+            return Summary(), {}
+        owner = controller_of(content)
+        data = (content.data or {}) if owner is not None and owner.uid == uid_of(job) else {}
+        return summary_of(data) or Summary(), {key: text for key, text in data.items() if key.endswith(HANG_KEY)}

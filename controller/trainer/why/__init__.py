@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a TrainJob does not train.
+
+`judgement.explain` is the pure function from a picture to one explanation, which the command, conditions and the
+dashboard share. `reading.Reader` gathers pictures from an API server; `collection.Objects` makes them of objects at
+hand.
+"""
+
+from trainwright.controller.trainer.why.collection import Objects
+from trainwright.controller.trainer.why.job.judgement import Explanation, explain
+from trainwright.controller.trainer.why.reader import Reader
+
+__all__ = ["Explanation", "Objects", "Reader", "explain"]

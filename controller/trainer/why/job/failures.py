@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers that ended with an error in the present attempt: which one was first, and what it says."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
+from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
+from trainwright.controller.trainer.job.restarts import loops
+from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.job.containers import (
+    Failure,
+    containers_of,
+    failures,
+    last_words,
+    made_good,
+)
+from trainwright.controller.trainer.why.job.starting import not_created
+from trainwright.controller.trainer.why.words import (
+    STEP_LABEL,
+    counted,
+    ends_with,
+    lasting,
+    rank_of,
+    replicated_jobs,
+    role_of,
+    step_of,
+    verb,
+)
+from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
+from trainwright.plugins.contract.picture import created_at, index_of, moment, place_of, pod_order
+
+_MOMENT_SECONDS = 10.0
+_STOPPED = frozenset({137, 143})
+"""Exit codes of containers that were told to stop, or were killed."""
+_INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
+
+
+def failed(picture: Picture) -> Iterator[Cause]:
+    """The first failure of the attempt; those that followed it are not causes of their own."""
+    found = [one for one in failures(picture) if not _is_disrupted(one.pod) and not _is_deleted(one)]
+    if not found or any(True for _ in not_created(picture)):
+        return
+    good = made_good(picture)
+    lasting_ones = [one for one in found if not _runs_again(one) and uid_of(one.pod) not in good]
+    if not lasting_ones:
+        recovered = _recovered(picture, found)
+        if any(loops(one.pod, picture.now) for one in found):
+            recovered = replace(recovered, severity=Severity.TEMPORARY, failed=True)
+        yield recovered
+        return
+    first = told(picture, lasting_ones)
+    is_once = first.reason not in ("CrashLoop", "ProgramMissing")
+    is_retried = is_once and all(_is_retried(picture, one) for one in lasting_ones)
+    yield replace(first, severity=Severity.TEMPORARY) if is_retried else first
+
+
+def _is_retried(picture: Picture, failure: Failure) -> bool:
+    """Whether the failed run is followed by another: its container starts again, or another pod takes its place."""
+    job = job_of(picture, failure.pod)
+    if job is None or holds(job, "Failed") is not None or holds(job, "FailureTarget") is not None:
+        return False
+    pod = failure.pod
+    if any(place_of(one) == place_of(pod) and _is_younger(one, pod) for one in picture.present_pods):
+        return True
+    in_place = dig(pod, "spec.restartPolicy") in ("OnFailure", "Always")
+    is_alive = dig(pod, "status.phase") in ("Pending", "Running")
+    return in_place and is_alive and failure.container.restarts < _limit(job)
+
+
+def _is_younger(one: Document, other: Document) -> bool:
+    return (created_at(one) or datetime.min.replace(tzinfo=UTC)) > (
+        created_at(other) or datetime.max.replace(tzinfo=UTC)
+    )
+
+
+def job_of(picture: Picture, pod: Document) -> Document | None:
+    """The Job of a pod."""
+    name = labels_of(pod).get("batch.kubernetes.io/job-name", "")
+    return next((one for one in picture.jobs if name_of(one) == name), None)
+
+
+def _limit(job: Document | None) -> int:
+    """How many restarts a Job allows."""
+    limit = dig(job, "spec.backoffLimit")
+    return 6 if limit is None else int(limit)
+
+
+def _is_disrupted(pod: Document) -> bool:
+    """Whether the cluster ended the pod; `nodes` tells that."""
+    return is_disrupted(pod) or dig(pod, "status.reason") == EVICTED
+
+
+def _is_deleted(failure: Failure) -> bool:
+    """Whether it was stopped since its pod is deleted; what makes the pod again tells more."""
+    return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
+
+
+def _runs_again(failure: Failure) -> bool:
+    return failure.container.running is not None and holds(failure.pod, "Ready") is not None
+
+
+def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
+    first = found[0]
+    of_rank = [one for one in found if pod_order(one.pod)[:3] == pod_order(first.pod)[:3]]
+    times = max(len(of_rank), sum({id(one.pod): one.container.restarts for one in of_rank}.values()))
+    text = (
+        f"{rank_of(picture, first.pod)} has failed {counted(times, 'time')}, first with exit code {first.code}, and "
+        f"runs again{_last_line(picture, first)}"
+    )
+    return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
+
+
+def told(picture: Picture, found: Sequence[Failure]) -> Cause:
+    """The first failure in words. `found` is in the order of `failures`."""
+    first = found[0]
+    if first.out_of_memory:
+        return _memory(picture, first)
+    if first.container.init or _step(picture, first.pod) not in ("trainer", ""):
+        return _initializer(picture, first)
+    if first.container.waiting is not None and first.container.restarts:
+        return _loop(picture, first)
+    who = rank_of(picture, first.pod)
+    after = _others(first, found)
+    text = f"{who} failed with {_code(first)}{_after(first)}{after}{_log(picture, first)}"
+    return _made("RankFailed", picture, first, text)
+
+
+def _others(first: Failure, found: Sequence[Failure]) -> str:
+    """How many other pods were stopped after the first failure, and how many ended by themselves."""
+    places: dict[object, bool] = {}
+    for one in found:
+        was_stopped = one.stopped or one.code in _STOPPED
+        places[place_of(one.pod)] = places.get(place_of(one.pod), True) and was_stopped
+    places.pop(place_of(first.pod), None)
+    stopped = sum(places.values())
+    failed = len(places) - stopped
+    parts = [f"{counted(failed, 'other')} failed too"] if failed else []
+    parts += [f"{counted(stopped, 'other')} {verb(stopped, 'was', 'were')} stopped after it"] if stopped else []
+    return "".join(f"; {part}" for part in parts)
+
+
+def _after(failure: Failure) -> str:
+    """How long it ran, if that is more than a moment."""
+    started, ended = moment(failure.state.get("startedAt")), failure.finished
+    if started is None or ended is None or (ended - started).total_seconds() < _MOMENT_SECONDS:
+        return ""
+    return f", {lasting((ended - started).total_seconds())} after its start"
+
+
+def _code(failure: Failure) -> str:
+    names = {137: " (killed)", 139: " (segmentation fault)", 134: " (aborted)", 143: " (terminated)"}
+    return f"exit code {failure.code}{names.get(failure.code, '')}"
+
+
+def _memory(picture: Picture, first: Failure) -> Cause:
+    limit = dig(first.container.spec, "resources.limits.memory")
+    most = (
+        f"container {first.container.name} may use {limit}"
+        if limit
+        else f"container {first.container.name} has no limit, so its node ran out of memory"
+    )
+    times = f" {first.container.restarts} times" if first.container.restarts > 1 else ""
+    text = (
+        f"{rank_of(picture, first.pod)} was killed for memory{times} (OOMKilled, exit code {first.code}): {most}; "
+        "ask for more memory, or use less"
+    )
+    return _made("OutOfMemory", picture, first, text)
+
+
+def _loop(picture: Picture, first: Failure) -> Cause:
+    limit = _limit(job_of(picture, first.pod))
+    times = first.container.restarts
+    text = (
+        f"container {first.container.name} of {rank_of(picture, first.pod)} has failed {counted(times, 'time')}, "
+        f"last with {_code(first)}{_log(picture, first)}; after {counted(limit, 'restart')} the Job gives up, and its "
+        "pods are deleted with their logs"
+    )
+    return _made("CrashLoop", picture, first, text)
+
+
+def _initializer(picture: Picture, first: Failure) -> Cause:
+    step = _step(picture, first.pod)
+    name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
+    times = f" {first.container.restarts} times, last" if first.container.restarts else ""
+    field = _INITIALIZERS.get(step)
+    initializer = (dig(picture.job, "spec.initializer") or {}).get(field or "") or {}
+    uri = initializer.get("storageUri")
+    source = f"; storageUri is {uri}" if uri else ""
+    which = f"init container {name} of {rank_of(picture, first.pod)}" if first.container.init else name
+    text = f"{which} failed{times} with {_code(first)}, so training has not begun{source}{_log(picture, first)}"
+    return _made("InitializerFailed", picture, first, text)
+
+
+def _step(picture: Picture, pod: Document) -> str:
+    """The step that the pod belongs to; empty if its replicated job has no such label."""
+    own = labels_of(pod).get(STEP_LABEL)
+    if own:
+        return own
+    role = role_of(pod)
+    found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
+    if found is not None:
+        return step_of(found)
+    return role if role in _INITIALIZERS else ""
+
+
+def _last_line(picture: Picture, failure: Failure) -> str:
+    return ends_with(last_words(picture, failure))
+
+
+def _log(picture: Picture, failure: Failure) -> str:
+    """The last line of the log of the container that failed, or the command that shows the log."""
+    if ending := _last_line(picture, failure):
+        return ending
+    is_one_of_several = failure.container.init or len(dig(failure.pod, "spec.containers") or ()) > 1
+    options = (f" -c {failure.container.name}" if is_one_of_several else "") + (
+        " --previous" if failure.is_previous else ""
+    )
+    return f"; see `kubectl logs {name_of(failure.pod)}{options}`"
+
+
+def _made(reason: str, picture: Picture, first: Failure, text: str, **more: object) -> Cause:
+    pods = sum(any(one.ended for one in containers_of(pod)) for pod in picture.present_pods)
+    about = About.of(first.pod, "Pod")
+    return cause(reason, text, about=about, since=first.finished, pods=pods, index=index_of(first.pod), **more)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What JobSet cannot make: Jobs, the headless Service, claims; and steps that wait for steps before them."""
+
+import re
+from collections.abc import Iterator
+
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
+from trainwright.api.objects import Document, controller_of, dig, labels_of, name_of, uid_of
+from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.job.refusals import about_jobset
+from trainwright.controller.trainer.why.kinds import SERVICE
+from trainwright.controller.trainer.why.words import listed, pods_of, quoted, replicated_jobs
+from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
+from trainwright.plugins.contract.picture import BATCH_JOB, event_since, holds
+
+_UNMADE_SECONDS = 10.0
+FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
+"""What JobSet says of a failure."""
+
+
+def not_made(picture: Picture) -> Iterator[Cause]:
+    """Jobs, Services and claims that JobSet fails to create."""
+    jobset = picture.jobset
+    if jobset is None or dig(jobset, "spec.suspend"):
+        return
+    existing = {name_of(job) for job in picture.jobs}
+    missing = [name for name in _expected_jobs(picture) if name not in existing]
+    if not missing or not picture.knows(BATCH_JOB, labels=f"{LABEL_JOBSET}={picture.name}"):
+        return
+    if not picture.lasted(created_at(jobset), _UNMADE_SECONDS) and not picture.events(jobset):
+        return
+    for name in missing:
+        other = picture.get(BATCH_JOB, name)
+        if other is not None and not _is_of(other, jobset):
+            yield _job_taken(picture, name, other)
+            return
+    for event in picture.events(jobset):
+        told = _from_event(picture, event)
+        if told is not None:
+            yield told
+            return
+
+
+def _is_of(job: Document, jobset: Document) -> bool:
+    owner = controller_of(job)
+    return owner is not None and owner.uid == uid_of(jobset)
+
+
+def _expected_jobs(picture: Picture) -> list[str]:
+    """Names of the Jobs that JobSet makes now: those of steps whose turn has come."""
+    return [
+        f"{picture.name}-{one['name']}-{index}"
+        for one in replicated_jobs(picture)
+        if not open_dependencies(picture, one)
+        for index in range(one.get("replicas") or 1)
+    ]
+
+
+def _job_taken(picture: Picture, name: str, other: Document) -> Cause:
+    return cause(
+        "JobNotCreated",
+        f"JobSet cannot create Job {name}: a Job of that name exists and is not of this JobSet; delete that Job",
+        about=About(kind="Job", namespace=picture.namespace, name=name),
+        since=created_at(other),
+    )
+
+
+def _from_event(picture: Picture, event: Document) -> Cause | None:
+    reason, message, since = event.get("reason"), str(event.get("message", "")), event_since(event)
+    told = quoted(message, 180)
+    if reason == "JobCreationFailed":
+        return cause("JobNotCreated", f"JobSet cannot create a Job: {told}", about=about_jobset(picture), since=since)
+    if reason == "HeadlessServiceCreationFailed":
+        name = service_name(picture)
+        about = About(kind="Service", namespace=picture.namespace, name=name)
+        text = f"JobSet cannot create Service {name}, by which the nodes find each other: {told}"
+        return cause("ServiceNotCreated", text, about=about, since=since)
+    if reason == "PVCCreationFailed":
+        text = f"JobSet cannot create a volume claim of the runtime: {told}"
+        return cause("ClaimNotCreated", text, about=about_jobset(picture), since=since)
+    return None
+
+
+def service_name(picture: Picture) -> str:
+    """The headless Service of the JobSet."""
+    network = dig(picture.jobset, "spec.network") or {}
+    return str(network.get("subdomain") or picture.name)
+
+
+def service_taken(picture: Picture) -> Iterator[Cause]:
+    """The Service of the JobSet's name leads elsewhere; JobSet takes any Service of that name."""
+    jobset = picture.jobset
+    network = dig(jobset, "spec.network") or {}
+    if jobset is None or network.get("enableDNSHostnames") is False or not picture.present_pods:
+        return
+    name = service_name(picture)
+    service = picture.get(SERVICE, name)
+    if service is None:
+        return
+    spec = service.get("spec") or {}
+    selector = spec.get("selector") or {}
+    if selector.get(LABEL_JOBSET) == picture.name and spec.get("clusterIP") in ("None", None):
+        return
+    if selector.get(LABEL_JOBSET) != picture.name:
+        found = listed(f"{key}={value}" for key, value in selector.items()) or "nothing"
+        why = f"selects {found} and not the pods of this job"
+    else:
+        why = "is not headless, so that host names of pods do not resolve"
+    yield cause(
+        "ServiceTaken",
+        f"the nodes cannot find each other: Service {name} {why}; delete it, or create the job under another name",
+        about=About(kind="Service", namespace=picture.namespace, name=name),
+        since=created_at(service),
+        pods=len(picture.present_pods),
+    )
+
+
+# ---------------------------------------------------------------------- steps
+
+
+def open_dependencies(picture: Picture, replicated: Document) -> list[tuple[str, str]]:
+    """The steps that a replicated job still waits for, and whether they must be Complete or Ready."""
+    statuses = {one.get("name"): one for one in dig(picture.jobset, "status.replicatedJobsStatus") or ()}
+    replicas = {one["name"]: one.get("replicas") or 1 for one in replicated_jobs(picture)}
+    waiting = []
+    for one in replicated.get("dependsOn") or ():
+        name, wanted = str(one.get("name")), str(one.get("status") or "Complete")
+        status = statuses.get(name) or {}
+        done = (status.get("succeeded") or 0) + (0 if wanted == "Complete" else status.get("ready") or 0)
+        if done < replicas.get(name, 1):
+            waiting.append((name, wanted))
+    return waiting
+
+
+def waiting_steps(picture: Picture) -> Iterator[Cause]:
+    """A step that starts later. What keeps the step before it is told by the checks of its pods."""
+    jobset = picture.jobset
+    if jobset is None:
+        return
+    started = {labels_of(job).get(LABEL_REPLICATED_JOB) for job in picture.jobs}
+    for one in replicated_jobs(picture):
+        waiting = open_dependencies(picture, one)
+        if one["name"] in started or not waiting:
+            continue
+        step, wanted = waiting[0]
+        yield cause(
+            "StepWaits",
+            f"{one['name']} starts when {step} is {wanted.lower()}",
+            about=about_jobset(picture),
+            since=created_at(jobset),
+        )
+        return
+
+
+def wanted_now(picture: Picture) -> int:
+    """How many pods the steps consist of whose turn has come and that have not ended."""
+    statuses = dig(picture.jobset, "status.replicatedJobsStatus") or ()
+    over = {one.get("name"): one.get("succeeded") or 0 for one in statuses}
+    return sum(
+        pods_of(one)
+        for one in replicated_jobs(picture)
+        if not open_dependencies(picture, one) and over.get(one["name"], 0) < (one.get("replicas") or 1)
+    )
+
+
+def running_pods(picture: Picture) -> list[Document]:
+    """The pods of the present attempt that run, ready or not yet."""
+    return [
+        pod
+        for pod in picture.present_pods
+        if dig(pod, "status.phase") == "Running" and not dig(pod, "metadata.deletionTimestamp")
+    ]
+
+
+# ---------------------------------------------------------------------- attempts
+
+
+def attempt_of(picture: Picture) -> tuple[int, int] | None:
+    """Number of the present attempt and of all that are allowed; None while the first one runs."""
+    jobset = picture.jobset
+    restarts = int(dig(jobset, "status.restarts") or 0)
+    if jobset is None or not restarts:
+        return None
+    most = int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
+    return restarts + 1, max(most, restarts) + 1
+
+
+def restarting(picture: Picture) -> Iterator[Cause]:
+    """JobSet starts all Jobs again after one of them has failed."""
+    attempt, jobset = attempt_of(picture), picture.jobset
+    if attempt is None or jobset is None:
+        return
+    if len(running_pods(picture)) >= wanted_now(picture) > 0:
+        return
+    condition = holds(jobset, "RestartingJobSet") or {}
+    message = str(condition.get("message", ""))
+    first = FIRST_JOB.search(message)
+    told = f"Job {first[1]} failed in the one before" if first else quoted(message, 160) or "a Job failed before"
+    yield cause(
+        "Restarting",
+        f"attempt {attempt[0]} of {attempt[1]} starts: {told}",
+        about=about_jobset(picture),
+        since=since_of(condition),
+    )

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that the cluster ended: preemption, eviction, nodes that are gone or do not answer."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.quantity import Quantity
+from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.job.capacity import requests_of
+from trainwright.controller.trainer.why.job.containers import made_good
+from trainwright.controller.trainer.why.kinds import NODE
+from trainwright.controller.trainer.why.words import amount, counted, listed, quoted, rank_of, verb
+from trainwright.plugins.contract import About, Cause, Picture, condition_of, holds, since_of
+from trainwright.plugins.contract.picture import index_of, moment
+from trainwright.plugins.contract.requests import add
+
+TERMINATING_SECONDS = 30.0
+_NODES_ASKED = 16
+"""Most nodes that are read one by one for a job."""
+_LOW = re.compile(r"node was low on resource: ([\w./-]+)")
+_USED = re.compile(r"Container (\S+) was using (\S+?),")
+_WHY = {
+    "PreemptionByScheduler": "had to give way to a pod of higher priority",
+    "EvictionByEvictionAPI": "was evicted, as when a node is drained",
+    "DeletionByTaintManager": "was removed because its node does not answer",
+    "TerminationByKubelet": "was ended by its node, as when the node shuts down",
+}
+
+
+def disrupted(picture: Picture) -> Iterator[Cause]:
+    """Pods of the present attempt that did not end by themselves."""
+    asked: dict[str, None] = {}
+    good = made_good(picture)
+    for pod in picture.present_pods:
+        if uid_of(pod) in good or dig(pod, "status.phase") == "Succeeded":
+            continue
+        node = dig(pod, "spec.nodeName")
+        # A pod of a node that does not answer is not ready. To read the nodes of all others would be no use.
+        if node and holds(pod, "Ready") is None and len(asked) < _NODES_ASKED:
+            asked[node] = None
+        lost = _lost(picture, pod) if node in asked else None
+        found = _evicted(picture, pod) or lost or _target(picture, pod)
+        if found is not None:
+            yield found
+            return
+
+
+def is_of_lost_node(picture: Picture, pod: Document) -> bool:
+    """Whether the pod is not ready since its node does not exist any more, or is not ready."""
+    return _lost(picture, pod) is not None
+
+
+def _evicted(picture: Picture, pod: Document) -> Cause | None:
+    status = pod.get("status") or {}
+    if status.get("reason") != "Evicted":
+        return None
+    message = str(status.get("message", ""))
+    low, used = _LOW.search(message), _USED.search(message)
+    node = dig(pod, "spec.nodeName") or "its node"
+    who = rank_of(picture, pod)
+    if low:
+        use = f", which used {used[2]}" if used else ""
+        text = (
+            f"node {node} was low on {low[1].rstrip('.')} and evicted {who}{use}; the pod is made again; request "
+            "what it needs"
+        )
+    else:
+        text = f"node {node} evicted {who}: {quoted(message)}; the pod is made again"
+    since = since_of(holds(pod, "DisruptionTarget"))
+    return cause("EvictedByNode", text, about=About.of(pod, "Pod"), since=since, pods=1, index=index_of(pod))
+
+
+def _lost(picture: Picture, pod: Document) -> Cause | None:
+    """The node of the pod does not exist any more, or is not ready."""
+    name = dig(pod, "spec.nodeName")
+    status = pod.get("status") or {}
+    target = holds(pod, "DisruptionTarget") or {}
+    if not name or (status.get("phase") in ("Succeeded", "Failed") and not target):
+        return None
+    if target and target.get("reason") not in ("DeletionByPodGC", "DeletionByTaintManager"):
+        return None
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    told_by_node = any(dig(state, "waiting.reason") for state in states)
+    gone = target.get("reason") == "DeletionByPodGC" or (not told_by_node and picture.lacks(NODE, name))
+    about = About(kind="Node", namespace="", name=name)
+    who = rank_of(picture, pod)
+    if gone:
+        since = since_of(target) or moment(dig(pod, "metadata.deletionTimestamp"))
+        text = f"node {name}, on which {who} ran, does not exist any more; the pod is made again"
+        return cause("NodeLost", text, about=about, since=since, pods=1, index=index_of(pod))
+    node = picture.get(NODE, name)
+    ready = condition_of(node, "Ready")
+    if ready is None or ready.get("status") == "True":
+        return None
+    why = quoted(str(ready.get("message") or ready.get("reason") or "it does not answer"), 120)
+    text = (
+        f"node {name}, on which {who} runs, is not ready: {why}; the pod is made again if the node does not come back"
+    )
+    return cause("NodeLost", text, about=about, since=since_of(ready), pods=1, index=index_of(pod))
+
+
+def _target(picture: Picture, pod: Document) -> Cause | None:
+    condition = holds(pod, "DisruptionTarget")
+    if condition is None:
+        return None
+    what = _WHY.get(str(condition.get("reason")), f"was disrupted ({condition.get('reason')})")
+    text = f"{rank_of(picture, pod)} {what}; the pod is made again"
+    more: dict[str, Any] = {"since": since_of(condition), "pods": 1, "index": index_of(pod)}
+    return cause("Preempted", text, about=About.of(pod, "Pod"), **more)
+
+
+def remaining(picture: Picture, *, over: str) -> Iterator[Cause]:
+    """Pods of a job that is over which are still there long after their grace. `over` begins the sentence."""
+    left = [
+        pod
+        for pod in picture.pods
+        if (ends := moment(dig(pod, "metadata.deletionTimestamp"))) is not None
+        and picture.lasted(ends, TERMINATING_SECONDS)
+        and dig(pod, "status.phase") not in ("Succeeded", "Failed")
+    ]
+    if not left:
+        return
+    nodes = listed(str(dig(pod, "spec.nodeName")) for pod in left)
+    number = len(left)
+    one = number == 1
+    several = "," in nodes or " and " in nodes
+    text = (
+        f"{over}, but {counted(number, 'pod')} still {verb(number, 'holds', 'hold')} {_held(left)}: "
+        f"{'nodes' if several else 'node'} {nodes} {'do' if several else 'does'} not answer; ask the administrator, "
+        f"or delete {'it' if one else 'them'} with --force"
+    )
+    about = About.of(left[0], "Pod")
+    since = moment(left[0]["metadata"]["deletionTimestamp"])
+    yield cause("PodsRemain", text, about=about, since=since, pods=number)
+
+
+def _held(pods: list[Document]) -> str:
+    """What the pods hold, devices first."""
+    total: dict[str, Quantity] = {}
+    for pod in pods:
+        add(total, requests_of(pod.get("spec") or {}))
+    devices = [f"{amount(name, total[name])} {name}" for name in sorted(total) if "/" in name]
+    return listed(devices or [f"{total[name]} {name}" for name in sorted(total)]) or "their nodes"
+
+
+def ending(picture: Picture) -> Iterator[Cause]:
+    """What a job that is being deleted waits for."""
+    metadata = picture.job.get("metadata") or {}
+    since = moment(metadata.get("deletionTimestamp"))
+    finalizers = [one for one in metadata.get("finalizers") or () if one != "foregroundDeletion"]
+    about = About.of(picture.job, "TrainJob")
+    if finalizers:
+        text = (
+            f"the job is being deleted and waits for {_finalizers(finalizers)}: the controller that set it must "
+            "remove it"
+        )
+        yield cause("DeletionWaits", text, about=about, since=since)
+        return
+    if not picture.lasted(since, TERMINATING_SECONDS):
+        yield cause("Deleting", "the job is being deleted", about=about, since=since)
+        return
+    yield from remaining(picture, over="the job is being deleted")
+    for kind, obj in [
+        ("JobSet", picture.jobset),
+        *(("Job", job) for job in picture.jobs),
+        *(("Pod", pod) for pod in picture.pods),
+    ]:
+        own = dig(obj, "metadata") or {}
+        held = [one for one in own.get("finalizers") or () if one not in ("foregroundDeletion", "orphan")]
+        if obj is None or not own.get("deletionTimestamp") or not held:
+            continue
+        text = f"the job is being deleted and waits for {kind} {name_of(obj)}, which has {_finalizers(held)}"
+        yield cause("DeletionWaits", text, about=About.of(obj, kind), since=since)
+        return
+    yield cause("Deleting", "the job is being deleted", about=about, since=since)
+
+
+def _finalizers(names: list[str]) -> str:
+    return f"{'finalizer' if len(names) == 1 else 'finalizers'} {listed(names)}"

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that run: readiness, reports of progress, and the ordinary ways to training."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.objects import Document, annotations_of, dig
+from trainwright.api.times import parse_duration
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
+from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
+from trainwright.controller.trainer.job.silence import COMPLETE, Reason
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.job.jobset import (
+    attempt_of,
+    open_dependencies,
+    running_pods,
+    wanted_now,
+)
+from trainwright.controller.trainer.why.job.nodes import is_of_lost_node
+from trainwright.controller.trainer.why.job.refusals import about_jobset
+from trainwright.controller.trainer.why.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
+from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds, since_of
+from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, index_of, moment
+from trainwright.plugins.contract.picture import counted as share
+
+NOT_READY_SECONDS = 60.0
+
+
+def unready(picture: Picture) -> Iterator[Cause]:
+    """Pods that run and are not ready for long; a step may wait for them."""
+    for one in replicated_jobs(picture):
+        role = str(one.get("name"))
+        pods = [pod for pod in picture.present_pods if role_of(pod) == role]
+        late = [pod for pod in pods if _is_unready(picture, pod) and not _is_lost(picture, pod)]
+        if not late:
+            continue
+        waiting = [
+            str(other["name"])
+            for other in replicated_jobs(picture)
+            if (role, "Ready") in open_dependencies(picture, other)
+        ]
+        probe = _probe(late[0])
+        if probe is None:
+            yield _not_ready_without_probe(role, late, pods)
+            return
+        run = verb(len(late), "runs and fails its readiness probe", "run and fail their readiness probe")
+        runs = f"{share(late, pods)} {run}"
+        who = f"{waiting[0]} starts when {role} is ready: {runs}" if waiting else f"{role} is not ready: {runs}"
+        yield cause(
+            "NotReady",
+            f"{who}{probe}; look at its log, or correct the probe in the runtime",
+            about=About.of(late[0], "Pod"),
+            since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
+            pods=len(late),
+            index=index_of(late[0]),
+            explains=frozenset({"StepWaits"}),
+        )
+        return
+
+
+def _is_lost(picture: Picture, pod: Document) -> bool:
+    """Whether the pod is not ready for the sake of its node. That a probe fails is what a kubelet alone says."""
+    said_by_kubelet = dig(condition_of(pod, "Ready"), "reason") == "ContainersNotReady"
+    return not (said_by_kubelet and _probe(pod) is not None) and is_of_lost_node(picture, pod)
+
+
+def _is_unready(picture: Picture, pod: Document) -> bool:
+    if dig(pod, "status.phase") != "Running" or dig(pod, "metadata.deletionTimestamp"):
+        return False
+    ready = condition_of(pod, "Ready") or {}
+    if ready.get("status") != "False" or ready.get("reason") not in (None, "", "ContainersNotReady"):
+        return False
+    states = [one.get("state") or {} for one in dig(pod, "status.containerStatuses") or ()]
+    if not states or not all("running" in state for state in states):
+        return False
+    delays = [
+        dig(container, "readinessProbe.initialDelaySeconds") or 0 for container in dig(pod, "spec.containers") or ()
+    ]
+    return picture.lasted(since_of(ready), max(NOT_READY_SECONDS, *map(float, delays), 0.0))
+
+
+def _not_ready_without_probe(role: str, late: list[Document], pods: list[Document]) -> Cause:
+    """Pods whose containers run, and which no probe keeps from being ready: what a node that does not answer leaves."""
+    names = {str(dig(pod, "spec.nodeName")) for pod in late}
+    nodes = f"{verb(len(names), 'node', 'nodes')} {listed(names)}"
+    text = (
+        f"{role} is not ready: {share(late, pods)} {verb(len(late), 'runs and has', 'run and have')} no readiness "
+        f"probe, so {nodes} may not answer; ask the administrator"
+    )
+    return cause(
+        "NotReady",
+        text,
+        about=About.of(late[0], "Pod"),
+        since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
+        severity=Severity.TEMPORARY,
+        pods=len(late),
+        index=index_of(late[0]),
+        explains=frozenset({"StepWaits"}),
+    )
+
+
+def _probe(pod: Document) -> str | None:
+    """What the probe of the pod asks; None if it has none."""
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    probes = [
+        probe
+        for container in (*(spec.get("containers") or ()), *sidecars)
+        for probe in (container.get("readinessProbe"), container.get("startupProbe"))
+        if probe
+    ]
+    if not probes:
+        return None
+    probe = probes[0]
+    if "tcpSocket" in probe:
+        return f" (tcp {probe['tcpSocket'].get('port')})"
+    if "httpGet" in probe:
+        return f" (http {probe['httpGet'].get('port')}{probe['httpGet'].get('path', '')})"
+    if "grpc" in probe:
+        return f" (grpc {probe['grpc'].get('port')})"
+    if "exec" in probe:
+        return f" ({' '.join(probe['exec'].get('command') or ())[:60]})"
+    return ""
+
+
+def left_alone(picture: Picture) -> Iterator[Cause]:
+    """A rank has ended, or reports no longer, while others go on for longer than the job declares."""
+    ended = ended_ranks(picture.present_pods)
+    text, _ = standing(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
+    if text:
+        about = About(kind="Pod", namespace=picture.namespace, name=ended[0].pod)
+        yield cause("RankEnded", text, about=about, since=ended[0].at)
+        return
+    # What the manager alone knows, or the user may not read.
+    stalled = holds(picture.job, CONDITION_STALLED) or {}
+    reason = {"RankEnded": "RankEnded", "RankSilent": "NoReport"}.get(str(stalled.get("reason")))
+    if reason is not None:
+        message = str(stalled.get("message") or "")
+        yield cause(reason, message, about=About.of(picture.job, "TrainJob"), since=since_of(stalled))
+
+
+def silent(picture: Picture) -> Iterator[Cause]:
+    """The job reports its progress, and has not done so for longer than it declares."""
+    stalled = holds(picture.job, CONDITION_STALLED)
+    if dig(stalled, "reason") in (Reason.RANK_ENDED, Reason.RANK_SILENT):
+        return
+    pods = picture.present_pods
+    ready = [pod for pod in pods if holds(pod, "Ready")]
+    reported = dig(picture.job, "status.trainerStatus") or {}
+    began = earliest(since_of(holds(pod, "Ready")) for pod in ready)
+    if stalled is None and not (ready and _is_late(picture, moment(reported.get("lastUpdatedTime")), began)):
+        return
+    percent = reported.get("progressPercentage")
+    is_done = (percent or 0) >= COMPLETE
+    last = " (the rank that reports is done)" if is_done else f" (last: {percent} %)" if percent is not None else ""
+    since, advice = moment(reported.get("lastUpdatedTime")) or since_of(stalled), "it may hang"
+    match dig(stalled, "reason"):
+        case Reason.NEVER_REPORTED:
+            what, advice = "the job has never reported its progress", "it may hang, or not report at all"
+        case Reason.NO_ADVANCE:
+            what, since = f"the job reports, and its progress does not change{last}", since_of(stalled)
+        case _:
+            what = f"the job has stopped reporting its progress{last}"
+    text = f"{what}; {share(ready, pods)} {verb(len(ready), 'is', 'are')} ready: look at the logs, {advice}"
+    yield cause("NoReport", text, about=About.of(picture.job, "TrainJob"), since=since)
+
+
+def _is_late(picture: Picture, reported: datetime | None, began: datetime | None) -> bool:
+    """Whether the last report is older than the job declares, where no manager says so.
+
+    `began`: when these pods became ready. The report of a job that was resumed may be one of the pods before them.
+    """
+    limit = _limit(picture)
+    return limit is not None and reported is not None and picture.lasted(max(reported, began or reported), limit)
+
+
+def _limit(picture: Picture) -> float | None:
+    """How long the job may stand still, in seconds, if it says so."""
+    declared = annotations_of(picture.job).get(ANNOTATION_PROGRESS_STALL_AFTER)
+    try:
+        return parse_duration(declared).total_seconds() if declared else None
+    except ValueError:
+        return None  # not a duration
+
+
+def ordinary(picture: Picture) -> Cause:
+    """What to say where nothing is wrong: the job runs, or is on its way."""
+    pods = [pod for pod in picture.present_pods if not dig(pod, "metadata.deletionTimestamp")]
+    active = running_pods(picture)
+    done = [pod for pod in pods if dig(pod, "status.phase") == "Succeeded"]
+    wanted = wanted_now(picture) if picture.jobset is not None else len(pods)
+    attempt = attempt_of(picture)
+    which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
+    if pods and len(active) + len(done) >= wanted:
+        ended = f", {counted(len(done), 'pod')} completed" if done else ""
+        text = f"{share(active, len(active) or len(pods))} {verb(len(active), 'runs', 'run')}{ended}{which}"
+        since = earliest(_started(pod) for pod in active)
+        return cause("Running", text, about=about_jobset(picture), since=since, pods=len(active))
+    if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
+        return _by_counters(picture)
+    about = about_jobset(picture)
+    if picture.jobset is None and not pods:
+        if picture.lacks(JOBSET, picture.name):
+            text = "the job was created a moment ago; the manager makes its JobSet"
+        else:
+            text = "the job has no pods yet; JobSets may not be read, which could say why"
+        return cause("Starting", text, about=About.of(picture.job, "TrainJob"), since=created_at(picture.job))
+    total = wanted or len(pods) or pods_wanted(picture)
+    text = f"the job is starting: {share(active, total)} run{which}"
+    return cause("Starting", text, about=about, since=created_at(picture.jobset or picture.job), pods=len(pods))
+
+
+def _started(pod: Document) -> datetime | None:
+    return moment(dig(pod, "status.startTime"))
+
+
+def _by_counters(picture: Picture) -> Cause:
+    """What the status of the job says, for users who may not read pods."""
+    statuses = dig(picture.job, "status.jobsStatus") or ()
+    about = About.of(picture.job, "TrainJob")
+    ready = sum(int(one.get("ready") or 0) + int(one.get("succeeded") or 0) for one in statuses)
+    waiting = [str(one.get("name")) for one in statuses if not (one.get("ready") or 0) + (one.get("succeeded") or 0)]
+    if ready and not waiting:
+        text = "the pods of all replicated jobs are ready, by the status of the job; pods may not be read"
+        return cause("Running", text, about=about)
+    what = f"pods of {listed(waiting)} are not ready" if waiting else "the job has no pods yet"
+    text = f"{what}, by the status of the job; pods may not be read, which would say why"
+    return cause("Starting", text, about=about, since=created_at(picture.job))

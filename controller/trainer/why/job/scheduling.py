@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that have no node: too few free devices, nodes that are too small, selectors, taints, schedulers, gates."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from trainwright.api.nodes import is_local
+from trainwright.api.objects import Document, dig, name_of
+from trainwright.api.quantity import Quantity
+from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.job import capacity, claims
+from trainwright.controller.trainer.why.kinds import NODE
+from trainwright.controller.trainer.why.words import amount, counted, listed, quoted, scheduler_says, verb
+from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
+from trainwright.plugins.contract.picture import counted as share
+from trainwright.plugins.contract.picture import earliest, event_since, index_of
+
+UNSCHEDULABLE_SECONDS = 10.0
+NO_SCHEDULER_SECONDS = 60.0
+_REASON = re.compile(r"(\d+) ((?:(?!, \d+ ).)+)", re.DOTALL)
+_INSUFFICIENT = re.compile(r"Insufficient (\S+?)\.?$")
+_SELECTOR = "didn't match Pod's node affinity/selector"
+_TAINT = "untolerated taint"
+_GANG = ("PodGroup", "sibling pods", "gang", "pod group")
+
+
+class Group(NamedTuple):
+    """Pods that wait with the same message."""
+
+    message: str
+    pods: tuple[Document, ...]
+    since: datetime | None
+
+
+def unscheduled(picture: Picture) -> Iterator[Cause]:
+    """Why pods have no node; one cause for the pods that wait for the same."""
+    waiting = [pod for pod in picture.present_pods if _has_no_node(pod)]
+    yield from _unseen(picture, [pod for pod in waiting if condition_of(pod, "PodScheduled") is None])
+    for group in _groups(waiting):
+        if group.message.startswith("gate "):
+            yield _gated(group)
+        elif any(word in group.message for word in _GANG):
+            continue  # The plugin of the gang scheduler says it.
+        elif picture.lasted(group.since, UNSCHEDULABLE_SECONDS) or _coming(picture, group) is not None:
+            yield _coming(picture, group) or _why(picture, group)
+
+
+def _has_no_node(pod: Document) -> bool:
+    phase = dig(pod, "status.phase") or "Pending"
+    is_ending = dig(pod, "metadata.deletionTimestamp")
+    return phase == "Pending" and not is_ending and not dig(pod, "spec.nodeName")
+
+
+def _groups(pods: Sequence[Document]) -> list[Group]:
+    found: dict[str, list[Document]] = {}
+    for pod in pods:
+        condition = condition_of(pod, "PodScheduled")
+        if condition is None or condition.get("status") != "False":
+            continue
+        message = scheduler_says(str(condition.get("message", "")))
+        gates = dig(pod, "spec.schedulingGates") or ()
+        if condition.get("reason") == "SchedulingGated" or gates:
+            message = f"gate {listed(str(gate.get('name')) for gate in gates)}"
+        found.setdefault(message, []).append(pod)
+    return [
+        Group(message, tuple(some), earliest(since_of(condition_of(pod, "PodScheduled")) for pod in some))
+        for message, some in sorted(found.items())
+    ]
+
+
+def _unseen(picture: Picture, pods: Sequence[Document]) -> Iterator[Cause]:
+    old = [pod for pod in pods if picture.lasted(created_at(pod), NO_SCHEDULER_SECONDS)]
+    if not old:
+        return
+    name = str(dig(old[0], "spec.schedulerName") or "default-scheduler")
+    yield cause(
+        "SchedulerMissing",
+        f"no scheduler has looked at {share(old, picture.present_pods)}: their schedulerName is {name}; is it "
+        "installed and running? If not, use another runtime",
+        about=About.of(old[0], "Pod"),
+        since=earliest(created_at(pod) for pod in old),
+        pods=len(old),
+    )
+
+
+def _gated(group: Group) -> Cause:
+    gates = group.message.removeprefix("gate ")
+    who = (
+        "Kueue removes it when the job is admitted"
+        if "kueue" in gates
+        else "the controller that set it has to remove it"
+    )
+    return cause(
+        "SchedulingGated",
+        f"{counted(len(group.pods), 'pod')} {verb(len(group.pods), 'is', 'are')} held by scheduling gate {gates}: "
+        f"{who}",
+        about=About.of(group.pods[0], "Pod"),
+        since=group.since,
+        pods=len(group.pods),
+        index=index_of(group.pods[0]),
+    )
+
+
+def _coming(picture: Picture, group: Group) -> Cause | None:
+    """The autoscaler has asked for a node for these pods."""
+    for event in picture.events(*group.pods):
+        if event.get("reason") == "NotTriggerScaleUp":
+            return None
+        if event.get("reason") == "TriggeredScaleUp":
+            number = len(group.pods)
+            return cause(
+                "NodeComing",
+                f"the autoscaler adds a node for {counted(number, 'pod')} of the job; nothing is to be done",
+                about=About.of(group.pods[0], "Pod"),
+                since=event_since(event),
+                pods=number,
+            )
+    return None
+
+
+def _why(picture: Picture, group: Group) -> Cause:
+    first = group.pods[0]
+    more: dict[str, Any] = {
+        "about": About.of(first, "Pod"),
+        "since": group.since,
+        "pods": len(group.pods),
+        "index": index_of(first),
+    }
+    if told := claims.unscheduled(picture, group.message, more):
+        return told
+    reasons = [(int(count), text.strip().rstrip(".")) for count, text in _REASON.findall(_after(group.message))]
+    short = sorted(found[1] for _, text in reasons if (found := _INSUFFICIENT.search(text)))
+    nodes = picture.list(NODE)
+    if nodes and (told := _from_nodes(picture, group, nodes, short, more)) is not None:
+        return told
+    if short:
+        return cause("NoFreeNode", _shortage(picture, group, short, nodes), **more)
+    if not nodes and any(_TAINT in text for _, text in reasons):
+        text = _tainted_text(picture, group, [])
+        return cause("NodesTainted", text, **more)
+    if not nodes and len(reasons) == 1 and _SELECTOR in reasons[0][1]:
+        return cause("NoNodeMatches", _selector_text(picture, first, nodes), **more)
+    told_by = quoted(_after(group.message) or group.message, 200)
+    who = share(group.pods, picture.present_pods)
+    return cause(
+        "Unschedulable", f"{who} {verb(len(group.pods), 'has', 'have')} no node; the scheduler says: {told_by}", **more
+    )
+
+
+def _after(message: str) -> str:
+    _, _, rest = message.partition("nodes are available:")
+    return rest.strip()
+
+
+def _from_nodes(
+    picture: Picture, group: Group, nodes: Sequence[Document], short: Sequence[str], more: dict[str, Any]
+) -> Cause | None:
+    """What the nodes themselves tell: selector, then taints, then size; None if they would do."""
+    spec = group.pods[0].get("spec") or {}
+    requests = capacity.requests_of(spec)
+    selected = [node for node in nodes if capacity.is_selected(node, spec)]
+    if not selected:
+        return cause("NoNodeMatches", _selector_text(picture, group.pods[0], nodes), **more)
+    large = [node for node in selected if capacity.is_large_enough(node, requests)]
+    if large and all(capacity.untolerated(node, spec) for node in large):
+        return cause("NodesTainted", _tainted_text(picture, group, large), **more)
+    if large:
+        return None
+    lacking = [name for name in requests if not any(_offers(node, name, requests[name]) for node in selected)]
+    resource = next((name for name in (*short, *lacking) if name in lacking), next(iter(lacking), ""))
+    if not resource:
+        return None
+    text = _too_small(spec, selected, resource, requests[resource])
+    return cause("NodesTooSmall", text, **more)
+
+
+def _offers(node: Document, resource: str, amount: Quantity) -> bool:
+    return not amount > capacity.allocatable(node, resource)
+
+
+def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: Quantity) -> str:
+    most = max(capacity.allocatable(node, resource) for node in nodes)
+    which = "no node that the node selector allows" if spec.get("nodeSelector") else "no node"
+    if not most and all(map(is_local, nodes)):
+        return (
+            f"this machine has no {resource}, and each pod asks for {amount(resource, asked)}: run the job on a "
+            "cluster that has it, or use another runtime"
+        )
+    if not most:
+        return (
+            f"{which} offers {resource}, and each pod asks for {amount(resource, asked)}: is its device plugin "
+            "running? Else use another cluster or runtime"
+        )
+    largest = amount(resource, most)
+    advice = f"ask for at most {largest} per node" + (", on more nodes" if "/" in resource else "")
+    return (
+        f"{which} has {amount(resource, asked)} {resource} (the largest has {largest}): {advice}, unless an "
+        "autoscaler adds larger nodes"
+    )
+
+
+def _shortage(picture: Picture, group: Group, short: Sequence[str], nodes: Sequence[Document]) -> str:
+    requests = capacity.requests_of(group.pods[0].get("spec") or {})
+    asked = listed(f"{amount(name, requests[name])} {name}" if name in requests else name for name in short)
+    number = len(group.pods)
+    who = f"{share(group.pods, picture.present_pods)} {verb(number, 'waits', 'wait')} for {asked}"
+    who += "" if number == 1 else " each"
+    if nodes:
+        room = _room(picture, group, nodes)
+        if room is not None:
+            return (
+                f"{who}: together, the nodes that match have room for {counted(room, 'such pod')}; use a smaller "
+                "numNodes, or ask for less, unless an autoscaler adds nodes"
+            )
+        return f"{who}: there are nodes of that size, and other pods use them; wait, or ask for less"
+    return f"{who}: no node has that much free; wait, or ask for less"
+
+
+def _room(picture: Picture, group: Group, nodes: Sequence[Document]) -> int | None:
+    """How many such pods the nodes hold at the same time, if the job has more of them that run at the same time."""
+    spec = group.pods[0].get("spec") or {}
+    requests = capacity.requests_of(spec)
+    alike = [pod for pod in picture.present_pods if _is_alike(pod, requests)]
+    fitting = [node for node in nodes if capacity.is_selected(node, spec) and not capacity.untolerated(node, spec)]
+    room = sum(capacity.room_for(node, requests) for node in fitting)
+    return room if 0 < room < len(alike) else None
+
+
+def _is_alike(pod: Document, requests: Mapping[str, Quantity]) -> bool:
+    is_over = dig(pod, "status.phase") in ("Succeeded", "Failed")
+    is_ending = dig(pod, "metadata.deletionTimestamp")
+    return not is_over and not is_ending and capacity.requests_of(pod.get("spec") or {}) == requests
+
+
+def _selector_text(picture: Picture, pod: Document, nodes: Sequence[Document]) -> str:
+    spec = pod.get("spec") or {}
+    selector: Document = spec.get("nodeSelector") or {}
+    absent = [
+        f"{key}={value}"
+        for key, value in selector.items()
+        if not any((dig(node, "metadata.labels") or {}).get(key) == value for node in nodes)
+    ]
+    wanted = absent or [f"{key}={value}" for key, value in selector.items()]
+    if not wanted:
+        return "no node matches the node affinity of the pods: correct it in the runtime, or label a node"
+    labels = "the label" if len(wanted) == 1 else "the labels"
+    origin = _who_selects(picture, [text.partition("=")[0] for text in wanted])
+    every = "" if absent or len(wanted) == 1 else " at the same time"
+    return f"no node has {labels} {listed(wanted)}{every}, which {origin} asks for: correct it, or label a node"
+
+
+def _who_selects(picture: Picture, keys: Sequence[str]) -> str:
+    """Who set the node selector: the patch that has the key, else the runtime."""
+    for patch in dig(picture.job, "spec.runtimePatches") or ():
+        if any(_has_key(patch.get("trainingRuntimeSpec"), key) for key in keys):
+            return f"the patch of {patch.get('manager')}"
+    return "the runtime"
+
+
+def _has_key(value: object, key: str) -> bool:
+    if isinstance(value, dict):
+        return key in (value.get("nodeSelector") or {}) or any(_has_key(item, key) for item in value.values())
+    return isinstance(value, list) and any(_has_key(item, key) for item in value)
+
+
+def _tainted_text(picture: Picture, group: Group, nodes: Sequence[Document]) -> str:
+    spec = group.pods[0].get("spec") or {}
+    taints = [taint for node in nodes for taint in capacity.untolerated(node, spec)]
+    who = share(group.pods, picture.present_pods)
+    if taints and all(map(capacity.is_cordon, taints)):
+        names = listed(name_of(node) for node in nodes)
+        return f"{who} cannot start: the nodes that fit ({names}) are cordoned; ask the administrator to uncordon them"
+    if taints and all(map(capacity.is_silence, taints)):
+        names = listed(name_of(node) for node in nodes)
+        return f"{who} cannot start: the nodes that fit ({names}) are not ready; ask the administrator of the nodes"
+    if not taints:
+        return f"{who} cannot start: nodes have taints that the pods do not tolerate; add tolerations to the runtime"
+    names = listed(capacity.taint_text(taint) for taint in taints if not capacity.is_cordon(taint))
+    number = len(nodes)
+    fit = "the one node that fits has" if number == 1 else f"the {number} nodes that fit have"
+    return (
+        f"{fit} the {'taint' if len(set(map(capacity.taint_text, taints))) == 1 else 'taints'} {names}, which the "
+        "pods do not tolerate: add a toleration to the runtime"
+    )

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads from an API server what checks ask for, with the rights of whoever asks.
+
+It reads in rounds of concurrent reads, until the checks want no more. No manager is needed, and what may not be read
+becomes part of what they say. Nothing is changed: writes are dry runs.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import TypeVar
+
+import msgspec
+
+from trainwright.api.base import Resource
+from trainwright.api.kubernetes.authorization.v1 import SubjectAccessReview
+from trainwright.api.objects import Document, dig, wire
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import (
+    ApiError,
+    Client,
+    DecodeError,
+    Discovery,
+    Forbidden,
+    KubernetesError,
+    MetadataOnly,
+    NotFound,
+    Request,
+    TransportError,
+    together,
+)
+from trainwright.controller.trainer.why.job.judgement import Explanation, explain
+from trainwright.controller.trainer.why.kinds import API_GROUP, SECRET
+from trainwright.plugins.contract import Explains, Picture, Unreadable
+from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Source, Survey, Verb
+
+S = TypeVar("S", bound=Survey)
+
+_ROUNDS = 12
+"""More rounds than that would be a check that wants something new each time."""
+_BUILT_IN = frozenset(
+    {
+        "",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apps",
+        "batch",
+        "coordination.k8s.io",
+        "node.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    }
+)
+_AT_ONCE = 8
+_LOG_LINES = 200
+"""Enough for the traceback and the summary of a launcher after the words of the program."""
+_LOG_BYTES = 64 * 1024
+_LOG_SECONDS = 5.0
+
+
+class Reader:
+    """Reads and explains jobs through one client."""
+
+    def __init__(self, client: Client, plugins: Sequence[Explains] = (), *, now: Now = wall_clock) -> None:
+        self._client = client
+        self._plugins = tuple(plugins)
+        self._discovery = Discovery(client)
+        self._now = now
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def explain(self, namespace: str, name: str) -> Explanation:
+        """Explain the job as it is now.
+
+        Raises:
+            NotFound: the job does not exist, or TrainJobs are not installed.
+            ApiError: the job may not be read.
+            TransportError: no answer.
+            DecodeError: the job does not fit the API, which a definition that accepts anything allows.
+        """
+        return (await self.picture(namespace, name))[1]
+
+    async def picture(
+        self, namespace: str, name: str, *, also: Callable[[Picture], object] | None = None
+    ) -> tuple[Picture, Explanation]:
+        """The picture that the explanation comes from, and the explanation.
+
+        `also` asks the picture for more, as a check does; what it asks for is read too. Raises as `explain`.
+        """
+        job: Document = await self._client.get(TrainJob.RESOURCE, name, namespace)
+        try:
+            msgspec.convert(job, TrainJob)
+        except msgspec.ValidationError as error:
+            raise DecodeError(f"TrainJob {namespace}/{name} does not fit the API: {error}") from error
+        now = self._now()
+        found: list[Explanation] = []
+
+        def look(source: Source) -> Picture:
+            picture = Picture(job, source, now)
+            found[:] = [explain(picture, self._plugins)]
+            if also is not None:
+                also(picture)
+            return picture
+
+        return await self.settle(look), found[0]
+
+    async def settle(self, look: Callable[[Source], S], *, keep_going: bool = False) -> S:
+        """The survey for which there is nothing more to read.
+
+        Args:
+            look: makes a survey from what was read so far, and runs the checks over it.
+            keep_going: note every read that fails as unread, instead of raising KubernetesError for those that the API
+                server did not answer.
+        """
+        self._discovery = Discovery(self._client)  # What is missing may be installed while one watches.
+        answers = dict[Query, Answer]()
+        rounds = 0
+        while True:
+            survey = look(answers.get)
+            wanted = tuple(survey.wanted)
+            if not wanted or rounds == _ROUNDS:
+                return survey
+            found = await together("explain", *(self._answer(query, keep_going) for query in wanted))
+            answers.update(zip(wanted, found, strict=True))
+            rounds += 1
+
+    async def _answer(self, query: Query, keep_going: bool) -> Answer:
+        async with self._limit:
+            try:
+                return await self._read(query)
+            except NotFound:
+                return NOT_SERVED if query.verb in (Verb.LIST, Verb.SERVES) else ()
+            except ApiError as error:
+                return Unreadable(error.message)
+            except KubernetesError as error:
+                if not keep_going:
+                    raise
+                return Unreadable(str(error))
+
+    async def _read(self, query: Query) -> Answer:
+        special = {Verb.LOG: self._log, Verb.TRY: self._try, Verb.MAY: self._may}.get(query.verb)
+        if special is not None:
+            return await special(query)
+        if query.resource == API_GROUP:
+            answer = await self._client.send(Request("GET", "/apis", headers={"Accept": "application/json"}))
+            return tuple(msgspec.json.decode(answer.body)["groups"])
+        resource = await self._served(query.resource)
+        if resource is None:
+            return NOT_SERVED
+        if query.verb is Verb.SERVES:
+            return ({},)
+        # The content of Secrets is nobody's business here.
+        kind: Resource | MetadataOnly = MetadataOnly(resource) if resource == SECRET else resource
+        if query.verb is Verb.GET:
+            return (wire(await self._client.get(kind, query.name, query.namespace)),)
+        listed = await self._client.list(
+            resource, query.namespace, label_selector=query.labels, field_selector=query.fields
+        )
+        return tuple(listed.items)
+
+    async def _served(self, resource: Resource) -> Resource | None:
+        """The resource in the version that the server prefers; None if it does not serve the kind."""
+        return (
+            resource if resource.group in _BUILT_IN else await self._discovery.preferred(resource.group, resource.kind)
+        )
+
+    async def _log(self, query: Query) -> Answer:
+        container, _, run = query.fields.rpartition(",")
+        kept = b""
+        try:
+            async with (
+                asyncio.timeout(_LOG_SECONDS),
+                aclosing(
+                    self._client.logs(
+                        query.name, query.namespace, container=container, previous=run == "previous", tail=_LOG_LINES
+                    )
+                ) as chunks,
+            ):
+                async for chunk in chunks:
+                    kept = (kept + chunk)[-_LOG_BYTES:]
+        except (TimeoutError, TransportError) as error:
+            return Unreadable(str(error) or "the node does not answer")
+        return ({"lines": kept.decode(errors="replace").split("\n")},)
+
+    async def _try(self, query: Query) -> Answer:
+        try:
+            await self._client.create(msgspec.json.decode(query.fields), kind=query.resource, dry_run=True)
+        except ApiError as error:
+            if isinstance(error, Forbidden) and f'cannot create resource "{query.resource.plural}"' in error.message:
+                raise
+            return ({"code": error.status, "message": error.message},)
+        return ({"code": 201},)
+
+    async def _may(self, query: Query) -> Answer:
+        account, _, verb = query.fields.rpartition(",")
+        home, _, name = account.partition("/")
+        plural, _, subresource = query.resource.plural.partition("/")
+        attributes = {
+            "namespace": query.namespace,
+            "verb": verb,
+            "group": query.resource.group,
+            "resource": plural,
+            "subresource": subresource,
+            "name": query.name,
+        }
+        review = {
+            "apiVersion": SubjectAccessReview.RESOURCE.api_version,
+            "kind": SubjectAccessReview.RESOURCE.kind,
+            "spec": {
+                "user": f"system:serviceaccount:{home}:{name}",
+                "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
+                "resourceAttributes": {key: value for key, value in attributes.items() if value},
+            },
+        }
+        answer = await self._client.create(review, kind=SubjectAccessReview.RESOURCE)
+        return ({"allowed": bool(dig(answer, "status.allowed"))},)

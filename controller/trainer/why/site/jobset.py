@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether JobSet is there and works: every TrainJob runs as a JobSet."""
+
+import re
+from collections.abc import Iterator
+
+from trainwright.api.objects import Document, dig, wire
+from trainwright.controller.trainer.why.site.survey import (
+    JOBSET_DEFINITION,
+    JOBSET_GROUP,
+    SiteFinding,
+    SiteSurvey,
+    containers_of,
+    first_of,
+    note,
+    problem,
+)
+
+VERSION = "v1alpha2"
+TRIED = ((0, 10), (0, 12))
+"""The minor versions that the tests run with: docs/admins/versions.md."""
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+")
+_FAILED = re.compile(r'failed calling webhook "([^"]+)"')
+
+
+def presence(site: SiteSurvey) -> Iterator[SiteFinding]:
+    """JobSet is installed, in a version that was tried, and knows what the runtimes set."""
+    versions = site.groups.get(JOBSET_GROUP)
+    if versions is None:
+        yield problem(
+            "JobSet is not installed, and TrainJobs run as JobSets", "install JobSet (https://jobset.sigs.k8s.io)"
+        )
+        return
+    if VERSION not in versions:
+        yield problem(
+            f"JobSet serves {', '.join(sorted(versions))} and not {JOBSET_GROUP}/{VERSION}", "install a newer JobSet"
+        )
+        return
+    if _is_too_old(site):
+        yield problem(
+            "JobSet is too old: its definition lacks replicatedJobs[].groupName, which each runtime sets, so every "
+            "JobSet of a TrainJob is refused",
+            "install JobSet 0.10 or later",
+        )
+        return
+    yield from _unknown_to_it(site)
+    for deployment in site.jobset_managers:
+        for container in containers_of(deployment):
+            found = _TAG.search(container.get("image") or "")
+            if found and (int(found[1]), int(found[2])) not in TRIED:
+                tried = ", ".join(f"{major}.{minor}" for major, minor in TRIED)
+                yield note(
+                    f"JobSet {found[1]}.{found[2]} is installed; tried is {tried}",
+                    "nothing if jobs run; else install the version that was tried",
+                )
+
+
+def _is_too_old(site: SiteSurvey) -> bool:
+    """As JobSet 0.8. A dry run of an apply would tell the same, but needs the right to change JobSets."""
+    fields = _properties(_spec_schema(site), "replicatedJobs")
+    return bool(fields) and "groupName" not in (dig(fields, "items.properties") or {})
+
+
+def _unknown_to_it(site: SiteSurvey) -> Iterator[SiteFinding]:
+    """What runtimes set and this JobSet does not know: it refuses their JobSets, since the manager applies them."""
+    schema = _spec_schema(site)
+    if not schema:
+        return
+    by_field: dict[str, list[str]] = {}
+    for one in site.if_read("rendered") or ():
+        template = dig(wire(one.runtime), "spec.template") or {}
+        for field in dict.fromkeys(_unknown(schema, template.get("spec"), "")):
+            by_field.setdefault(field, []).append(one.title)
+    for field, titles in by_field.items():
+        yield problem(
+            f"JobSet does not know the field {field} of {first_of(titles)}, and refuses their jobs",
+            "install a newer JobSet, or take the field out of the runtime",
+        )
+
+
+def _unknown(schema: Document, value: object, path: str) -> Iterator[str]:
+    """The fields in a value that its schema does not name."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _unknown(schema.get("items") or {}, each, f"{path}[]")
+    elif isinstance(value, dict) and schema.get("properties") and not schema.get(_PRESERVE):
+        for name, each in value.items():
+            where = f"{path}.{name}" if path else name
+            if name not in schema["properties"]:
+                yield where
+            else:
+                yield from _unknown(schema["properties"][name], each, where)
+
+
+def _spec_schema(site: SiteSurvey) -> Document:
+    """Of a JobSet; empty if it cannot be read. Who may not read definitions is told so by the check of definitions."""
+    definition = (site.if_read("definitions") or {}).get(JOBSET_DEFINITION)
+    for version in dig(definition, "spec.versions") or ():
+        if version["name"] == VERSION:
+            return _properties(version["schema"]["openAPIV3Schema"], "spec")
+    return {}
+
+
+def _properties(schema: Document, name: str) -> Document:
+    """The schema of a field; empty if it is not there."""
+    found: Document = (schema.get("properties") or {}).get(name) or {}
+    return found
+
+
+def answer(site: SiteSurvey) -> Iterator[SiteFinding]:
+    """JobSet's webhooks answer: a JobSet passes as a dry run."""
+    if not site.has_group(JOBSET_GROUP):
+        return
+    probe = site.jobset_probe
+    if probe.code == 201:
+        return
+    failed = _FAILED.search(probe.message)
+    if failed:
+        yield problem(
+            f"JobSet's webhook {failed[1]} does not answer, so no JobSet can be made: {probe.message}",
+            f"look whether JobSet's controller runs: {site.jobset_pods}",
+        )
+    else:
+        yield problem(f"a JobSet is refused: {probe.message}", "correct what the message names")

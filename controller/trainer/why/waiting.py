@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conditions `Stuck`, `Restarting` and `Waiting`: the first cause that keeps a TrainJob from training.
+
+A job has one of them at most; its type is the word that every view shows.
+
+A controller of the leader, with the gate `Explain`. A job whose pods all run costs nothing but a look at its JobSet in
+the cache, which also removes the condition at once. Any other is read and explained once it has been so for ten
+seconds, then every half a minute. At most three jobs are read each second, so a cluster full of waiting jobs costs the
+API server no more. Reads are a task of their own: a reconcile only looks at the cache and writes, so it waits neither
+for the turn of a read nor for its answers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainwright.api.conditions import is_true, set_condition
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.kubernetes.coordination.v1 import Lease
+from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.objects import Key, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.rights import Rule
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import (
+    Conflict,
+    Done,
+    Group,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    TaskScope,
+    TokenBucket,
+    Trigger,
+    current_reconcile,
+)
+from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
+from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.restarts import calm_in
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
+from trainwright.controller.trainer.why import kinds
+from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
+from trainwright.controller.trainer.why.reader import Reader
+from trainwright.controller.trainer.why.reads import Reads
+from trainwright.plugins.contract import Cause, Explains, Severity
+from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 10.0
+"""How long a job is left alone before it is looked at: most are on their way within that time."""
+AGAIN_SECONDS = 30.0
+WRITE_SECONDS = 10.0
+"""Between two writes for one job."""
+RATE = 3.0
+"""Jobs that are read each second."""
+AT_ONCE = 8
+"""Jobs that are read at the same time, so that one that is slow to read holds up no other."""
+READ_SECONDS = 30.0
+"""Limit of one read. It asks for much, and a node that does not answer must not keep a place."""
+EXPLAINED = "explained"
+"""The reason of a reconcile that shows what a read found."""
+_READS = (
+    *((resource, ("get", "list")) for resource in (POD, BATCH_JOB, EVENT, kinds.NODE)),
+    *(
+        (resource, ("get", "list"))
+        for resource in (kinds.CLAIM, kinds.SERVICE, kinds.QUOTA, kinds.LIMIT_RANGE, kinds.SERVICE_ACCOUNT)
+    ),
+    *((resource, ("get",)) for resource in (kinds.PRIORITY_CLASS, kinds.RUNTIME_CLASS, kinds.STORAGE_CLASS)),
+    *((resource, ("get", "list")) for resource in (kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE)),
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    """A job that does not train yet, as this process knows it."""
+
+    uid: str
+    since: float
+    written: float = float("-inf")
+    is_read: bool = False
+    """Whether it was read before."""
+    is_asked: bool = False
+    """Whether it waits for its turn to be read, or is being read."""
+    has_changed: bool = False
+    """Whether something changed since the last read began, which the explanation may not hold yet."""
+    explanation: Explanation | None = None
+    """What the last read says, until it is written."""
+
+
+class WaitingConditions:
+    """Shows why jobs wait. The constructor declares its controller, and the task that reads, on the manager."""
+
+    RULES: tuple[Rule, ...] = (
+        *(Rule.on(resource, *verbs) for resource, verbs in _READS),
+        Rule.on(Lease.RESOURCE, "get"),
+        Rule.on(TrainJob.RESOURCE, "get"),
+    )
+    """The rights that it needs beside those of the other parts."""
+
+    def __init__(
+        self, manager: Manager, jobsets: Any, plugins: Sequence[Explains], records: JobRecords, *, now: Now = wall_clock
+    ) -> None:
+        """Declare everything; `manager.run` starts it. Pods must be declared in the cache.
+
+        Args:
+            manager: of the process.
+            jobsets: how the cache holds JobSets.
+            plugins: those that explain jobs.
+            records: what is remembered of jobs.
+            now: the wall clock, for transition times.
+        """
+        self._client, self._cache, self._jobsets, self._now = manager.client, manager.cache, jobsets, now
+        self._time = asyncio.get_running_loop().time
+        self._reader = Reader(manager.client, plugins, now=now)
+        self._bucket = TokenBucket(RATE, 1, time=self._time)
+        self._records = records
+        records.follow(gone=lambda record: self._reads.drop(record.key))
+        self._reads: Reads[_Watched] = Reads()
+        self._running = 0
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._explained = Trigger(EXPLAINED)
+        builder = manager.controller("waiting_controller").for_(TrainJob)
+        # The counters of a TrainJob may skip a moment in which its pods were ready, as between two crashes.
+        builder.owns(jobsets)
+        builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
+        builder.source(self._explained)
+        builder.reconcile(self.reconcile, workers=4)
+        manager.add(self, Group.LEADER, "waiting-reads")
+
+    # ------------------------------------------------------------------ reading
+
+    async def run(self) -> None:
+        """Read the jobs that ask for it until `request_stop`."""
+        async with TaskScope("waiting") as tasks:
+            while not self._stopping:
+                self._wake.clear()
+                if not self._reads or self._running >= AT_ONCE:
+                    await self._wake.wait()
+                    continue
+                if (pause := self._bucket.delay(None)) > 0:
+                    await asyncio.sleep(pause)
+                # Chosen now: a job that waits no longer has left, and a new one may have come.
+                turn = self._reads.next()
+                if turn is None or self._stopping:
+                    self._bucket.give_back()
+                    continue
+                self._running += 1
+                key, watched = turn
+                tasks.start(f"waiting/{key}", self._read(key, watched))
+
+    def request_stop(self) -> None:
+        """Read no more; `run` returns, and what is being read is given up."""
+        self._stopping = True
+        self._wake.set()
+
+    async def _read(self, key: Key, watched: _Watched) -> None:
+        watched.has_changed = False
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                watched.explanation = await self._reader.explain(key.namespace, key.name)
+        except NotFound:
+            pass  # the cache shows it in a moment
+        except (KubernetesError, TimeoutError) as error:
+            log.warning(
+                "%s: not explained, the next attempt is in %.0f s: %s", key, AGAIN_SECONDS, str(error) or "no answer"
+            )
+        except Exception:
+            log.exception("%s: not explained, the next attempt is in %.0f s", key, AGAIN_SECONDS)
+        finally:
+            self._running -= 1
+            self._wake.set()
+        watched.is_read, watched.is_asked = True, False
+        if self._records.find(key, watched.uid, _Watched) is watched:
+            if watched.explanation is not None:
+                self._explained(key)
+            else:
+                self._explained(key, after=AGAIN_SECONDS)
+
+    # ------------------------------------------------------------------ what is shown
+
+    async def reconcile(self, key: Key) -> Result:
+        """Look at one job, and write or remove its condition."""
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
+            self._forget(key)
+            return Done()
+        if self._is_fine(job):
+            self._forget(key)
+            await self._write(job, None)
+            return Done()
+        watched = self._records.of(key, uid_of(job)).part(_Watched, lambda: _Watched(uid_of(job), self._time()))
+        call = current_reconcile.get()
+        if call is None or any(reason != EXPLAINED for reason in call.reasons):
+            watched.has_changed = True
+        if watched.explanation is not None:
+            return await self._show(job, watched)
+        if watched.is_asked:
+            return Done()
+        early = max(watched.since + PATIENCE_SECONDS, watched.written + WRITE_SECONDS) - self._time()
+        if early > 0:
+            return RetryAfter(early, reason="patience")
+        watched.is_asked = True
+        self._reads.ask(key, watched, is_new=not watched.is_read)
+        self._wake.set()
+        return Done()
+
+    async def _show(self, job: TrainJob, watched: _Watched) -> Result:
+        """Write what the last read says."""
+        explanation, watched.explanation = watched.explanation, None
+        assert explanation is not None
+        try:
+            if await self._write(job, told(job, explanation)):
+                watched.written = self._time()
+        except Conflict:
+            # The cache is a moment behind. After any other error the job is read again, since that may take long.
+            watched.explanation = explanation
+            raise
+        return RetryAfter(WRITE_SECONDS if watched.has_changed else AGAIN_SECONDS, reason="look again")
+
+    def _forget(self, key: Key) -> None:
+        """The job does not wait: what is being read of it is not shown."""
+        self._records.drop(key, _Watched)
+        self._reads.drop(key)
+
+    def _is_fine(self, job: TrainJob) -> bool:
+        """Whether there is nothing to explain: it is over, or all its pods run or have run.
+
+        Not those that have failed again and again, and run for a moment.
+        """
+        if state_of(job).is_over:
+            return True
+        jobset = self._cache.get(self._jobsets, job.name, job.namespace)
+        controller = controller_of(jobset) if jobset is not None else None
+        if not isinstance(jobset, JobSet) or controller is None or controller.uid != uid_of(job):
+            return False
+        statuses = (jobset.status.replicated_jobs_status if jobset.status is not None else None) or ()
+        counts = {one.name: (one.ready or 0) + (one.succeeded or 0) for one in statuses}
+        jobs = (jobset.spec.replicated_jobs if jobset.spec is not None else None) or ()
+        wanted = {one.name: 1 if one.replicas is None else one.replicas for one in jobs}
+        suspended = job.spec is not None and bool(job.spec.suspend)
+        if not wanted or suspended or not all(counts.get(name, 0) >= n for name, n in wanted.items()):
+            return False
+        return calm_in(pods_of(self._cache, job), self._now()) is None
+
+    async def _write(self, job: TrainJob, cause: Cause | None) -> bool:
+        """Write the condition, or remove it without a cause. Returns whether something was written."""
+        return await write_conditions(self._client, job, with_cause(conditions_of(job), cause, self._now))
+
+
+def with_cause(conditions: Sequence[Condition], cause: Cause | None, now: Now) -> list[Condition]:
+    """The conditions with the one for the cause, whose type is the word for the job; without a cause, with none."""
+    kind = word_of(cause) if cause is not None else None
+    if cause is None or kind is None:
+        return [one for one in conditions if one.type not in EXPLAINING]
+    # Another cause holds since another time.
+    kept = [one for one in conditions if one.type not in EXPLAINING or (one.type, one.reason) == (kind, cause.reason)]
+    wanted = Condition(type=kind, status="True", reason=cause.reason, message=cause.message, last_transition_time="")
+    return set_condition(kept, wanted, now=now)
+
+
+def told(job: TrainJob, explanation: Explanation) -> Cause | None:
+    """The cause to show: one that keeps the job from training and that no other condition shows."""
+    first = explanation.cause
+    if first.severity not in (Severity.STUCK, Severity.TEMPORARY) or explanation.outcome is Word.STALLED:
+        return None
+    blocked = is_true(job.status.conditions if job.status is not None else None, CONDITION_BLOCKED)
+    return None if blocked else first

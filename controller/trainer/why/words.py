@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ranks, amounts and lists are called in the sentences of causes."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.messages import plain, shortened
+from trainwright.api.objects import Document, dig, labels_of, name_of
+from trainwright.api.quantity import Quantity
+from trainwright.controller.trainer.failures.last_words import telling_line
+from trainwright.plugins.contract.picture import Picture, index_of
+
+STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
+QUOTED = 150
+"""Characters of a foreign message inside a sentence."""
+
+
+def replicated_jobs(picture: Picture) -> tuple[Document, ...]:
+    """The replicated jobs of the JobSet's template."""
+    spec = dig(picture.jobset, "spec") or {}
+    return tuple(spec.get("replicatedJobs") or ())
+
+
+def step_of(replicated: Document) -> str:
+    """The step that a replicated job is labelled with; empty: none."""
+    labels = dig(replicated, "template.metadata.labels") or {}
+    return str(labels.get(STEP_LABEL, ""))
+
+
+def pods_of(replicated: Document) -> int:
+    """How many pods a replicated job has in all."""
+    spec = dig(replicated, "template.spec") or {}
+    each = spec.get("parallelism")
+    return (replicated.get("replicas") or 1) * (1 if each is None else int(each))
+
+
+def pods_wanted(picture: Picture) -> int:
+    """How many pods run at the same time when all steps of the JobSet have started."""
+    return sum(pods_of(one) for one in replicated_jobs(picture))
+
+
+def role_of(pod: Document) -> str:
+    """The replicated job of a pod."""
+    return labels_of(pod).get(LABEL_REPLICATED_JOB, "")
+
+
+def rank_of(picture: Picture, pod: Document) -> str:
+    """The pod as people call it: `rank 3` of the trainer, else its replicated job, with numbers if it has several."""
+    role = role_of(pod)
+    found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
+    replicas = dig(found, "replicas") or 1
+    is_trainer = step_of(found) == "trainer" if found is not None else role in ("node", "")
+    if is_trainer and replicas == 1:
+        return f"rank {index_of(pod)}"
+    if found is not None and pods_of(found) == 1:
+        return role
+    replica = f"-{labels_of(pod).get(LABEL_JOB_INDEX, '0')}" if replicas > 1 else ""
+    return f"{role}{replica}-{index_of(pod)}" if role else f"pod {name_of(pod)}"
+
+
+def listed(words: Iterable[str], limit: int = 3) -> str:
+    """`a, b and 4 more`, in order and without repetition."""
+    all_of = sorted(set(words))
+    if len(all_of) <= limit:
+        return " and ".join((", ".join(all_of[:-1]), all_of[-1])) if len(all_of) > 1 else "".join(all_of)
+    return f"{', '.join(all_of[:limit])} and {len(all_of) - limit} more"
+
+
+def quoted(text: str, limit: int = QUOTED) -> str:
+    """A foreign message, in one line and shortened."""
+    return shortened(" ".join(plain(str(text)).split()), limit)
+
+
+def scheduler_says(message: str) -> str:
+    """The message of a pod without a node, without what the scheduler tells of its attempts to make room."""
+    return re.split(r"\.? (?:no new claims to deallocate|preemption:)", message)[0].rstrip(".") + "."
+
+
+def amount(resource: str, quantity: Quantity) -> str:
+    """How much of a resource; devices and whole CPUs are counted."""
+    is_counted = "/" in resource or (resource == "cpu" and not quantity.milli() % 1000)
+    return str(quantity.rounded_up()) if is_counted else str(quantity)
+
+
+def lasting(seconds: float) -> str:
+    """A length of time in the largest unit that fits."""
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            return counted(int(seconds // size), unit)
+    return counted(int(seconds), "second")
+
+
+def last_line(lines: Sequence[str], limit: int = 100) -> str:
+    """`; its log ends with: ...` with the line that says most; empty without a log."""
+    return ends_with(telling_line(lines), limit)
+
+
+def ends_with(line: str, limit: int = 100) -> str:
+    """`; its log ends with: ...` with the line; empty without one."""
+    return f"; its log ends with: {quoted(line, limit)}" if line else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def verb(number: int, one: str, many: str) -> str:
+    """The form of the verb for that number of subjects."""
+    return one if number == 1 else many

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which checkpoint the next attempt begins from: what the writer notes, and what `latest_checkpoint` finds."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from trainwright import progress
+from trainwright.progress import Reporter, latest_checkpoint
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a job's checkpoints, in its first attempt."""
+    made = tmp_path / "checkpoints"
+    for name in (progress.RESUME_FROM, *progress.ATTEMPTS, progress.SERVER_URL, progress.FILE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(progress.CHECKPOINT_DIR, str(made))
+    return made
+
+
+def saved(folder: Path, step: int) -> Path:
+    path = folder / f"step-{step}"
+    path.mkdir(parents=True)
+    return path
+
+
+def test_the_next_attempt_begins_from_the_last_whole_checkpoint(folder: Path) -> None:
+    assert latest_checkpoint() is None
+    reporter = Reporter(rank=0)
+    for step in (10, 20):
+        reporter.checkpoint(saved(folder, step), step=step)
+    assert latest_checkpoint() == str(folder / "step-20")
+    assert json.loads((folder / "latest").read_text()) == {"path": "step-20", "step": 20, "attempt": 1}
+    # The folder may be mounted elsewhere.
+    folder.rename(folder.parent / "moved")
+    assert latest_checkpoint() is None
+
+
+def test_other_ranks_note_nothing(folder: Path) -> None:
+    path = saved(folder, 10)
+    Reporter(rank=1).checkpoint(path, step=10)
+    assert latest_checkpoint() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "17", '{"path": 3}', '{"path": "gone"}', '{"step": 1}'])
+def test_a_torn_file_counts_as_none(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 55."""
+    folder.mkdir()
+    (folder / "latest").write_text(text)
+    assert latest_checkpoint() is None
+    Reporter(rank=0).checkpoint(saved(folder, 10), step=10)
+    assert latest_checkpoint() == str(folder / "step-10")
+    monkeypatch.setenv(progress.CHECKPOINT_DIR, str(folder / "latest"))
+    assert latest_checkpoint() is None
+
+
+def test_a_rank_of_an_earlier_attempt_that_was_cut_off_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Scenarios 16 and 55: it may write on a lost node for long."""
+    before = Reporter(rank=0)
+    monkeypatch.setenv("TRAINWRIGHT_ATTEMPT", "1")
+    monkeypatch.setenv("TRAINWRIGHT_ATTEMPT_BASE", "2")
+    Reporter(rank=0).checkpoint(saved(folder, 20), step=20)
+    assert json.loads((folder / "latest").read_text())["attempt"] == 4
+    monkeypatch.delenv("TRAINWRIGHT_ATTEMPT")
+    monkeypatch.setenv("TRAINWRIGHT_ATTEMPT_BASE", "")
+    with caplog.at_level(logging.WARNING, logger="trainwright.progress"):
+        before.checkpoint(saved(folder, 30), step=30)
+    assert latest_checkpoint() == str(folder / "step-20")
+    assert "attempt 4 has begun" in caplog.text
+
+
+def test_a_checkpoint_that_is_not_there_is_not_noted(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder.mkdir()
+    reporter = Reporter(rank=0)
+    with caplog.at_level(logging.WARNING, logger="trainwright.progress"):
+        reporter.checkpoint(folder / "step-10", step=10)
+        reporter.checkpoint(None)
+    assert latest_checkpoint() is None
+    assert "does not exist" in caplog.text
+    assert not list(folder.iterdir())
+
+
+def test_the_first_attempt_begins_where_the_job_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for start, found in ((str(folder.parent), str(folder.parent)), ("/no/such", None), ("s3://b/k", "s3://b/k")):
+        monkeypatch.setenv(progress.RESUME_FROM, start)
+        assert latest_checkpoint() == found
+    Reporter(rank=0).checkpoint(saved(folder, 10), step=10)
+    assert latest_checkpoint() == str(folder / "step-10")
+
+
+def test_the_report_names_the_checkpoint_and_its_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = folder.parent / "progress.json"
+    monkeypatch.setenv(progress.FILE, str(report))
+    with Reporter(total=100, rank=0) as reporter:
+        reporter.update(step=25)
+        for step in (10, 20):
+            reporter.checkpoint(saved(folder, step), step=step)
+    document = json.loads(report.read_text())
+    assert document["checkpoint"] == str(folder / "step-20")
+    assert progress.read(report.read_bytes()).metrics["checkpoint_step"] == "20"
+
+
+def test_without_a_folder_a_checkpoint_is_only_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(progress.CHECKPOINT_DIR, raising=False)
+    assert latest_checkpoint() is None
+    Reporter(rank=0).checkpoint(tmp_path / "x", step=1)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv(progress.CHECKPOINT_DIR, "s3://bucket/job")
+    Reporter(rank=0).checkpoint("s3://bucket/job/step-1", step=1)
+    assert latest_checkpoint() is None

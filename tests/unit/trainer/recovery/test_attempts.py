@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attempts of a job as the cache shows them: which have ended, what they cost, and what follows."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.trainer.recovery.test_causes import PEER, disrupted, pod
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.controller.trainer.failures.first import failures_by_attempt
+from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
+from trainwright.controller.trainer.recovery.attempts import (
+    Glance,
+    KnownAttempts,
+    Progression,
+    advance,
+    held_for,
+    observe,
+    restart_stalled,
+    stalled,
+)
+from trainwright.controller.trainer.recovery.summary import KEY, Summary, summary_of, text_of
+
+RETRIES = Declaration(mode="gang", retries=2)
+START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
+
+
+class Life:
+    """One job, its JobSets and its pods, with a clock of its own."""
+
+    def __init__(self, wanted: Declaration = RETRIES) -> None:
+        self.wanted, self.now, self.uid = wanted, START, "s1"
+        self.base = self.restarts = self.counted = 0
+        self.failed = ""
+        self.suspended = False
+        self.stall: tuple[str, str] | None = None
+        self.step: int | None = None
+        self.pods: list[Document] = []
+        self.logs: dict[int, str] = {}
+        self.known = KnownAttempts()
+        self.entries: dict[int, Entry] = {}
+        self.told: list[str] = []
+        self.replaceable = True
+
+    @property
+    def job(self) -> TrainJob:
+        metrics = [{"name": "current_step", "value": str(self.step)}] if self.step is not None else []
+        status: dict[str, Any] = {"trainerStatus": {"metrics": metrics}} if metrics else {}
+        if self.stall:
+            reason, message = self.stall
+            when = "2026-11-25T10:00:00Z"
+            condition = {"type": "Stalled", "status": "True", "reason": reason, "message": message}
+            status["conditions"] = [{**condition, "lastTransitionTime": when}]
+        spec = {"runtimeRef": {"name": "r"}, "suspend": self.suspended}
+        about = {"name": "j", "namespace": "n", "uid": "job"}
+        return msgspec.convert({"metadata": about, "spec": spec, "status": status}, TrainJob)
+
+    @property
+    def jobset(self) -> JobSet:
+        marks = {"annotations": {"trainwright.dev/attempt-base": str(self.base)}} if self.base else {}
+        template = {"metadata": marks, "spec": {"containers": []}}
+        failed = {"type": "Failed", "status": "True", "reason": self.failed, "message": ""}
+        when = {"lastTransitionTime": self.failed_at.strftime("%Y-%m-%dT%H:%M:%SZ")} if self.failed else {}
+        return msgspec.convert(
+            {
+                "metadata": {"name": "j", "namespace": "n", "uid": self.uid},
+                "spec": {
+                    "suspend": self.suspended,
+                    "replicatedJobs": [{"name": "node", "template": {"spec": {"template": template}}}],
+                },
+                "status": {
+                    "restarts": self.restarts,
+                    "restartsCountTowardsMax": self.counted,
+                    "conditions": [{**failed, **when}] if self.failed else [],
+                },
+            },
+            JobSet,
+        )
+
+    def look(self) -> Progression:
+        """The Part looks at the job, as after each event."""
+        glance = Glance(job=self.job, jobset=self.jobset, pods=self.pods, now=self.now)
+        observe(self.known, glance)
+        for attempt, found in failures_by_attempt(self.pods).items():
+            if attempt >= self.known.summary.judged:
+                self.entries.setdefault(attempt, Entry.of(found[0], self.logs.get(attempt, "")))
+        step = advance(self.known, glance, self.entries, self.wanted, replaceable=self.replaceable)
+        # Every manager may be the last one: what is not on record is not known.
+        written = document_of(self.job, step.entries, {KEY: text_of(step.summary)})["data"]
+        assert summary_of(written) == step.summary
+        self.known.summary, self.entries = step.summary, step.entries
+        self.told += step.told
+        return step
+
+    def notice(self) -> str:
+        """The Part looks whether the ranks are to be restarted, and begins with it."""
+        glance = Glance(job=self.job, jobset=self.jobset, pods=self.pods, now=self.now)
+        how = stalled(self.known, glance, self.wanted)
+        if how:
+            step = restart_stalled(self.known, glance, self.entries, self.wanted, how)
+            self.known.summary, self.entries = step.summary, step.entries
+            self.told += step.told
+        return how
+
+    def run(self, *pods: Document) -> None:
+        """The pods of the present attempt become these."""
+        self.pods = []
+        for one in pods:
+            labels = {**one["metadata"]["labels"], "jobset.sigs.k8s.io/restart-attempt": str(self.restarts)}
+            marks = {"trainwright.dev/attempt-base": str(self.base)}
+            metadata = {**one["metadata"], "labels": labels, "annotations": marks}
+            metadata["uid"] = f"{self.uid}-{self.restarts}-{one['metadata']['name']}"
+            self.pods.append({**one, "metadata": metadata})
+        self.look()
+
+    def restart(self, *, counted: bool = True) -> Progression:
+        """Kubernetes restarts all ranks."""
+        self.pods, self.restarts, self.counted = [], self.restarts + 1, self.counted + int(counted)
+        return self.look()
+
+    def give_up(self, reason: str = "ReachedMaxRestarts") -> Progression:
+        """Kubernetes fails the JobSet."""
+        self.failed, self.failed_at = reason, self.now
+        return self.look()
+
+    def follow(self, base: int) -> Progression:
+        """Another JobSet takes the place."""
+        self.uid, self.base, self.failed = f"{self.uid}+", base, ""
+        self.restarts = self.counted = 0
+        self.pods = []
+        return self.look()
+
+    @property
+    def causes(self) -> dict[str, int]:
+        return self.known.summary.counts.causes
+
+
+def test_a_failure_that_kubernetes_restarts_is_put_on_record() -> None:
+    """Scenario 6, text T1."""
+    life = Life()
+    life.run(pod(0), pod(1))
+    assert life.look().summary == Summary(jobset="s1")
+    life.step, life.logs[0] = 7, "ValueError: bad shape"
+    life.run(pod(0), pod(1, code=1))
+    assert life.causes == {}
+    life.restart()
+    (told,) = life.told
+    why = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
+    assert told == f"attempt 2 begins (1 of 2 retries used): {why}"
+    entry = life.entries[0]
+    assert (entry.cause, entry.charged, entry.step, entry.nodes) == ("Code", "retries", 7.0, ("gpu-1",))
+    assert (life.known.summary.judged, life.causes) == (1, {"Code": 1})
+    assert life.look().told == []
+
+
+def test_the_next_attempt_is_held_back_unless_it_runs_already() -> None:
+    """Scenario 38."""
+    for runs, seconds in ((False, 10.0), (True, 0.0)):
+        life = Life()
+        life.logs = {0: "ValueError: a", 1: "ValueError: b"}
+        life.run(pod(1, code=1))
+        assert held_for(life.restart().summary, life.now) == 0
+        life.run(pod(1, code=1))
+        life.restarts, life.counted, life.pods = 2, 2, []
+        if runs:
+            life.run(pod(0), pod(1))
+        assert held_for(life.look().summary, life.now) == seconds
+
+
+def test_a_wrong_charge_is_corrected_by_a_new_jobset() -> None:
+    """Scenarios 13 and 14: a peer exits first, and Kubernetes has no retry left."""
+    life = Life(Declaration(mode="gang", retries=0))
+    life.logs[0] = PEER
+    life.run(pod(0, code=1, at="10:00:00"), pod(1, status=disrupted("EvictionByEvictionAPI")))
+    step = life.give_up()
+    assert (step.summary.replace, step.summary.end_reason, life.causes) == ("s1", "", {"Infrastructure": 1})
+    assert life.follow(base=1).summary.replace == ""
+    life.run(pod(0), pod(1, code=1))
+    life.logs[1] = "ValueError"
+    step = life.give_up()
+    assert (step.summary.replace, step.summary.end_reason) == ("", "")
+    assert life.causes == {"Infrastructure": 1, "Code": 1}
+
+
+def test_without_own_words_the_verdict_waits_for_evidence() -> None:
+    """A Failed JobSet whose ranks only lost their peers: a node may turn out to be lost, for a minute."""
+    life = Life(Declaration(mode="gang", retries=0))
+    life.logs[0] = PEER
+    life.run(pod(0, code=1), pod(1, node="gpu-2"))
+    step = life.give_up()
+    assert (step.uncertain, step.summary.judged) == (0, 0)
+    life.now += timedelta(seconds=30)
+    life.known.witnesses[0].lost("gpu-2", life.now)
+    assert (life.look().summary.replace, life.causes) == ("s1", {"Infrastructure": 1})
+    other = Life(Declaration(mode="gang", retries=0))
+    other.logs[0] = PEER
+    other.run(pod(0, code=1))
+    other.give_up()
+    other.now += timedelta(seconds=61)
+    assert (other.look().summary.replace, other.causes) == ("", {"Code": 1})
+
+
+def test_a_charge_is_taken_back_when_a_node_turns_out_to_be_lost() -> None:
+    """Scenario 18; a minute later nothing changes any more."""
+    for seconds, cause in ((50, "Infrastructure"), (61, "Code")):
+        life = Life()
+        life.logs[0] = PEER
+        life.run(pod(0, code=1), pod(1, node="gpu-2"))
+        assert life.restart().uncertain == 0
+        assert life.causes == {"Code": 1}
+        life.now += timedelta(seconds=seconds)
+        life.known.witnesses[0].lost("gpu-2", START + timedelta(seconds=50))
+        life.look()
+        assert life.causes == {cause: 1}
+        assert life.entries[0].cause == cause
+
+
+def test_progress_after_each_failure_goes_on_for_long() -> None:
+    """Scenario 9: new JobSets, and never an end."""
+    life = Life()
+    for number in range(20):
+        life.step = 10 * (number + 1)
+        life.logs[number] = f"ValueError {number}"
+        life.run(pod(0), pod(1, code=1))
+        if life.counted < 2:
+            assert not life.restart().summary.end_reason
+        else:
+            assert life.give_up().summary.replace == life.uid
+            life.follow(base=number + 1)
+        life.now += timedelta(seconds=100)
+    assert life.known.summary.judged == 20
+    assert life.known.summary.counts.row == {"retries": 1}
+    assert [entry.attempt for entry in life.entries.values()] == list(range(20))
+
+
+def test_kubernetes_keeps_the_last_word_where_a_rule_ended_the_job() -> None:
+    """Scenarios 10 and 27: a code that ends the job, and an initializer that failed for good."""
+    life = Life(Declaration(mode="gang", no_retry=(3,)))
+    life.run(pod(1, code=3))
+    assert life.give_up("FailJobSetFailurePolicyAction").summary.replace == ""
+    assert life.causes == {"Configuration": 1}
+    other = Life()
+    first = pod(0, code=1)
+    first["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "dataset-initializer"
+    other.run(first)
+    step = other.give_up("FailJobSetFailurePolicyAction")
+    assert (step.summary.replace, step.summary.counts.row.get("retries", 0)) == ("", 0)
+
+
+def test_volumes_that_go_with_the_jobset_let_kubernetes_decide() -> None:
+    """Scenario 44."""
+    life = Life(Declaration(mode="gang", retries=0))
+    life.replaceable = False
+    life.run(pod(0, code=1), pod(1, status=disrupted("EvictionByEvictionAPI")))
+    step = life.give_up()
+    assert (step.summary.judged, step.summary.replace) == (1, "")
+
+
+def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
+    """Scenario 41."""
+    life = Life()
+    for number in range(10):
+        life.run(pod(0), pod(1))
+        life.suspended = True
+        life.look()
+        assert life.known.summary.judged == number + 1
+        life.suspended, life.base, life.pods = False, life.base + 1, []
+        life.look()
+    assert life.causes == {"Suspended": 10}
+    assert life.known.summary.counts.row == {}
+    # Suspended before a pod has run: no attempt at all.
+    life.suspended = True
+    assert life.look().summary.judged == 10
+
+
+def test_a_jobset_that_a_user_deletes_takes_its_attempt_along() -> None:
+    """Scenario 49."""
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.follow(base=1)
+    assert (life.known.summary.judged, life.causes) == (1, {"Infrastructure": 1})
+
+
+@pytest.mark.parametrize("spoiled", [Summary(), Summary(jobset="s1", judged=0)])
+def test_a_lost_record_has_no_lower_counts_than_the_jobset(spoiled: Summary) -> None:
+    """Scenarios 48 and 51: nobody has seen five attempts, of which Kubernetes has charged two."""
+    life = Life(Declaration(mode="gang", retries=9))
+    life.restarts, life.counted = 5, 2
+    life.known.summary = spoiled
+    life.look()
+    assert life.known.summary.judged == 5
+    assert life.causes == {"Code": 2, "Infrastructure": 3}
+    assert life.known.summary.counts.row["retries"] == 2
+
+
+def test_a_manager_that_was_away_charges_as_kubernetes_did() -> None:
+    """Scenario 51: two more attempts have ended meanwhile, one of them counted."""
+    life = Life(Declaration(mode="gang", retries=9))
+    life.logs[0] = "ValueError"
+    life.run(pod(1, code=1))
+    life.restart()
+    life.restarts, life.counted = 3, 2
+    life.look()
+    assert life.known.summary.judged == 3
+    assert life.causes == {"Code": 2, "Infrastructure": 1}
+
+
+def test_the_record_of_many_attempts_stays_small() -> None:
+    """Scenario 54: the sums are those of all 500."""
+    entries = {}
+    for number in range(500):
+        entry: Any = Entry(attempt=number, pod=f"j-node-0-{number}", message="m" * 300, log="line\n" * 400)
+        entries[number] = msgspec.structs.replace(
+            entry, cause="Code", charged="retries", last_line="l" * 300, nodes=("node" * 10,) * 8
+        )
+    data = document_of(Life().job, entries, {KEY: text_of(Summary(judged=500))})["data"]
+    assert sum(len(key) + len(text) for key, text in data.items()) < 80 * 1024
+    kept = list(entries_of(data))
+    assert (kept[0], kept[-1], len(kept)) == (0, 499, 50)
+    assert [number + 1 for number in kept if f"attempt-{number + 1}.log" in data] == [1, 497, 498, 499, 500]
+    found = summary_of(data)
+    assert found is not None
+    assert found.judged == 500
+
+
+STANDS = ("NoAdvance", "reports come, and have shown step 50 for 15 min; look at its logs, it may hang")
+
+
+def test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt() -> None:
+    """Scenarios 30 and 36, text T5."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step = 50
+    life.run(pod(0), pod(1))
+    assert not life.notice()
+    life.stall = STANDS
+    assert life.notice()
+    (told,) = life.told
+    assert told == (
+        "reports come, and have shown step 50 for 15 min; the ranks are restarted (1 of 2); "
+        "ConfigMap j-failures has their last lines"
+    )
+    assert not life.notice()
+    assert life.known.summary.hang
+    assert (life.entries[0].cause, life.entries[0].charged, life.entries[0].step) == ("Hang", "hang", 50.0)
+    # The JobSet is suspended, and its pods end; one of them fails meanwhile, which costs nothing.
+    life.stall, jobset = None, life.jobset
+    assert jobset.spec is not None
+    jobset.spec.suspend = True
+    for pods, hangs in (([pod(1, code=1, deleted="10:00:00")], True), ([], False)):
+        life.pods = pods
+        glance = Glance(job=life.job, jobset=jobset, pods=pods, now=life.now)
+        observe(life.known, glance)
+        life.known.summary = advance(life.known, glance, life.entries, life.wanted).summary
+        assert life.known.summary.hang is hangs
+    assert (life.known.summary.judged, life.causes) == (1, {"Hang": 1})
+    life.base = 1
+    life.run(pod(0), pod(1))
+    assert life.known.summary.judged == 1
+
+
+def test_three_hangs_at_one_step_end_the_job() -> None:
+    """Scenario 31."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step, life.stall = 50, STANDS
+    for number in range(3):
+        life.run(pod(0), pod(1))
+        assert life.notice()
+        life.known.summary.hang = False
+        life.base = number + 1
+    assert life.known.summary.end_reason == "Hang"
+    assert life.known.summary.end_message.startswith("the job failed after 3 attempts without progress; the last: ")
+    assert not life.notice()
+
+
+@pytest.mark.parametrize(
+    ("stall", "asked", "restarts"),
+    [
+        pytest.param(("NoReport", "no report"), True, True, id="no report"),
+        pytest.param(("NoReport", "no report"), False, False, id="not asked for"),
+        pytest.param(("NeverReported", "none"), True, False, id="never reported"),  # scenario 32
+        pytest.param(("RankEnded", "rank 1 ended"), True, False, id="a rank has ended"),
+        pytest.param(None, True, False, id="it goes on"),  # scenario 33
+    ],
+)
+def test_which_standstill_restarts_the_ranks(stall: tuple[str, str] | None, asked: bool, restarts: bool) -> None:
+    life = Life(Declaration(mode="gang", restarts_stalled=asked))
+    life.run(pod(0), pod(1))
+    life.stall = stall
+    assert bool(life.notice()) is restarts
+
+
+def test_a_job_that_reported_in_an_earlier_attempt_promised_to_report() -> None:
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step = 5
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    life.run(pod(0), pod(1))
+    life.stall = ("NeverReported", "the pods run, and no report came")
+    assert life.notice()
+
+
+def test_a_rank_that_fails_while_it_is_stopped_does_not_end_the_job() -> None:
+    """Kubernetes has no retry left, and saw the failure before the suspension."""
+    life = Life(Declaration(mode="gang", retries=0, restarts_stalled=True))
+    life.run(pod(0), pod(1))
+    life.stall = STANDS
+    assert life.notice()
+    step = life.give_up()
+    assert (step.summary.replace, step.summary.hang, life.causes) == ("s1", False, {"Hang": 1})

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows from the end of an attempt: retries in a row, the same failure again, pauses."""
+
+from typing import Any
+
+import pytest
+
+from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.controller.trainer.recovery.causes import Attribution, FailureCause
+from trainwright.controller.trainer.recovery.summary import Summary, at_least, summary_of, text_of
+from trainwright.controller.trainer.recovery.verdict import (
+    MOST_ATTEMPTS,
+    Counts,
+    Course,
+    EndedAttempt,
+    Outcome,
+    judge,
+    retries_left,
+)
+
+WANTED = Declaration(mode="gang")
+CODE, MEMORY, HANG = FailureCause.CODE, FailureCause.MEMORY, FailureCause.HANG
+INFRASTRUCTURE, PREEMPTED, SUSPENDED = FailureCause.INFRASTRUCTURE, FailureCause.PREEMPTED, FailureCause.SUSPENDED
+
+
+def ended(cause: FailureCause = CODE, **more: Any) -> EndedAttempt:
+    return EndedAttempt(why=Attribution(cause, "rank 1 failed with exit code 1"), **more)
+
+
+def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Outcome]:
+    """What followed from each attempt, up to the one that ended the job."""
+    counts, outcomes = Counts(), []
+    for one in attempts:
+        outcome = judge(counts, one, wanted)
+        counts = outcome.counts
+        outcomes.append(outcome)
+        if outcome.course is Course.END:
+            break
+    return outcomes
+
+
+def test_failures_in_a_row_use_up_the_retries() -> None:
+    """Scenario 7: four attempts with three retries, text T2."""
+    found = lived(*[ended()] * 9)
+    assert len(found) == 4
+    assert [one.paid for one in found[:3]] == [f"{n} of 3 retries used" for n in (1, 2, 3)]
+    assert (found[-1].reason, found[-1].message) == (
+        "RestartsExhausted",
+        "the job failed after 4 attempts without progress; the last: rank 1 failed with exit code 1",
+    )
+
+
+def test_progress_clears_the_counts() -> None:
+    """Scenario 9: a failure, progress, a failure ... goes on for long."""
+    found = lived(*[ended(step=10.0 * n) for n in range(1, 21)])
+    assert {one.course for one in found} == {Course.RETRY}
+    assert found[-1].counts.row == {"retries": 1}
+    assert found[-1].counts.causes == {CODE: 20}
+    assert retries_left(found[-1].counts, WANTED) == 2
+    # The same step again is no progress, nor is a lower one, nor a percentage where steps are known.
+    steps = [100, 100, 90, 99, 80]
+    assert len(lived(*[ended(step=float(n)) for n in steps])) == 4
+    assert len(lived(*[ended(step=7.0, percent=n) for n in range(9)])) == 4
+
+
+def test_without_reports_an_hour_is_progress() -> None:
+    assert len(lived(*[ended(seconds=3600.0)] * 9)) == 9
+    assert len(lived(*[ended(seconds=3599.0)] * 9)) == 4
+
+
+def test_the_same_failure_three_times_ends_the_job() -> None:
+    """Scenario 8, text T3."""
+    same = ended(fingerprint="1 ValueError: bad shape", step=120.0)
+    found = lived(*[same] * 9)
+    assert len(found) == 3
+    assert (found[-1].reason, found[-1].message) == (
+        "SameFailure",
+        "the same failure three times at step 120, so a retry would not help: rank 1 failed with exit code 1",
+    )
+
+
+def test_what_is_not_the_same_failure() -> None:
+    other = ended(fingerprint="1 KeyError")
+    words = ended(fingerprint="1 ValueError")
+    assert len(lived(words, other, words, other)) == 4
+    assert lived(words, other, words, other)[-1].reason == "RestartsExhausted"
+    at = [ended(fingerprint="1 ValueError", step=float(step)) for step in (120, 110, 120, 110)]
+    assert lived(*at)[-1].reason == "RestartsExhausted"
+    # An eviction in between changes nothing.
+    assert lived(words, ended(INFRASTRUCTURE), words, words)[-1].reason == "SameFailure"
+
+
+@pytest.mark.parametrize(
+    ("cause", "attempts", "reason"),
+    [
+        pytest.param(MEMORY, 2, "RestartsExhausted", id="memory"),
+        pytest.param(HANG, 3, "Hang", id="hang"),  # scenario 31
+        pytest.param(INFRASTRUCTURE, 51, "RestartsExhausted", id="infrastructure"),
+        pytest.param(PREEMPTED, MOST_ATTEMPTS, "RestartsExhausted", id="preempted"),
+        pytest.param(FailureCause.CONFIGURATION, 1, "CannotRun", id="configuration"),
+    ],
+)
+def test_the_budget_of_each_cause(cause: FailureCause, attempts: int, reason: str) -> None:
+    found = lived(*[ended(cause)] * 200)
+    assert (len(found), found[-1].reason) == (attempts, reason)
+
+
+def test_suspensions_cost_nothing() -> None:
+    """Scenario 41."""
+    found = lived(ended(), *[ended(SUSPENDED)] * 200, ended())
+    assert found[-1].course is Course.RETRY
+    assert (found[-1].counts.row, found[-1].counts.attempts) == ({"retries": 2}, 2)
+    assert {one.pause for one in found[1:-1]} == {0.0}
+
+
+def test_budgets_do_not_mix() -> None:
+    found = lived(ended(), ended(MEMORY), ended(HANG), ended(), ended(HANG), ended())
+    assert found[-1].course is Course.RETRY
+    assert found[-1].counts.row == {"retries": 3, "memory": 1, "hang": 2}
+
+
+def test_pauses_grow_without_progress() -> None:
+    """Scenario 37."""
+    many = Declaration(mode="gang", retries=100)
+    assert [one.pause for one in lived(*[ended()] * 6, wanted=many)] == [0, 10, 60, 300, 600, 600]
+    assert [one.pause for one in lived(*[ended(INFRASTRUCTURE)] * 5)] == [0, 30, 120, 300, 300]
+    queued = lived(*[ended(in_queue=True)] * 6, wanted=many)
+    assert max(one.pause for one in queued) == 120
+    assert {one.pause for one in lived(*[ended(step=float(n)) for n in range(9)])} == {0}
+
+
+def test_a_summary_is_read_as_it_was_written() -> None:
+    outcome = lived(ended(step=3.0), ended(MEMORY))[-1]
+    summary = Summary(jobset="u", judged=2, counts=outcome.counts, hold_until="2026-11-25T10:00:00Z")
+    assert summary_of({"summary": text_of(summary)}) == summary
+    for text in ("", "[", "counts: 3", "judged: many"):
+        assert summary_of({"summary": text}) is None
+    assert summary_of(None) is None
+
+
+def test_a_lost_record_begins_from_the_counts_of_the_jobset() -> None:
+    """Scenario 48."""
+    begun = at_least(Summary(), jobset="u", base=0, restarts=5, counted=2)
+    assert (begun.judged, begun.counts.causes) == (5, {CODE: 2, INFRASTRUCTURE: 3})
+    assert begun.counts.row == {"retries": 2}
+    edited = Summary(jobset="u", judged=5, counts=Counts())
+    assert sum(at_least(edited, jobset="u", base=0, restarts=5, counted=2).counts.causes.values()) == 5
