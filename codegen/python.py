@@ -8,13 +8,13 @@ import ast
 import re
 from pathlib import Path
 
-from trainwright.codegen import copying, merging
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.defaulting import Defaulting
-from trainwright.codegen.definition import Definition, Kind, Package
+from trainwright.codegen.definition import Definition, Kind, Package, Schema
 from trainwright.codegen.openapi import MODULE
+from trainwright.codegen.shape import Form, TypeShape, shape_of
 from trainwright.codegen.structs import Class, Module, StructField
-from trainwright.codegen.text import API, BANNER, docstring
+from trainwright.codegen.text import API, BANNER, docstring, literal
 
 _QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# fmt: off\n"
 _FROM = {
@@ -100,9 +100,9 @@ class _Writer:
         parts = [
             f"class {made.name}({'Object' if stored else 'Struct'}, kw_only=True):\n{docstring(about)}",
             _resource(stored) if stored else "",
-            merging.table(self._catalog, definition),
+            merge_table(self._catalog, definition),
             "".join(_field(item, annotations[item.attribute], definition) for item in made.fields),
-            copying.method(made),
+            copying_method(made),
             self._defaulting.method(made, definition, annotations),
         ]
         return "\n".join(part for part in parts if part)
@@ -135,3 +135,64 @@ def _field(item: StructField, annotation: str, definition: Definition) -> str:
         value = "" if item.required else " = None"
     about = definition.schema["properties"][item.wire].get("description")
     return f"    {item.attribute}: {annotation}{value}\n{docstring(about) if about else ''}"
+
+
+def copying_method(made: Class) -> str:
+    """Text of the method; empty for a struct without mutable parts, which inherits it."""
+    rows: list[str] = []
+    for item in made.fields:
+        shape = shape_of(item.annotation)
+        if shape.form is Form.PLAIN:
+            continue
+        name = f"n.{item.attribute}"
+        if item.required:
+            rows.append(f"        {name} = {_copied(shape, name)}\n")
+        else:
+            rows.append(f"        if {name} is not None:\n            {name} = {_copied(shape, name)}\n")
+    if not rows:
+        return ""
+    return f"    def deepcopy(self) -> Self:\n        n = self.__copy__()\n{''.join(rows)}        return n\n"
+
+
+def _copied(shape: TypeShape, value: str, depth: int = 0) -> str:
+    if shape.form is Form.STRUCT:
+        return f"{value}.deepcopy()"
+    if shape.form is Form.OPEN:
+        return f"copy_open({value})"
+    if shape.inner is None or shape.inner.form is Form.PLAIN:
+        return f"{value}.copy()"
+    item = f"x{depth or ''}"
+    inner = _copied(shape.inner, item, depth + 1)
+    if shape.form is Form.LIST:
+        return f"[{inner} for {item} in {value}]"
+    return f"{{k{depth or ''}: {inner} for k{depth or ''}, {item} in {value}.items()}}"
+
+
+def merge_table(catalog: Catalog, definition: Definition) -> str:
+    """Text of the class variable; empty if the schema declares nothing but the default behaviour."""
+    rows: list[str] = []
+    for wire, child in definition.schema.get("properties", {}).items():
+        merge = _merge(catalog.resolve(child))
+        if merge:
+            rows.append(f"        {literal(wire)}: {merge},\n")
+    return f"    MERGE: ClassVar[Mapping[str, Merge]] = {{\n{''.join(rows)}    }}\n" if rows else ""
+
+
+def _merge(schema: Schema) -> str:
+    usual, word = ("atomic", "list") if schema.get("type") == "array" else ("granular", "map")
+    kind = schema.get(f"x-kubernetes-{word}-type", usual)
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    patch = [strategy for strategy in schema.get("x-kubernetes-patch-strategy", "").split(",") if strategy]
+    patch_key = schema.get("x-kubernetes-patch-merge-key", "")
+    arguments = [literal(kind)]
+    arguments += [f"keys={_tuple(keys)}"] if keys else []
+    arguments += [f"patch={_tuple(patch)}"] if patch else []
+    arguments += [f"patch_key={literal(patch_key)}"] if patch_key else []
+    if len(arguments) == 1 and kind == usual:
+        return ""
+    return f"Merge({', '.join(arguments)})"
+
+
+def _tuple(words: list[str]) -> str:
+    inner = ", ".join(literal(word) for word in words)
+    return f"({inner},)" if len(words) == 1 else f"({inner})"

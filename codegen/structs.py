@@ -7,13 +7,14 @@ The generator chooses the Python type of each schema. Its output is parsed into 
 
 import ast
 import json
+import keyword
+import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainwright.codegen import openapi
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.names import attribute
 
 
 @dataclass
@@ -154,3 +155,25 @@ class _Plain(ast.NodeTransformer):
             return node
         self.forward = True
         return ast.parse(node.value, mode="eval").body
+
+
+_RESERVED = frozenset(
+    {"deepcopy", "set_defaults", "self", "mro"}
+    | {"bool", "bytes", "dict", "field", "float", "int", "list", "set", "str", "tuple"}
+)
+"""Methods of every struct, and names that its annotations use."""
+
+_BOUNDARY = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])"  # host|IP, num|Nodes
+    r"|(?<=[A-Z])(?=[A-Z][a-rt-z0-9])"  # XML|Http: the last capital of a run begins the next word ...
+    r"|(?<=[A-Z])(?=[A-Z]s[a-z])"  # ... also when that word begins with an s
+)
+
+
+def attribute(wire: str) -> str:
+    """The attribute for a field: `hostIP` is `host_ip`, `podCIDRs` is `pod_cidrs`, `from` is `from_`."""
+    words = _BOUNDARY.sub("_", wire)
+    name = re.sub(r"\W+", "_", words).strip("_").lower()
+    if not name or name[0].isdigit():
+        name = f"field_{name}"
+    return f"{name}_" if keyword.iskeyword(name) or name in _RESERVED else name

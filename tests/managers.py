@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneComponent, ControlPlaneError
+from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.readiness import answers
 
 MANAGER = "trainwright"
 COMMAND = (sys.executable, "-m", "trainwright.controller.cli.main", "manager")

@@ -59,7 +59,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.controller.builder import Builder as Builder
     from trainwright.controller.runtime.controller.controller import Controller as Controller
     from trainwright.controller.runtime.controller.finalizer import finalizer as finalizer
-    from trainwright.controller.runtime.controller.mappers import keys_of_owner as keys_of_owner, own_key as own_key
+    from trainwright.controller.runtime.controller.sources import keys_of_owner as keys_of_owner, own_key as own_key
     from trainwright.controller.runtime.controller.predicates import (
         Predicate as Predicate,
         all_of as all_of,
@@ -113,7 +113,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         Unreachable as Unreachable,
         is_namespace_ending as is_namespace_ending,
     )
-    from trainwright.controller.runtime.events.metrics import EventCollector as EventCollector
+    from trainwright.controller.runtime.events.recorder import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
     from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
@@ -122,7 +122,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.leaderelection.lock import LeaseLock as LeaseLock
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
     from trainwright.controller.runtime.leaderelection.timing import Timing as Timing
-    from trainwright.controller.runtime.manager.collector import (
+    from trainwright.controller.runtime.manager.settings import (
         freeze_collector as freeze_collector,
         tune_collector as tune_collector,
     )
@@ -136,7 +136,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     )
     from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS as GRACE_SECONDS, Group as Group
     from trainwright.controller.runtime.metrics.registry import OVERFLOW as OVERFLOW
-    from trainwright.controller.runtime.pacing import Pacer as Pacer
+    from trainwright.controller.runtime.lag import Pacer as Pacer
     from trainwright.controller.runtime.servers.access import BearerAccess as BearerAccess
     from trainwright.controller.runtime.servers.addresses import parse_address as parse_address
     from trainwright.controller.runtime.servers.bounded import (
@@ -173,7 +173,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         webhooks_by_url as webhooks_by_url,
     )
     from trainwright.controller.runtime.webhook.jsonpatch import json_patch as json_patch
-    from trainwright.controller.runtime.webhook.placement import certificates_for as certificates_for
+    from trainwright.controller.runtime.webhook.webhooks import certificates_for as certificates_for
     from trainwright.controller.runtime.webhook.reach import dry_run_proof as dry_run_proof
     from trainwright.controller.runtime.webhook.review import (
         MalformedReview as MalformedReview,
@@ -202,11 +202,13 @@ else:
     import functools
     import importlib
     import re
+    from pathlib import Path
 
     @functools.cache
     def _homes() -> dict[str, str]:
         """The module of each public name: the imports above, read as text, so that no second list can differ."""
-        imports = re.findall(r"^    from (\S+) import (\([^)]+\)|.+)$", __loader__.get_source(__name__), re.MULTILINE)
+        text = Path(__file__).read_text(encoding="utf-8")  # not every loader has the source, such as that of pytest
+        imports = re.findall(r"^    from (\S+) import (\([^)]+\)|.+)$", text, re.MULTILINE)
         return {name: module for module, names in imports for name in re.findall(r"as (\w+)", names)}
 
     def __getattr__(name: str) -> object:

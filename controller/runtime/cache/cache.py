@@ -18,16 +18,16 @@ from typing import Any, cast, overload
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import AnyObject, Document, Key, controller_of, labels_of
+from trainwright.controller.runtime.cache.echo import Flight
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
 from trainwright.controller.runtime.cache.scope import CacheScope
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
-from trainwright.controller.runtime.cache.writes import CachedWrite
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.observer import PendingWrite
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError, NotCached, NotSynced
-from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, resource_of
+from trainwright.controller.runtime.kinds import Codec, Described, Kind, KindOf, T, resource_of
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.versions import at_least
@@ -349,3 +349,25 @@ def _encode(document: Document) -> bytes:
     import msgspec  # noqa: PLC0415 - only needed for an error
 
     return msgspec.json.encode(document)
+
+
+class CachedWrite:
+    """Reports the end of a write to every informer of the kind; see PendingWrite."""
+
+    def __init__(self, flights: list[tuple[Informer, Flight]]) -> None:
+        self._flights = flights
+
+    def written(self, codec: Codec[Any], obj: AnyObject) -> None:
+        """The server answered with the written object."""
+        for informer, flight in self._flights:
+            informer.landed(flight, codec, obj)
+
+    def deleted(self, uid: str) -> None:
+        """The server answered that the object is deleted."""
+        for informer, flight in self._flights:
+            informer.landed_deleted(flight, uid)
+
+    def failed(self) -> None:
+        """The write was refused, or its outcome is unknown."""
+        for informer, flight in self._flights:
+            informer.crashed(flight)

@@ -28,7 +28,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError, NotCached
 from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
-from trainwright.controller.runtime.pacing import Pacer
+from trainwright.controller.runtime.lag import Pacer
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,9 @@ import msgspec
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Key
 from trainwright.controller.runtime import nesting
-from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import ApiSession
 from trainwright.controller.runtime.client.slices import Slices, cut
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
 from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound, RequestTimeout
 from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, codec_of

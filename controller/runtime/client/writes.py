@@ -8,9 +8,8 @@ import msgspec
 
 from trainwright.api.objects import AnyObject, Document, Key, name_of, namespace_of, wire
 from trainwright.controller.runtime.client.observer import IgnoredWrite, PendingWrite
-from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import ApiSession, O
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Codec, Kind, KindOf, T, codec_of
 

@@ -32,12 +32,15 @@ from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
-from trainwright.controller.runtime.events.metrics import EventCollector
-from trainwright.controller.runtime.events.recorder import EventRecorder
+from trainwright.controller.runtime.events.recorder import EventCollector, EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
-from trainwright.controller.runtime.manager import collector
-from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
+from trainwright.controller.runtime.manager.settings import (
+    ProcessSettings,
+    ServerSettings,
+    freeze_collector,
+    tune_collector,
+)
 from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
 from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
 from trainwright.controller.runtime.servers.access import BearerAccess
@@ -248,7 +251,7 @@ class Manager:
         Raises the first failure, or GraceExceeded.
         """
         if self._tune:
-            collector.tune_collector()
+            tune_collector()
         try:
             await self._supervisor.run()
         finally:
@@ -346,4 +349,4 @@ class _AfterSync:
         held = sum(s.objects for s in self._manager.cache.statistics())
         log.info("caches are filled: %d objects in %d caches", held, len(self._manager.cache.statistics()))
         if self._manager._tune:  # noqa: SLF001 - one class in two parts
-            collector.freeze_collector()
+            freeze_collector()

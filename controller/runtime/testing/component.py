@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The running programs of a test control plane: start under a guard, wait, stop, and explain failures."""
 
+import http
+import http.client
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.ports import is_free
@@ -275,3 +280,24 @@ class Components:
         while self._running:
             _, (component, _) = self._running.popitem()
             component.stop()
+
+
+def has_condition(document: Mapping[str, Any], kind: str) -> bool:
+    """Whether a condition of the object is True."""
+    conditions = document.get("status", {}).get("conditions") or []
+    return any((condition["type"], condition["status"]) == (kind, "True") for condition in conditions)
+
+
+def answers(url: str, *, authority: bytes | None = None, token: str | None = None) -> bool:
+    """Whether a GET succeeds; over HTTPS only with a certificate of the authority."""
+    # Proxies of the environment do not apply to the loopback.
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if authority is not None:
+        context = ssl.create_default_context(cadata=authority.decode())
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310
+    try:
+        with urllib.request.build_opener(*handlers).open(request, timeout=2) as answer:
+            return bool(answer.status == http.HTTPStatus.OK)
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
+        return False

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.api import manifest
+from trainwright.controller.runtime.testing.component import has_condition
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.readiness import has_condition
 from trainwright.controller.runtime.testing.stored import StoredObjects
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
 

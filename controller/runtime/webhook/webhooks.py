@@ -13,6 +13,7 @@ another program keeps), and outside a cluster `ByURL` (made for this process, wh
 
 import asyncio
 import logging
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from trainwright.controller.runtime.certificates.rotation import RotationPolicy,
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.certificates.vault import CertificateVault
 from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig, is_in_cluster
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.configurations import injection_target_of, paths_of
@@ -201,3 +203,32 @@ class Webhooks:
     def _dialled(self) -> tuple[str, int]:
         everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here, only compared
         return everywhere.get(self.server.host, self.server.host), self.server.port
+
+
+DEFAULT_FOLDER = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
+"""Default folder of mounted certificate files, as in controller-runtime."""
+
+
+def certificates_for(
+    config: ClusterConfig,
+    *,
+    service: str,
+    secret: str,
+    managed: bool = True,
+    folder: Path | None = None,
+    webhook_url: str = "",
+    policy: RotationPolicy | None = None,
+    account: Path = SERVICE_ACCOUNT,
+) -> Certificates | None:
+    """The certificates to serve admission with; None: do not serve. `managed` False: another program keeps `folder`.
+
+    `service` and `secret` are names in the namespace of this process. A URL takes precedence, also in a cluster.
+    """
+    if webhook_url:
+        return ByURL(url=webhook_url, policy=policy)
+    if not is_in_cluster(config, account):
+        return None
+    if not managed:
+        return CertificateFolder(path=folder or DEFAULT_FOLDER)
+    host = f"{service}.{config.namespace}.svc"
+    return SharedCertificates(secret=secret, namespace=config.namespace, hosts=[host], policy=policy)

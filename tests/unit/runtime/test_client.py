@@ -14,9 +14,8 @@ from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Key
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.credentials import TokenFile
-from trainwright.controller.runtime.client.paths import object_path
 from trainwright.controller.runtime.client.session import WriteDefaults
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.transport import Request, object_path
 from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.errors import (
     AlreadyExists,

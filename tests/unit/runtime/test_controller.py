@@ -22,7 +22,6 @@ from trainwright.controller.runtime import (
     Trigger,
 )
 from trainwright.controller.runtime.context import current_reconcile
-from trainwright.controller.runtime.controller import mappers
 from trainwright.controller.runtime.controller.controller import ReconcileOutcome
 from trainwright.controller.runtime.controller.predicates import (
     all_of,
@@ -31,6 +30,7 @@ from trainwright.controller.runtime.controller.predicates import (
     labels_match,
     none_of,
 )
+from trainwright.controller.runtime.controller.sources import own_key
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, Forbidden, ServerError, Unreachable
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
@@ -488,7 +488,7 @@ async def test_reads_from_another_cache_than_the_events_are_refused(scenario_cla
         return builder.for_(ConfigMap, namespace="n")
 
     def every(builder: Builder) -> Builder:
-        return builder.watches(ConfigMap, mappers.own_key)
+        return builder.watches(ConfigMap, own_key)
 
     text = r"c0 gets its events from the cache of configmaps \(all namespaces, web=yes\), and would read from that of"
     with pytest.raises(ConfigurationError, match=text):

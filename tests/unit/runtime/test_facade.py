@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,14 @@ def test_type_checkers_see_the_same_homes() -> None:
     }
     assert told == vars(runtime)["_homes"]()
     assert len(told) > 100
+
+
+def test_the_list_is_read_whatever_has_loaded_the_module() -> None:
+    # pytest rewrites the assertions of every distribution with a plugin, and its loader has no source.
+    file = inspect.getfile(runtime)
+    module: dict[str, Any] = {"__name__": runtime.__name__, "__file__": file, "__loader__": None, "__spec__": None}
+    exec(compile(Path(file).read_text(), file, "exec"), module)
+    assert module["__dir__"]() == dir(runtime)
 
 
 def test_a_small_part_does_not_import_the_http_library() -> None:

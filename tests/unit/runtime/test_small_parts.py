@@ -24,8 +24,8 @@ from trainwright.api.objects import controller_of, key_of
 from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
 from trainwright.controller.runtime.context import ContextFilter, Reconcile, current_reconcile
 from trainwright.controller.runtime.errors import ConfigurationError, reason_of
-from trainwright.controller.runtime.manager import collector
 from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
+from trainwright.controller.runtime.manager.settings import freeze_collector
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.servers.probes import Checks
@@ -245,7 +245,7 @@ def test_what_is_there_is_taken_out_of_the_collector_and_fresh_garbage_is_not_ke
     try:
         gone, kept = weakref.ref(Cycle()), Cycle()
         assert gone() is not None
-        collector.freeze_collector()
+        freeze_collector()
         assert gone() is None
         assert gc.get_freeze_count() > before
         left = weakref.ref(kept)

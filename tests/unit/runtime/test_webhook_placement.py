@@ -21,8 +21,14 @@ from trainwright.controller.runtime.webhook.configurations import (
     paths_of,
     webhooks_by_url,
 )
-from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER, certificates_for
-from trainwright.controller.runtime.webhook.webhooks import ByURL, CertificateFolder, SharedCertificates, Webhooks
+from trainwright.controller.runtime.webhook.webhooks import (
+    DEFAULT_FOLDER,
+    ByURL,
+    CertificateFolder,
+    SharedCertificates,
+    Webhooks,
+    certificates_for,
+)
 
 ACCOUNT = Path("/account")
 POD = ClusterConfig(server="https://10.0.0.1", namespace="system", token_file="/account/token")
