@@ -24,6 +24,7 @@ LIBRARIES: Final = {
     },
     "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2"},
     "progress": {"rich": "rich"},
+    "s3": {"opendal": "opendal"},
     "testing": {"cryptography": "cryptography", "pytest": "pytest"},
     "validate": {"cel_expr_python": "cel-expr-python", "jsonschema": "jsonschema", "re2": "google-re2"},
 }

@@ -12,14 +12,14 @@ from typing import Any
 
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Definition, Package, Schema
-from trainwright.codegen.shape import Form, TypeShape, shape_of
+from trainwright.codegen.shape import FieldShape, Form, shape_of
 from trainwright.codegen.structs import Class, StructField
 from trainwright.codegen.text import literal
 
 _HOOKS = "defaulting.py"
 
 
-class Defaulting:
+class DefaultsWriter:
     """Finds the definitions that have defaults in or below them."""
 
     def __init__(self, catalog: Catalog, api: Path) -> None:
@@ -80,7 +80,7 @@ class Defaulting:
         return known
 
 
-def _loops(item: StructField, containers: list[TypeShape]) -> str:
+def _loops(item: StructField, containers: list[FieldShape]) -> str:
     empty = "()" if containers[0].form is Form.LIST else "{}"
     source = f"self.{item.attribute}" if item.required else f"self.{item.attribute} or {empty}"
     rows: list[str] = []

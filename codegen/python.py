@@ -8,28 +8,28 @@ import ast
 import re
 from pathlib import Path
 
+from trainwright.codegen import methods
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.defaulting import Defaulting
-from trainwright.codegen.definition import Definition, Kind, Package, Schema
+from trainwright.codegen.defaulting import DefaultsWriter
+from trainwright.codegen.definition import Definition, Kind, Package
 from trainwright.codegen.openapi import MODULE
-from trainwright.codegen.shape import Form, TypeShape, shape_of
-from trainwright.codegen.structs import Class, Module, StructField
-from trainwright.codegen.text import API, BANNER, docstring, literal
+from trainwright.codegen.structs import Class, StructField, StructModule
+from trainwright.codegen.text import API, BANNER, docstring
 
 _QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# fmt: off\n"
 _FROM = {
     "collections.abc": ("Mapping",),
     "typing": ("Any", "ClassVar", "Literal", "Self"),
     "msgspec": ("convert", "field"),
-    f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open"),
+    f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open", "empty"),
 }
 """The imports that generated code may need; each line imports the names that are used."""
 
 
-def packages(catalog: Catalog, modules: dict[str, Module], api: Path) -> dict[str, str]:
+def packages(catalog: Catalog, modules: dict[str, StructModule], api: Path) -> dict[str, str]:
     """Text of every generated Python file, by its path below api/."""
     files: dict[str, str] = {}
-    defaulting = Defaulting(catalog, api)
+    defaulting = DefaultsWriter(catalog, api)
     for package in catalog.packages():
         if package.root != catalog.root:
             continue  # Kubernetes' own, for another project
@@ -47,7 +47,7 @@ def front_of_folder(name: str) -> str:
     return f'{BANNER}"""API groups below `{name}`, one package each."""\n'
 
 
-def _front(package: Package, module: Module) -> str:
+def _front(package: Package, module: StructModule) -> str:
     names = [made.name for made in module.classes]
     imports = "".join(f"    {name},\n" for name in sorted(names, key=str.casefold))
     exported = "".join(f'    "{name}",\n' for name in sorted(names))
@@ -64,7 +64,7 @@ def _spoken(package: Package) -> str:
 class _Writer:
     """Writes one module."""
 
-    def __init__(self, catalog: Catalog, package: Package, module: Module, defaulting: Defaulting) -> None:
+    def __init__(self, catalog: Catalog, package: Package, module: StructModule, defaulting: DefaultsWriter) -> None:
         self._catalog = catalog
         self._package = package
         self._module = module
@@ -100,9 +100,10 @@ class _Writer:
         parts = [
             f"class {made.name}({'Object' if stored else 'Struct'}, kw_only=True):\n{docstring(about)}",
             _resource(stored) if stored else "",
-            merge_table(self._catalog, definition),
+            methods.merges(self._catalog, definition),
             "".join(_field(item, annotations[item.attribute], definition) for item in made.fields),
-            copying_method(made),
+            methods.accessors(made, annotations),
+            methods.deepcopy(made),
             self._defaulting.method(made, definition, annotations),
         ]
         return "\n".join(part for part in parts if part)
@@ -135,64 +136,3 @@ def _field(item: StructField, annotation: str, definition: Definition) -> str:
         value = "" if item.required else " = None"
     about = definition.schema["properties"][item.wire].get("description")
     return f"    {item.attribute}: {annotation}{value}\n{docstring(about) if about else ''}"
-
-
-def copying_method(made: Class) -> str:
-    """Text of the method; empty for a struct without mutable parts, which inherits it."""
-    rows: list[str] = []
-    for item in made.fields:
-        shape = shape_of(item.annotation)
-        if shape.form is Form.PLAIN:
-            continue
-        name = f"n.{item.attribute}"
-        if item.required:
-            rows.append(f"        {name} = {_copied(shape, name)}\n")
-        else:
-            rows.append(f"        if {name} is not None:\n            {name} = {_copied(shape, name)}\n")
-    if not rows:
-        return ""
-    return f"    def deepcopy(self) -> Self:\n        n = self.__copy__()\n{''.join(rows)}        return n\n"
-
-
-def _copied(shape: TypeShape, value: str, depth: int = 0) -> str:
-    if shape.form is Form.STRUCT:
-        return f"{value}.deepcopy()"
-    if shape.form is Form.OPEN:
-        return f"copy_open({value})"
-    if shape.inner is None or shape.inner.form is Form.PLAIN:
-        return f"{value}.copy()"
-    item = f"x{depth or ''}"
-    inner = _copied(shape.inner, item, depth + 1)
-    if shape.form is Form.LIST:
-        return f"[{inner} for {item} in {value}]"
-    return f"{{k{depth or ''}: {inner} for k{depth or ''}, {item} in {value}.items()}}"
-
-
-def merge_table(catalog: Catalog, definition: Definition) -> str:
-    """Text of the class variable; empty if the schema declares nothing but the default behaviour."""
-    rows: list[str] = []
-    for wire, child in definition.schema.get("properties", {}).items():
-        merge = _merge(catalog.resolve(child))
-        if merge:
-            rows.append(f"        {literal(wire)}: {merge},\n")
-    return f"    MERGE: ClassVar[Mapping[str, Merge]] = {{\n{''.join(rows)}    }}\n" if rows else ""
-
-
-def _merge(schema: Schema) -> str:
-    usual, word = ("atomic", "list") if schema.get("type") == "array" else ("granular", "map")
-    kind = schema.get(f"x-kubernetes-{word}-type", usual)
-    keys = schema.get("x-kubernetes-list-map-keys", ())
-    patch = [strategy for strategy in schema.get("x-kubernetes-patch-strategy", "").split(",") if strategy]
-    patch_key = schema.get("x-kubernetes-patch-merge-key", "")
-    arguments = [literal(kind)]
-    arguments += [f"keys={_tuple(keys)}"] if keys else []
-    arguments += [f"patch={_tuple(patch)}"] if patch else []
-    arguments += [f"patch_key={literal(patch_key)}"] if patch_key else []
-    if len(arguments) == 1 and kind == usual:
-        return ""
-    return f"Merge({', '.join(arguments)})"
-
-
-def _tuple(words: list[str]) -> str:
-    inner = ", ".join(literal(word) for word in words)
-    return f"({inner},)" if len(words) == 1 else f"({inner})"

@@ -7,14 +7,13 @@ The generator chooses the Python type of each schema. Its output is parsed into 
 
 import ast
 import json
-import keyword
-import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainwright.codegen import openapi
 from trainwright.codegen.catalog import Catalog
+from trainwright.codegen.text import attribute
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Class:
 
 
 @dataclass
-class Module:
+class StructModule:
     """The structs of one package; each comes after those that it uses."""
 
     package: str
@@ -53,7 +52,7 @@ class Module:
     """Alias to dotted package, for structs of other packages."""
 
 
-def generate(catalog: Catalog) -> dict[str, Module]:
+def generate(catalog: Catalog) -> dict[str, StructModule]:
     """The structs of every package, by dotted package name."""
     # Imported here: the generator takes half a second to import.
     from datamodel_code_generator import generate as make  # noqa: PLC0415
@@ -88,9 +87,9 @@ def _aliases(catalog: Catalog) -> dict[str, str]:
     return {wire: attribute(wire) for wire in sorted(wires) if attribute(wire) != wire}
 
 
-def _read(output: Path, package: str) -> Module:
+def _read(output: Path, package: str) -> StructModule:
     path = output / package.replace(".", "/") / f"{openapi.MODULE}.py"
-    module = Module(package)
+    module = StructModule(package)
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.level:
             _take_import(module, node)
@@ -101,7 +100,7 @@ def _read(output: Path, package: str) -> Module:
     return module
 
 
-def _take_import(module: Module, node: ast.ImportFrom) -> None:
+def _take_import(module: StructModule, node: ast.ImportFrom) -> None:
     base = module.package.split(".")
     base = base[: len(base) - (node.level - 1)]
     target = ".".join([*base, *(node.module or "").split(".")]).strip(".")
@@ -155,25 +154,3 @@ class _Plain(ast.NodeTransformer):
             return node
         self.forward = True
         return ast.parse(node.value, mode="eval").body
-
-
-_RESERVED = frozenset(
-    {"deepcopy", "set_defaults", "self", "mro"}
-    | {"bool", "bytes", "dict", "field", "float", "int", "list", "set", "str", "tuple"}
-)
-"""Methods of every struct, and names that its annotations use."""
-
-_BOUNDARY = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z])"  # host|IP, num|Nodes
-    r"|(?<=[A-Z])(?=[A-Z][a-rt-z0-9])"  # XML|Http: the last capital of a run begins the next word ...
-    r"|(?<=[A-Z])(?=[A-Z]s[a-z])"  # ... also when that word begins with an s
-)
-
-
-def attribute(wire: str) -> str:
-    """The attribute for a field: `hostIP` is `host_ip`, `podCIDRs` is `pod_cidrs`, `from` is `from_`."""
-    words = _BOUNDARY.sub("_", wire)
-    name = re.sub(r"\W+", "_", words).strip("_").lower()
-    if not name or name[0].isdigit():
-        name = f"field_{name}"
-    return f"{name}_" if keyword.iskeyword(name) or name in _RESERVED else name

@@ -14,7 +14,7 @@ from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.default_values import PYTHON_TYPES, compiles, is_of_type, wrong_values
 from trainwright.codegen.definition import Definition, Schema, subschemas
 from trainwright.codegen.problems import Problems
-from trainwright.codegen.structs import attribute
+from trainwright.codegen.text import attribute
 
 _WORDS_OF = {
     "format": {"string", "integer", "number"},

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -159,6 +159,10 @@ class StatefulSetUpdateStrategy(Struct, kw_only=True):
     rolling_update: RollingUpdateStatefulSetStrategy | None = field(name="rollingUpdate", default=None)
     type: str | None = None
 
+    @property
+    def rolling_update_or_empty(self) -> RollingUpdateStatefulSetStrategy:
+        return self.rolling_update or empty(RollingUpdateStatefulSetStrategy)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.rolling_update is not None:
@@ -172,6 +176,10 @@ class DaemonSetUpdateStrategy(Struct, kw_only=True):
     rolling_update: RollingUpdateDaemonSet | None = field(name="rollingUpdate", default=None)
     type: str | None = None
 
+    @property
+    def rolling_update_or_empty(self) -> RollingUpdateDaemonSet:
+        return self.rolling_update or empty(RollingUpdateDaemonSet)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.rolling_update is not None:
@@ -184,6 +192,10 @@ class DeploymentStrategy(Struct, kw_only=True):
 
     rolling_update: RollingUpdateDeployment | None = field(name="rollingUpdate", default=None)
     type: str | None = None
+
+    @property
+    def rolling_update_or_empty(self) -> RollingUpdateDeployment:
+        return self.rolling_update or empty(RollingUpdateDeployment)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -204,6 +216,10 @@ class DaemonSetSpec(Struct, kw_only=True):
     min_ready_seconds: int | None = field(name="minReadySeconds", default=None)
     revision_history_limit: int | None = field(name="revisionHistoryLimit", default=None)
     update_strategy: DaemonSetUpdateStrategy | None = field(name="updateStrategy", default=None)
+
+    @property
+    def update_strategy_or_empty(self) -> DaemonSetUpdateStrategy:
+        return self.update_strategy or empty(DaemonSetUpdateStrategy)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -233,6 +249,10 @@ class DeploymentSpec(Struct, kw_only=True):
     replicas: int | None = None
     revision_history_limit: int | None = field(name="revisionHistoryLimit", default=None)
     strategy: DeploymentStrategy | None = None
+
+    @property
+    def strategy_or_empty(self) -> DeploymentStrategy:
+        return self.strategy or empty(DeploymentStrategy)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -264,6 +284,18 @@ class StatefulSetSpec(Struct, kw_only=True):
     service_name: str | None = field(name="serviceName", default=None)
     update_strategy: StatefulSetUpdateStrategy | None = field(name="updateStrategy", default=None)
     volume_claim_templates: list[core_v1.PersistentVolumeClaim] | None = field(name="volumeClaimTemplates", default=None)
+
+    @property
+    def ordinals_or_empty(self) -> StatefulSetOrdinals:
+        return self.ordinals or empty(StatefulSetOrdinals)
+
+    @property
+    def persistent_volume_claim_retention_policy_or_empty(self) -> StatefulSetPersistentVolumeClaimRetentionPolicy:
+        return self.persistent_volume_claim_retention_policy or empty(StatefulSetPersistentVolumeClaimRetentionPolicy)
+
+    @property
+    def update_strategy_or_empty(self) -> StatefulSetUpdateStrategy:
+        return self.update_strategy or empty(StatefulSetUpdateStrategy)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -300,6 +332,18 @@ class DaemonSet(Object, kw_only=True):
     spec: DaemonSetSpec | None = None
     status: DaemonSetStatus | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> DaemonSetSpec:
+        return self.spec or empty(DaemonSetSpec)
+
+    @property
+    def status_or_empty(self) -> DaemonSetStatus:
+        return self.status or empty(DaemonSetStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -332,6 +376,18 @@ class Deployment(Object, kw_only=True):
     spec: DeploymentSpec | None = None
     status: DeploymentStatus | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> DeploymentSpec:
+        return self.spec or empty(DeploymentSpec)
+
+    @property
+    def status_or_empty(self) -> DeploymentStatus:
+        return self.status or empty(DeploymentStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -363,6 +419,18 @@ class StatefulSet(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: StatefulSetSpec | None = None
     status: StatefulSetStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> StatefulSetSpec:
+        return self.spec or empty(StatefulSetSpec)
+
+    @property
+    def status_or_empty(self) -> StatefulSetStatus:
+        return self.status or empty(StatefulSetStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
