@@ -17,8 +17,7 @@ from trainwright.controller.cli.local.jobs import (
 )
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import ApiError, NotFound
+from trainwright.controller.runtime import ApiError, NotFound, Request
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainwright.api.config.v1alpha1 import Configuration
-from trainwright.controller.runtime import ClusterConfig
-from trainwright.controller.runtime.client.config import is_inside
+from trainwright.controller.runtime import ClusterConfig, is_in_cluster
 from trainwright.controller.trainer.admission.configurations import NAMESPACE
 from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.plugins.contract import Installation
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime.certificates.material import Material
+    from trainwright.controller.runtime import CertificateMaterial
 
 LOOPBACK = "127.0.0.1"
 """Where pods that are processes of this machine reach the server, whether they have host names of their own or not."""
@@ -26,7 +25,7 @@ class Place:
     """The installation, and the certificate of a process that makes its own."""
 
     installation: Installation
-    own: "Material | None" = None
+    own: "CertificateMaterial | None" = None
     """None: the replicas share one in the Secret, or another program keeps it there."""
 
 
@@ -58,7 +57,7 @@ async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: s
         webhook_url: where the API server reaches it outside of a cluster; pods reach it at the same host.
         is_local: the pods are processes of this machine.
     """
-    namespace = cluster.namespace if is_inside(cluster) else NAMESPACE
+    namespace = cluster.namespace if is_in_cluster(cluster) else NAMESPACE
     port = settings.status_server.port
     if is_local:
         return Place(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))

@@ -8,13 +8,19 @@ from dataclasses import replace
 
 from trainwright import __version__
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
-from trainwright.controller.runtime import ClusterConfig, HTTPTransport, LeaderElector, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.client.config import is_inside
-from trainwright.controller.runtime.client.limit import LimitedTransport
-from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.manager.manager import Elector
-from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
+from trainwright.controller.runtime import (
+    ClusterConfig,
+    Elector,
+    HTTPTransport,
+    LeaderElector,
+    LimitedTransport,
+    Manager,
+    ProcessSettings,
+    ServerSettings,
+    ServingCertificate,
+    Transport,
+    is_in_cluster,
+)
 from trainwright.controller.trainer.assembly.installation import place_of
 from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, declare_parts, parts_of
 from trainwright.controller.trainer.assembly.settings import Settings
@@ -125,7 +131,7 @@ async def make_manager(
 
 def drain_of(cluster: ClusterConfig, *, webhook_url: str | None, is_local: bool) -> float:
     """How long to serve on after the request to stop: only where a Service sends requests to this process."""
-    return DRAIN_SECONDS if is_inside(cluster) and not webhook_url and not is_local else 0.0
+    return DRAIN_SECONDS if is_in_cluster(cluster) and not webhook_url and not is_local else 0.0
 
 
 def _introduce(settings: Settings, registry: Registry) -> None:
@@ -151,7 +157,7 @@ def _servers(cluster: ClusterConfig, settings: Settings, tls: Callable[[], ssl.S
 def _metrics_address(cluster: ClusterConfig, settings: Settings) -> str | None:
     """Where metrics are served; None: nowhere."""
     if settings.metrics_address == "":
-        return METRICS_ADDRESS if is_inside(cluster) else None
+        return METRICS_ADDRESS if is_in_cluster(cluster) else None
     return settings.metrics_address
 
 

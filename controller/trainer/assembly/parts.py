@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Retries
-from trainwright.controller.runtime import Kind, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.client.config import is_inside
-from trainwright.controller.runtime.errors import CacheError
-from trainwright.controller.runtime.webhook.admission import Handler
+from trainwright.controller.runtime import (
+    AdmissionHandler,
+    CacheError,
+    Kind,
+    Manager,
+    ServingCertificate,
+    is_in_cluster,
+)
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -39,7 +42,7 @@ from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime.certificates.material import Material
+    from trainwright.controller.runtime import CertificateMaterial
     from trainwright.controller.trainer.progress.coalescer import Coalescer
     from trainwright.controller.trainer.recovery.recoveries import Recoveries
 
@@ -72,7 +75,7 @@ PARTS: Mapping[str, Condition] = {
 }
 """In the order in which they are declared."""
 
-AnswerHere: TypeAlias = Callable[[Mapping[str, Handler]], None]
+AnswerHere: TypeAlias = Callable[[Mapping[str, AdmissionHandler]], None]
 """Takes the handlers of the webhooks, by path."""
 
 
@@ -99,7 +102,7 @@ class Assembly:
     """Where the API server reaches this process outside of a cluster; None: nowhere."""
     answer_here: AnswerHere | None = None
     """Takes the handlers where the API server runs in this process, and asks them without a socket."""
-    own_certificate: "Material | None" = None
+    own_certificate: "CertificateMaterial | None" = None
     """The certificate that is loaded already, of a process that makes its own; None: it is made or read later."""
 
     @cached_property
@@ -134,7 +137,7 @@ class Assembly:
     @property
     def is_reached(self) -> bool:
         """Whether the API server can call the webhooks of this process."""
-        return is_inside(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
+        return is_in_cluster(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
 
 
 def parts_of(settings: Settings) -> list[str]:

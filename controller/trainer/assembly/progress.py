@@ -6,9 +6,7 @@ from urllib.parse import urlsplit
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
-from trainwright.controller.runtime import Group, Kind, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
+from trainwright.controller.runtime import BoundedLimits, BoundedServer, Group, Kind, Manager, ServingCertificate
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
@@ -89,7 +87,7 @@ def serve_progress(
     )
     endpoint = StatusEndpoint(access, Jobs(manager.client, manager.cache), coalescer, coalescer.metrics)
     address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
-    server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=serving.context)
+    server = BoundedServer(SERVER, address, endpoint, BoundedLimits(body=BODY_LIMIT), tls=serving.context)
     progress = Progress(coalescer, server, access)
     manager.add(progress, Group.OTHERS, SERVER)
     manager.readyz.add(SERVER, progress.unready)

@@ -24,9 +24,7 @@ from trainwright.api.config.v1alpha1 import (
 )
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.leaderelection.timing import Timing
-from trainwright.controller.runtime.servers.addresses import parse_address
+from trainwright.controller.runtime import ConfigurationError, Timing, parse_address
 from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features, features_of
 from trainwright.controller.trainer.assembly.selection import selection_of
 from trainwright.controller.trainer.job.lifetime import Lifetimes

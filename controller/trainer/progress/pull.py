@@ -22,9 +22,7 @@ from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.api.trainer.v1alpha1.progress import DEFAULT_INTERVAL
-from trainwright.controller.runtime import Cache, Client, Event, KubernetesError
-from trainwright.controller.runtime.errors import Forbidden
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import Cache, Client, Event, Forbidden, KubernetesError, TaskScope
 from trainwright.controller.trainer.progress.look import Looker, NodeFull, Sink, ToldOfProgress
 from trainwright.controller.trainer.progress.probes import ProbeMetrics
 from trainwright.controller.trainer.progress.reading import Result

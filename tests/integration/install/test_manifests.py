@@ -19,7 +19,7 @@ from trainwright.controller.cli.main import build_parser
 from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.webhook.configurations import paths_of
-from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER
+from trainwright.controller.runtime.webhook.webhooks import DEFAULT_FOLDER
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.installation import shipped_installation
 from trainwright.controller.trainer.assembly.manager import METRICS_ADDRESS
