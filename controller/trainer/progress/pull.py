@@ -329,6 +329,5 @@ class Puller:
 def _counters(job: TrainJob) -> object:
     """What shows that pods have come or gone."""
     return [
-        (one.name, one.ready, one.succeeded, one.failed, one.active)
-        for one in (job.status.jobs_status if job.status is not None else None) or ()
+        (one.name, one.ready, one.succeeded, one.failed, one.active) for one in job.status_or_empty.jobs_status or ()
     ]

@@ -10,13 +10,7 @@ from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.job.restarts import loops
 from trainwright.controller.trainer.why.catalogue import cause
-from trainwright.controller.trainer.why.job.containers import (
-    Failure,
-    containers_of,
-    failures,
-    last_words,
-    made_good,
-)
+from trainwright.controller.trainer.why.job.containers import FailedRun, containers_of, failures, last_words, made_good
 from trainwright.controller.trainer.why.job.starting import not_created
 from trainwright.controller.trainer.why.words import (
     STEP_LABEL,
@@ -58,7 +52,7 @@ def failed(picture: Picture) -> Iterator[Cause]:
     yield replace(first, severity=Severity.TEMPORARY) if is_retried else first
 
 
-def _is_retried(picture: Picture, failure: Failure) -> bool:
+def _is_retried(picture: Picture, failure: FailedRun) -> bool:
     """Whether the failed run is followed by another: its container starts again, or another pod takes its place."""
     job = job_of(picture, failure.pod)
     if job is None or holds(job, "Failed") is not None or holds(job, "FailureTarget") is not None:
@@ -94,16 +88,16 @@ def _is_disrupted(pod: Document) -> bool:
     return is_disrupted(pod) or dig(pod, "status.reason") == EVICTED
 
 
-def _is_deleted(failure: Failure) -> bool:
+def _is_deleted(failure: FailedRun) -> bool:
     """Whether it was stopped since its pod is deleted; what makes the pod again tells more."""
     return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
 
 
-def _runs_again(failure: Failure) -> bool:
+def _runs_again(failure: FailedRun) -> bool:
     return failure.container.running is not None and holds(failure.pod, "Ready") is not None
 
 
-def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
+def _recovered(picture: Picture, found: Sequence[FailedRun]) -> Cause:
     first = found[0]
     of_rank = [one for one in found if pod_order(one.pod)[:3] == pod_order(first.pod)[:3]]
     times = max(len(of_rank), sum({id(one.pod): one.container.restarts for one in of_rank}.values()))
@@ -114,7 +108,7 @@ def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
     return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
 
 
-def told(picture: Picture, found: Sequence[Failure]) -> Cause:
+def told(picture: Picture, found: Sequence[FailedRun]) -> Cause:
     """The first failure in words. `found` is in the order of `failures`."""
     first = found[0]
     if first.out_of_memory:
@@ -129,7 +123,7 @@ def told(picture: Picture, found: Sequence[Failure]) -> Cause:
     return _made("RankFailed", picture, first, text)
 
 
-def _others(first: Failure, found: Sequence[Failure]) -> str:
+def _others(first: FailedRun, found: Sequence[FailedRun]) -> str:
     """How many other pods were stopped after the first failure, and how many ended by themselves."""
     places: dict[object, bool] = {}
     for one in found:
@@ -143,7 +137,7 @@ def _others(first: Failure, found: Sequence[Failure]) -> str:
     return "".join(f"; {part}" for part in parts)
 
 
-def _after(failure: Failure) -> str:
+def _after(failure: FailedRun) -> str:
     """How long it ran, if that is more than a moment."""
     started, ended = moment(failure.state.get("startedAt")), failure.finished
     if started is None or ended is None or (ended - started).total_seconds() < _MOMENT_SECONDS:
@@ -151,12 +145,12 @@ def _after(failure: Failure) -> str:
     return f", {lasting((ended - started).total_seconds())} after its start"
 
 
-def _code(failure: Failure) -> str:
+def _code(failure: FailedRun) -> str:
     names = {137: " (killed)", 139: " (segmentation fault)", 134: " (aborted)", 143: " (terminated)"}
     return f"exit code {failure.code}{names.get(failure.code, '')}"
 
 
-def _memory(picture: Picture, first: Failure) -> Cause:
+def _memory(picture: Picture, first: FailedRun) -> Cause:
     limit = dig(first.container.spec, "resources.limits.memory")
     most = (
         f"container {first.container.name} may use {limit}"
@@ -171,7 +165,7 @@ def _memory(picture: Picture, first: Failure) -> Cause:
     return _made("OutOfMemory", picture, first, text)
 
 
-def _loop(picture: Picture, first: Failure) -> Cause:
+def _loop(picture: Picture, first: FailedRun) -> Cause:
     limit = _limit(job_of(picture, first.pod))
     times = first.container.restarts
     text = (
@@ -182,7 +176,7 @@ def _loop(picture: Picture, first: Failure) -> Cause:
     return _made("CrashLoop", picture, first, text)
 
 
-def _initializer(picture: Picture, first: Failure) -> Cause:
+def _initializer(picture: Picture, first: FailedRun) -> Cause:
     step = _step(picture, first.pod)
     name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
     times = f" {first.container.restarts} times, last" if first.container.restarts else ""
@@ -200,7 +194,7 @@ def _initializer(picture: Picture, first: Failure) -> Cause:
     return _made("InitializerFailed", picture, first, text)
 
 
-def _termination_message(failure: Failure) -> str:
+def _termination_message(failure: FailedRun) -> str:
     """What the container left on purpose."""
     if failure.container.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         return ""
@@ -225,11 +219,11 @@ def _step(picture: Picture, pod: Document) -> str:
     return role if role in INITIALIZERS else ""
 
 
-def _last_line(picture: Picture, failure: Failure) -> str:
+def _last_line(picture: Picture, failure: FailedRun) -> str:
     return ends_with(last_words(picture, failure))
 
 
-def _log(picture: Picture, failure: Failure) -> str:
+def _log(picture: Picture, failure: FailedRun) -> str:
     """The last line of the log of the container that failed, or the command that shows the log."""
     if ending := _last_line(picture, failure):
         return ending
@@ -240,7 +234,7 @@ def _log(picture: Picture, failure: Failure) -> str:
     return f"; see `kubectl logs {name_of(failure.pod)}{options}`"
 
 
-def _made(reason: str, picture: Picture, first: Failure, text: str, **more: object) -> Cause:
+def _made(reason: str, picture: Picture, first: FailedRun, text: str, **more: object) -> Cause:
     pods = sum(any(one.ended for one in containers_of(pod)) for pod in picture.present_pods)
     about = About.of(first.pod, "Pod")
-    return cause(reason, text, about=about, since=first.finished, pods=pods, index=index_of(first.pod), **more)
+    return cause(reason, text, about, first.finished, pods=pods, index=index_of(first.pod), **more)
