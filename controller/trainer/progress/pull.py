@@ -160,7 +160,7 @@ class Puller:
                 self._finish(watched)
         elif watched.phase is Phase.LAST:
             self._plan(watched, self._time())
-        elif _is_ready(watched.job, watched.target.pod.job):
+        elif watched.ready():
             # Not later than planned, or a job whose counters change every few seconds would never be read.
             self._plan(watched, min(self._turns.at(watched.uid), self._time() + FIRST_SECONDS))
         else:
@@ -285,6 +285,7 @@ class Puller:
     async def _file(self, watched: Watched) -> float | None:
         """Read the file once. Returns the pause until the next look; None: there is none in this pod."""
         interval, begun = self._interval(watched), self._time()
+        watched.choose()
         result = await self._looker.at_file(watched, interval, lambda node: self._turns.move(watched.uid, node))
         if result is None:
             return interval
@@ -321,12 +322,6 @@ class Puller:
                 "get and create on pods/exec, and an admission policy must allow its commands: %s",
                 refusal,
             )
-
-
-def _is_ready(job: TrainJob, replicated: str) -> bool:
-    """Whether JobSet counts the pods of a replicated job as ready."""
-    counted = job.status_or_empty.jobs_status or ()
-    return any(one.name == replicated and one.ready > 0 for one in counted)
 
 
 def _counters(job: TrainJob) -> object:
