@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
 from trainwright.controller.cli.causes import ReferenceView
@@ -34,7 +34,7 @@ def timeline_of(
 
 def _version(event: Document) -> int:
     """The order in which events were stored: most have a time of whole seconds."""
-    text = str((event.get("metadata") or {}).get("resourceVersion") or "")
+    text = str(dig(event, "metadata.resourceVersion") or "")
     return int(text) if text.isdecimal() else 0
 
 

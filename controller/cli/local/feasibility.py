@@ -15,7 +15,7 @@ import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.objects import Document, labels_of
+from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.controller.local.node.asked import NodeAnnotations
@@ -61,7 +61,7 @@ async def runtime_of(job: Document, documents: Sequence[Document], client: Clien
     except RuntimeUnsupported:
         return None
     for document in documents:
-        if document.get("kind") == kind.RESOURCE.kind and (document.get("metadata") or {}).get("name") == key.name:
+        if document.get("kind") == kind.RESOURCE.kind and dig(document, "metadata.name") == key.name:
             found: Runtime | None = _decoded(document, kind)
             return found
     try:
@@ -189,7 +189,7 @@ def _trainers(objects: Sequence[Document]) -> list[Document]:
     return [
         part
         for part in _parts(objects)
-        if ((part["template"].get("metadata") or {}).get("labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
+        if (dig(part["template"], "metadata.labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
     ]
 
 

@@ -18,7 +18,7 @@ import yaml
 from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.ended import Ended
@@ -344,14 +344,14 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
     if "deletionTimestamp" in pod["metadata"]:
         return "Ending"
     for status in statuses:
-        ended = (status.get("state") or {}).get("terminated") or {}
+        ended = dig(status, "state.terminated") or {}
         if ended.get("exitCode"):
             stopped = any(one.stopped and one.container == status["name"] for one in written_failures(pod))
             return f"{'Stopped' if stopped else 'Failed'} (exit code {ended['exitCode']})"
-        waiting = (status.get("state") or {}).get("waiting") or {}
+        waiting = dig(status, "state.waiting") or {}
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return f"Waiting ({waiting['reason']})"
-    return str((pod.get("status") or {}).get("phase") or "Pending")
+    return str(dig(pod, "status.phase") or "Pending")
 
 
 def latest_attempt(pods: Sequence[Document]) -> list[Document]:

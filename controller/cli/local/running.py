@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import (
@@ -390,7 +390,7 @@ async def _make_room(client: Client, job: Document) -> None:
         found = await client.get(TRAINJOB, name_of(job), namespace_of(job))
     except NotFound:
         return
-    conditions = (found.get("status") or {}).get("conditions") or ()
+    conditions = dig(found, "status.conditions") or ()
     if not any(entry["type"] in ("Complete", "Failed") and entry["status"] == "True" for entry in conditions):
         raise WrongUseError(
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "

@@ -101,7 +101,7 @@ def _difference(one: RenderedJob) -> Iterator[str]:
 
 
 def _template(runtime: Runtime) -> Document:
-    template = runtime.spec.template if runtime.spec is not None else None
+    template = runtime.spec_or_empty.template
     spec: Document = msgspec.to_builtins(template) if template is not None else {}
     return {"apiVersion": JobSet.RESOURCE.api_version, "kind": JobSet.RESOURCE.kind, **spec}
 
