@@ -27,7 +27,7 @@ from trainwright.controller.runtime.client.config import is_inside
 from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 _RECOVERY = "Recovery"
 """The plugin whose settings limit what jobs may ask for."""
-Condition: TypeAlias = Callable[[Settings], bool]
+Condition: TypeAlias = Callable[[ManagerSettings], bool]
 
 
 def _gate(gate: Gate) -> Condition:
     return lambda settings: settings.features.enabled(gate)
 
 
-def _always(_: Settings) -> bool:
+def _always(_: ManagerSettings) -> bool:
     return True
 
 
@@ -81,7 +81,7 @@ class Assembly:
     """The manager that parts are declared on, and the objects that they share."""
 
     manager: Manager
-    settings: Settings
+    settings: ManagerSettings
     pipeline: Pipeline
     kinds: WatchedKinds
     facts: CachedFacts
@@ -137,7 +137,7 @@ class Assembly:
         return is_inside(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
 
 
-def parts_of(settings: Settings) -> list[str]:
+def parts_of(settings: ManagerSettings) -> list[str]:
     """The names of the parts that are turned on."""
     return [name for name, is_on in PARTS.items() if is_on(settings)]
 
