@@ -22,7 +22,7 @@ from trainwright.controller.runtime import AdmissionHandler, Client, TaskScope, 
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.manager import make_manager
-from trainwright.controller.trainer.assembly.settings import Settings, settings_of
+from trainwright.controller.trainer.assembly.settings import ManagerSettings, settings_of
 
 _FOLDER = Path(__file__).parent
 _RUNTIMES = _FOLDER.parent / "rendering" / "shipped"
@@ -80,7 +80,7 @@ async def training_cluster(
                 await asyncio.wait({running})
 
 
-def _settings(port: int) -> Settings:
+def _settings(port: int) -> ManagerSettings:
     """Those of the manager. Training may report its progress: the server is reached by this machine only."""
     configuration = Configuration(
         webhook=ControllerWebhook(host=HOST),

@@ -10,7 +10,7 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.controller.runtime import ClusterConfig, is_in_cluster
 from trainwright.controller.trainer.admission.configurations import NAMESPACE
 from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.plugins.contract import Installation
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessPlace:
     """The installation, and the certificate of a process that makes its own."""
 
     installation: Installation
@@ -48,7 +48,9 @@ def shipped_installation(configuration: Configuration) -> Installation:
     )
 
 
-async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: str | None, is_local: bool) -> Place:
+async def place_of(
+    cluster: ClusterConfig, settings: ManagerSettings, *, webhook_url: str | None, is_local: bool
+) -> ProcessPlace:
     """Where this process is reached.
 
     Args:
@@ -60,10 +62,10 @@ async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: s
     namespace = cluster.namespace if is_in_cluster(cluster) else NAMESPACE
     port = settings.status_server.port
     if is_local:
-        return Place(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))
+        return ProcessPlace(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))
     host = urlsplit(webhook_url or "").hostname
     if host is None or not settings.features.enabled(TRAIN_JOB_STATUS):
-        return Place(installation_in(namespace, service=settings.service, secret=settings.secret, port=port))
+        return ProcessPlace(installation_in(namespace, service=settings.service, secret=settings.secret, port=port))
     # Imported here, because the library that makes certificates costs memory and time.
     from trainwright.controller.trainer.assembly.serving import own_material  # noqa: PLC0415
 
@@ -72,4 +74,4 @@ async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: s
     installation = Installation(
         host=shown, port=port, namespace=namespace, secret=settings.secret, authority=own.bundle.decode()
     )
-    return Place(installation, own)
+    return ProcessPlace(installation, own)

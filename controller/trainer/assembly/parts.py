@@ -30,7 +30,7 @@ from trainwright.controller.runtime import (
     is_in_cluster,
 )
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 _RECOVERY = "Recovery"
 """The plugin whose settings limit what jobs may ask for."""
-Condition: TypeAlias = Callable[[Settings], bool]
+Condition: TypeAlias = Callable[[ManagerSettings], bool]
 
 
 def _gate(gate: Gate) -> Condition:
     return lambda settings: settings.features.enabled(gate)
 
 
-def _always(_: Settings) -> bool:
+def _always(_: ManagerSettings) -> bool:
     return True
 
 
@@ -84,7 +84,7 @@ class Assembly:
     """The manager that parts are declared on, and the objects that they share."""
 
     manager: Manager
-    settings: Settings
+    settings: ManagerSettings
     pipeline: Pipeline
     kinds: WatchedKinds
     facts: CachedFacts
@@ -140,7 +140,7 @@ class Assembly:
         return is_in_cluster(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
 
 
-def parts_of(settings: Settings) -> list[str]:
+def parts_of(settings: ManagerSettings) -> list[str]:
     """The names of the parts that are turned on."""
     return [name for name, is_on in PARTS.items() if is_on(settings)]
 

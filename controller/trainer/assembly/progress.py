@@ -10,7 +10,7 @@ from trainwright.controller.runtime import BoundedLimits, BoundedServer, Group, 
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.progress.budget import Pace
 from trainwright.controller.trainer.progress.coalescer import Coalescer
 from trainwright.controller.trainer.progress.jobs import Jobs
@@ -44,7 +44,7 @@ def declare(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
-def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:
+def make_coalescer(manager: Manager, settings: ManagerSettings) -> Coalescer:
     """The coalescer, which follows the TrainJobs of the cache. Whoever declares it runs it."""
     load_limits()
     limit = settings.status_server.limit
@@ -61,7 +61,7 @@ def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:
 
 def serve_progress(
     manager: Manager,
-    settings: Settings,
+    settings: ManagerSettings,
     serving: ServingCertificate,
     coalescer: Coalescer,
     host: str,
@@ -94,6 +94,6 @@ def serve_progress(
     return progress
 
 
-def host_of(settings: Settings, webhook_url: str | None) -> str:
+def host_of(settings: ManagerSettings, webhook_url: str | None) -> str:
     """Where the status server listens: beside the webhooks, whose host is in the settings or in their URL."""
     return settings.webhook_host or urlsplit(webhook_url or "").hostname or ""

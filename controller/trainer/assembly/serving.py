@@ -38,7 +38,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 
 AUTHORITY = "kubeflow-trainer-ca"
 """Common name of the authority that signs the manager's certificates, as in Kubeflow Trainer."""
@@ -57,7 +57,7 @@ async def serve_webhooks(
     manager: Manager,
     admission: TrainJobAdmission,
     serving: ServingCertificate,
-    settings: Settings,
+    settings: ManagerSettings,
     *,
     url: str | None = None,
     own: CertificateMaterial | None = None,
@@ -104,7 +104,9 @@ def handlers_of(admission: TrainJobAdmission) -> dict[str, AdmissionHandler]:
     }
 
 
-def keep_local_certificate(manager: Manager, serving: ServingCertificate, settings: Settings, *, host: str) -> None:
+def keep_local_certificate(
+    manager: Manager, serving: ServingCertificate, settings: ManagerSettings, *, host: str
+) -> None:
     """Keep a certificate for a manager whose pods are processes of the same machine and reach it at `host`.
 
     It is stored in the Secret, as in a cluster, because jobs that go on after a restart of the machine have the CA.
@@ -139,7 +141,7 @@ def serve_self_signed(serving: ServingCertificate, host: str) -> None:
     serving.load(certificate_pem(leaf.certificate), key_pem(leaf.key))
 
 
-def _address(settings: Settings, url: str | None) -> str:
+def _address(settings: ManagerSettings, url: str | None) -> str:
     """The address to listen on: from the Configuration, else from the URL, else all interfaces."""
     named = urlsplit(url or "")
     host = settings.webhook_host or named.hostname or ""

@@ -99,7 +99,7 @@ class StatusServerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ManagerSettings:
     """The Configuration with all defaults, except for those that depend on where the process runs."""
 
     webhook_host: str
@@ -161,7 +161,7 @@ Complain = Callable[[str, str], None]
 """Takes the path of a field and what is wrong with it."""
 
 
-def settings_of(configuration: Configuration) -> Settings:
+def settings_of(configuration: Configuration) -> ManagerSettings:
     """Read a Configuration without defaults: for some fields it matters whether the file sets them.
 
     Raises:
@@ -184,7 +184,7 @@ def settings_of(configuration: Configuration) -> Settings:
     if full.metrics.auth.enabled and not full.metrics.secure_serving:
         complain("metrics.auth.enabled", "needs metrics.secureServing; without TLS, tokens would be sent in plain text")
     features = _features(full.feature_gates or {}, complain)
-    settings = Settings(
+    settings = ManagerSettings(
         webhook_host=full.webhook.host or "",
         webhook_port=configuration.webhook.port if configuration.webhook else None,
         metrics_address="" if _unset(configuration.metrics and configuration.metrics.bind_address) else metrics,
