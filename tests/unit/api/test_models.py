@@ -224,7 +224,7 @@ def test_an_absent_struct_is_read_as_an_empty_one() -> None:
     assert job.spec_or_empty.trainer_or_empty.num_nodes is None
     assert runtime.spec_or_empty.template_or_empty.spec_or_empty.replicated_jobs is None
     assert job.spec_or_empty.runtime_ref.name == "", "what a struct must have is empty, too"
-    assert Pod().spec_or_empty.containers == ()
+    assert not Pod().spec_or_empty.containers
     spec = TrainJobSpec(runtime_ref=RuntimeRef(name="torch"))
     assert TrainJob(spec=spec).spec_or_empty is spec
 
