@@ -41,6 +41,8 @@ from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.trainer.job.pods import attempt_of
 
+LATEST = "latest"
+"""Names the newest job."""
 END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
 _LOOK_SECONDS = 0.1
@@ -225,6 +227,40 @@ async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
         if is_last:
             return
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+# ---------------------------------------------------------------------- which job is meant
+
+
+async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
+    """The name of the job that is meant; what was given if there is none. Raises RefusedError.
+
+    Args:
+        jobs: of the namespace.
+        given: a name, `latest`, or the name of a script, which means its last job.
+        only: several jobs of a script are refused: the command changes what it is given.
+    """
+    listed = await jobs.all()
+    if any(name_of(job) == given for job in listed):
+        return given
+    found = newest_first(listed if given == LATEST else [job for job in listed if _is_of_script(job, given)])
+    if only and given != LATEST and len(found) > 1:
+        raise RefusedError(f"{given} may be any of {', '.join(map(name_of, found))}: name one, or the last as {LATEST}")
+    return name_of(found[0]) if found else given
+
+
+def newest_first(jobs: Sequence[Document]) -> list[Document]:
+    """Jobs by the time at which they were created, which has whole seconds; then by their last change."""
+    return sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
+
+
+def _is_of_script(job: Document, script: str) -> bool:
+    return bool(job["metadata"].get("generateName") == f"{script}-")
+
+
+def _stored(job: Document) -> int:
+    text = str(job["metadata"].get("resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0
 
 
 # ---------------------------------------------------------------------- text

@@ -32,6 +32,7 @@ from trainwright.controller.cli.local.node import images_of, node_settings
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
@@ -41,6 +42,8 @@ from trainwright.controller.runtime.errors import AlreadyExists, ApiError, Kuber
 from trainwright.controller.runtime.manager import collector, logs
 from trainwright.plugins.contract import Runtime
 
+LOST = (KubernetesError, StateLostError)
+"""What ends a run that was not refused. Of the first, ConfigurationErrors refuse it."""
 _GRACE_SECONDS = 40.0
 _INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _MANAGER = "trainwright-local-run"

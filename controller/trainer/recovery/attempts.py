@@ -115,6 +115,14 @@ class Glance:
         return condition is not None and condition.reason == _BY_RULE
 
     @property
+    def end(self) -> tuple[str, str] | None:
+        """Reason and message of the end that Kubernetes has given the JobSet."""
+        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Failed")
+        if condition is None or condition.status != "True":
+            return None
+        return condition.reason, condition.message
+
+    @property
     def completed(self) -> bool:
         """Whether the JobSet has succeeded."""
         condition = find(self.jobset.status_or_empty.conditions, "Completed")
@@ -155,7 +163,9 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
         if witness.ran:
             known.ran_since.setdefault(attempt, glance.now)
             known.begun = max(known.begun, attempt + 1)
-    for old in [attempt for attempt in known.witnesses if attempt < glance.current - 1]:
+    found = known.summary
+    done = found.judged - (1 if found.provisional_until > format_time(glance.now) else 0)
+    for old in [attempt for attempt in known.witnesses if attempt < done]:
         known.witnesses.pop(old)
         known.ran_since.pop(old, None)
 
@@ -301,12 +311,12 @@ def _judge_one(
     if not is_last:
         return True
     if outcome.course is Course.END:
-        # What Kubernetes has ended keeps its reason.
-        if failed_since is None:
-            found.end_reason, found.end_message = outcome.reason, outcome.message
+        # What Kubernetes has ended keeps its reason. It is on record, too: somebody may delete the JobSet.
+        found.end_reason, found.end_message = glance.end or (outcome.reason, outcome.message)
         return True
     if failed_since is not None:
         if not replaceable:
+            found.end_reason, found.end_message = glance.end or ("", "")
             return True
         found.replace = uid_of(glance.jobset)
     started = any(attempt_of(pod) > attempt and _runs(pod) for pod in glance.pods)

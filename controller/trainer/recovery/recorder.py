@@ -7,7 +7,6 @@ back and ends jobs, by what `Recoveries` says.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
@@ -90,7 +89,6 @@ class RecoveryRecorder(FailureRecorder):
         # A pod on a lost node ends only when its status says so, as the pod garbage collector writes it.
         Rule.on(POD, "patch", subresource="status"),
         Rule.on(POD, "delete"),
-        Rule.on(JobSet.RESOURCE, "delete"),
     )
 
     def __init__(self, manager: Manager, told: ToldOfAttempts, records: JobRecords, recoveries: Recoveries) -> None:
@@ -117,8 +115,9 @@ class RecoveryRecorder(FailureRecorder):
     async def reconcile(self, key: Key) -> Result:
         """Record what failed first in each attempt of one job; judge those that have ended."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
-        if job is not None and is_finished(job):
+        if job is not None and is_finished(job) and self._records.find(key, uid_of(job), KnownAttempts) is not None:
             self._recoveries.forget(key)
+            self._records.drop(key, Recorded)  # whoever needs it reads the ConfigMap again
         if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
             return await super().reconcile(key)
         wanted = await self._recoveries.wanted(job)
@@ -163,8 +162,6 @@ class RecoveryRecorder(FailureRecorder):
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
-        if step.summary.replace == uid_of(jobset) and deletion_timestamp_of(jobset) is None:
-            await self._delete(jobset)
         waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
         return RetryAfter(min(waits), reason="recovery") if waits else Done()
 
@@ -240,14 +237,6 @@ class RecoveryRecorder(FailureRecorder):
             known = await self._recoveries.known(job)
             more = {KEY: text_of(known.summary), **known.evidence}
         return await super()._write(job, entries, more)
-
-    async def _delete(self, jobset: JobSet) -> None:
-        """Delete a JobSet, which stays until all that belongs to it is gone: no host name is there twice."""
-        log.info("%s/%s: deleting the JobSet, a new one follows", jobset.namespace, jobset.name)
-        with contextlib.suppress(NotFound, Conflict):  # the cache shows it in a moment
-            await self._client.delete(
-                JobSet, jobset.name, jobset.namespace, uid=uid_of(jobset), propagation="Foreground"
-            )
 
     # ------------------------------------------------------------------ nodes
 

@@ -20,9 +20,11 @@ from trainwright.api.trainer.v1alpha1.recovery import (
 )
 from trainwright.controller.runtime import Manager, NotFound
 from trainwright.controller.runtime.controller.sources import Trigger
+from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
+from trainwright.controller.trainer.failures.recorder import RECORDS
 from trainwright.controller.trainer.job.pods import attempt_of, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
@@ -82,8 +84,9 @@ class Recoveries:
         if known is not None:
             return known
         found = KnownAttempts()
-        if had_pods(job):
+        if self._may_have_record(job):
             found.summary, found.evidence = await self._read(job)
+        if had_pods(job):
             found.begun = found.summary.judged + 1
         # Another reconcile may have read it meanwhile.
         return self._records.of(key, uid).part(KnownAttempts, lambda: found)
@@ -118,7 +121,7 @@ class Recoveries:
             return Ruling(is_replaced=bool(found.replace), look_again=held)
         if found.replace == uid_of(jobset):
             return Ruling(goes_on=True, is_replaced=True, look_again=held)
-        glance = self.glance(job, jobset)
+        glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
         since = glance.failed_since
         if since is None or (found.jobset == uid_of(jobset) and found.judged >= glance.ended):
             return Ruling(look_again=held)
@@ -164,10 +167,20 @@ class Recoveries:
         """Whether pods of the next attempt run already, so that it is not held back."""
         if jobset is None or jobset.spec_or_empty.suspend:
             return False
+        try:
+            pods = pods_of(self._cache, job)
+        except CacheError:
+            return True  # the first list of pods has not arrived, so they may run
         return any(
-            attempt_of(pod) >= found.judged and (pod.get("status") or {}).get("phase") == "Running"
-            for pod in pods_of(self._cache, job)
+            attempt_of(pod) >= found.judged and (pod.get("status") or {}).get("phase") == "Running" for pod in pods
         )
+
+    def _may_have_record(self, job: TrainJob) -> bool:
+        """Whether there is something to read; a job without one costs no request."""
+        try:
+            return self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is not None
+        except CacheError:
+            return True  # the first list has not arrived
 
     async def _read(self, job: TrainJob) -> tuple[Summary, dict[str, str]]:
         try:

@@ -9,13 +9,15 @@ from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.failures.first import is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
+from trainwright.controller.trainer.job.ruling import END_REASONS
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
+from trainwright.controller.trainer.why.job.attempts import summary_in
 from trainwright.controller.trainer.why.job.containers import failures, record_of
-from trainwright.controller.trainer.why.job.failures import told
+from trainwright.controller.trainer.why.job.failures import INITIALIZERS, sentence_in, told
 from trainwright.controller.trainer.why.job.jobset import FIRST_JOB
 from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
-from trainwright.controller.trainer.why.words import ends_with, quoted, scheduler_says
+from trainwright.controller.trainer.why.words import counted, ends_with, quoted, scheduler_says
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
 from trainwright.plugins.contract.picture import EVENT, event_time, moment
 
@@ -40,6 +42,10 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     reason, since = str(failed.get("reason")), since_of(failed)
     if reason == "DeadlineExceeded":
         return _deadline(picture, failed)
+    if reason in END_REASONS:
+        # The manager wrote it, in full.
+        about = About(kind="ConfigMap", namespace=picture.namespace, name=name_of_record(picture.name))
+        return cause("RestartsExhausted", str(failed.get("message", "")), about=about, since=since)
     first = _first_failure(picture)
     if reason == "ReachedMaxRestarts":
         return _restarts(picture, failed, first)
@@ -76,6 +82,8 @@ def _recorded(picture: Picture) -> Cause | None:
         return cause(
             "ProgramMissing", cannot_run(picture, f"container {entry.container} of {who}", entry.message), **more
         )
+    if entry.replicated_job in INITIALIZERS and (sentence := sentence_in(entry.message)):
+        return cause("InitializerFailed", f"{entry.replicated_job} failed: {sentence}", **more)
     log = ends_with(entry.said)
     log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
     if entry.reason == "OOMKilled":
@@ -105,6 +113,10 @@ def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
     jobset = picture.jobset
     most = dig(jobset, "spec.failurePolicy.maxRestarts")
     attempts = f"{int(most) + 1} attempts" if most is not None else "all attempts that the runtime allows"
+    known = summary_in(picture)
+    if known is not None:
+        number = known.counts.row.get("retries", 0)
+        attempts = f"{counted(number, 'attempt')} without progress"
     if first is not None:
         return _as_ended(first, f"the job failed after {attempts}; the last: {first.message}", "RestartsExhausted")
     job = next((one for one in picture.jobs if holds(one, "Failed")), None)

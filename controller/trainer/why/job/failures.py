@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.job.restarts import loops
@@ -16,6 +17,7 @@ from trainwright.controller.trainer.why.words import (
     counted,
     ends_with,
     lasting,
+    quoted,
     rank_of,
     replicated_jobs,
     role_of,
@@ -28,7 +30,7 @@ from trainwright.plugins.contract.picture import created_at, index_of, moment, p
 _MOMENT_SECONDS = 10.0
 _STOPPED = frozenset({137, 143})
 """Exit codes of containers that were told to stop, or were killed."""
-_INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
+INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
 
 def failed(picture: Picture) -> Iterator[Cause]:
@@ -178,13 +180,31 @@ def _initializer(picture: Picture, first: FailedRun) -> Cause:
     step = _step(picture, first.pod)
     name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
     times = f" {first.container.restarts} times, last" if first.container.restarts else ""
-    field = _INITIALIZERS.get(step)
+    field = INITIALIZERS.get(step)
     initializer = (dig(picture.job, "spec.initializer") or {}).get(field or "") or {}
     uri = initializer.get("storageUri")
     source = f"; storageUri is {uri}" if uri else ""
     which = f"init container {name} of {rank_of(picture, first.pod)}" if first.container.init else name
+    if sentence := _termination_message(first):
+        # Ours say what to do in one sentence, which is more than the end of a log, and needs no right to read logs.
+        text = f"{which} failed{times.removesuffix(', last')}: {sentence}"
+        whole = f"{text}{source}"
+        return _made("InitializerFailed", picture, first, whole if len(whole) <= CONDITION_LIMIT else text)
     text = f"{which} failed{times} with {_code(first)}, so training has not begun{source}{_log(picture, first)}"
     return _made("InitializerFailed", picture, first, text)
+
+
+def _termination_message(failure: FailedRun) -> str:
+    """What the container left on purpose."""
+    if failure.container.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        return ""
+    return sentence_in(str(failure.state.get("message") or ""))
+
+
+def sentence_in(message: str) -> str:
+    """The sentence of a termination message of an initializer; empty if there is none."""
+    line = next(iter(message.strip().splitlines()), "")
+    return "" if line.startswith("{") else quoted(line, CONDITION_LIMIT)
 
 
 def _step(picture: Picture, pod: Document) -> str:
@@ -196,7 +216,7 @@ def _step(picture: Picture, pod: Document) -> str:
     found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
     if found is not None:
         return step_of(found)
-    return role if role in _INITIALIZERS else ""
+    return role if role in INITIALIZERS else ""
 
 
 def _last_line(picture: Picture, failure: FailedRun) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, controller_of, dig, labels_of, name_of, uid_of
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
+from trainwright.controller.trainer.job.pods import number
 from trainwright.controller.trainer.why.catalogue import cause, here
 from trainwright.controller.trainer.why.job.refusals import about_jobset
 from trainwright.controller.trainer.why.kinds import SERVICE
@@ -167,11 +169,20 @@ def running_pods(picture: Picture) -> list[Document]:
 def attempt_of(picture: Picture) -> tuple[int, int] | None:
     """Number of the present attempt and of all that are allowed; None while the first one runs."""
     jobset = picture.jobset
-    restarts = int(dig(jobset, "status.restarts") or 0)
+    base = base_of(jobset)
+    restarts = int(dig(jobset, "status.restarts") or 0) + base
     if jobset is None or not restarts:
         return None
-    most = int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
+    most = int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0) + base
     return restarts + 1, max(most, restarts) + 1
+
+
+def base_of(jobset: Document | None) -> int:
+    """The attempts before the first one of this JobSet, of a job that recovers."""
+    for one in dig(jobset, "spec.replicatedJobs") or ():
+        marks = dig(one, "template.spec.template.metadata.annotations") or {}
+        return number(marks.get(ANNOTATION_ATTEMPT_BASE))
+    return 0
 
 
 def restarting(picture: Picture) -> Iterator[Cause]:

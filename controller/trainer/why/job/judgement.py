@@ -12,6 +12,7 @@ from trainwright.api.objects import deletion_timestamp_of, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.state import State, Word, shown, state_of, without_causes
 from trainwright.controller.trainer.why.job import (
+    attempts,
     claims,
     creation,
     ended,
@@ -33,7 +34,7 @@ Check = Callable[[Picture], Iterable[Cause]]
 
 CHECKS: tuple[Check, ...] = (
     jobset.not_made,
-    jobset.restarting,
+    attempts.between_attempts,
     jobset.waiting_steps,
     jobset.service_taken,
     creation.uncreated,

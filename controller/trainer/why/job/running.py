@@ -12,6 +12,7 @@ from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_rank
 from trainwright.controller.trainer.job.silence import COMPLETE, Reason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
+from trainwright.controller.trainer.why.job.attempts import cost_before
 from trainwright.controller.trainer.why.job.jobset import attempt_of, open_dependencies, running_pods, wanted_now
 from trainwright.controller.trainer.why.job.nodes import is_of_lost_node
 from trainwright.controller.trainer.why.job.refusals import about_jobset
@@ -187,7 +188,8 @@ def ordinary(picture: Picture) -> Cause:
     which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
     if pods and len(active) + len(done) >= wanted:
         ended = f", {counted(len(done), 'pod')} completed" if done else ""
-        text = f"{share(active, len(active) or len(pods))} {verb(len(active), 'runs', 'run')}{ended}{which}"
+        runs = verb(len(active), "runs", "run")
+        text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{cost_before(picture)}"
         since = earliest(_started(pod) for pod in active)
         return cause("Running", text, about_jobset(picture), since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
