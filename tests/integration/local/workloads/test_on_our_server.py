@@ -20,7 +20,7 @@ from tests.integration.local.workloads.scenarios import ALONE, CPU, SCENARIOS
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
 from trainwright.controller.local.apiserver.identity import SigningKey
-from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.store import ObjectStore
 from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.cluster import assembled, install
 from trainwright.controller.local.reviews import answerer
@@ -51,7 +51,7 @@ async def _compared(scenarios: Sequence[Scenario], folder: Path, cpu: str) -> di
     chance = Chance("workloads")
     around, config = SimulatedSurroundings(chance, "test"), ClusterConfig(server="https://simulated", token=_TOKEN)
     with entered(around):
-        store = Store(None, now=lambda: around.now().timestamp())
+        store = ObjectStore(None, now=lambda: around.now().timestamp())
         made = await assembled(
             store,
             token=_TOKEN,
