@@ -105,6 +105,8 @@ class BuildMemory:
     uses it as it is. No event may show that it goes."""
     begun: bool = False
     """Whether this process has made or found the snapshot of the job's runtime."""
+    there: set[Reference] = field(default_factory=set)
+    """Objects that this process has made or found, also in half a build. If one goes, the job may have, too."""
     made_once: bool = False
     """Whether this process has made or found all objects of the job."""
 
