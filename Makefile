@@ -34,6 +34,8 @@ URL ?=
 export URL
 # More distributions with plugins for `make build-image`.
 PLUGINS ?=
+# Which image `make build-image` builds: manager, dataset-initializer or model-initializer.
+TARGET ?= manager
 # kubectl for `make deploy` and `make undeploy`; they act on the cluster of its current context.
 KUBECTL ?= kubectl
 export KUBECTL
@@ -71,7 +73,7 @@ endif
 
 test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real: on a real one
 ifeq ($(CLUSTER),real)
-	@$(BIN)/python -m trainwright.controller.runtime.testing
+	@$(BIN)/python -m trainwright.controller.runtime.testing --also versitygw
 	@$(BIN)/pytest $(REAL_TESTS) $(REAL_SIDE_BY_SIDE) $(PYTEST_ARGS)
 else
 	@$(BIN)/pytest $(TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
@@ -127,8 +129,8 @@ pictures: $(INSTALLED) ## Make docs/images: draw docs/drawings with Graphviz, ph
 	@$(BIN)/python hack/drawings.py
 	@$(BIN)/python hack/pictures.py
 
-build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions
-	@hack/build-image "$(IMG)" "$(PLUGINS)"
+build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer: another one
+	@hack/build-image "$(IMG)" "$(PLUGINS)" "$(TARGET)"
 
 sbom: $(INSTALLED) ## List what the image holds, without an engine: SBOM, licences, sizes, in dist/image
 	@$(BIN)/python hack/sbom.py

@@ -142,7 +142,8 @@ class TrainJobController:
             except KubernetesError as error:
                 # Without the record, neither the next JobSet nor the end of the job is known.
                 return Backoff("the record of attempts", at_most=RETRY_SECONDS, error=error)
-        failure = await self._make(job, memory, ruling) if _is_built(job) else None
+        gives_way = ruling is not None and ruling.is_replaced and ruling.goes_on
+        failure = await self._make(job, memory, ruling) if _is_built(job) and not gives_way else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
         failure = failure or unseen
@@ -156,7 +157,7 @@ class TrainJobController:
         if attempt.obstacle is not None and not decision.end and memory.reports():
             self._events.blocked(job, attempt.obstacle)
         try:
-            await self._carry_out(key, job, memory, decision, references)
+            await self._carry_out(key, job, memory, decision, references, gives_way=gives_way)
         except NotFound:
             # The job was deleted a moment ago: its event ends the retries.
             return Backoff("the TrainJob is gone", at_most=decision.look_again)
@@ -212,7 +213,14 @@ class TrainJobController:
         )
 
     async def _carry_out(
-        self, key: Key, job: TrainJob, memory: JobMemory, decision: Decision, references: tuple[Reference, ...]
+        self,
+        key: Key,
+        job: TrainJob,
+        memory: JobMemory,
+        decision: Decision,
+        references: tuple[Reference, ...],
+        *,
+        gives_way: bool,
     ) -> None:
         """Write the status, delete the objects of a job that has to end, and update the job's memory."""
         if decision.counters_wait and memory.counters_since is None:
@@ -227,6 +235,9 @@ class TrainJobController:
             memory.counters_since = None
         if decision.end:
             await self._objects.delete(job, references)
+        elif gives_way:
+            # Foreground: it stays until its pods are gone, so that no host name is there twice.
+            await self._objects.delete(job, references, propagation="Foreground")
         if decision.over:
             self._records.drop(key, JobMemory)
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -110,8 +110,14 @@ class JobObjects:
         )
         memory.made_once = True
 
-    async def delete(self, job: TrainJob, references: Iterable[Reference]) -> None:
-        """Delete the objects that the job controls, in the background. Their end starts another reconcile."""
+    async def delete(
+        self,
+        job: TrainJob,
+        references: Iterable[Reference],
+        *,
+        propagation: Literal["Background", "Foreground"] = "Background",
+    ) -> None:
+        """Delete the objects that the job controls. Their end starts another reconcile."""
         for reference in references:
             found = self._facts.find(reference)
             if found is None or not _is_of(job, found) or deletion_timestamp_of(found):
@@ -119,7 +125,7 @@ class JobObjects:
             log.info("%s/%s: deleting %s", job.namespace, job.name, reference)
             with contextlib.suppress(NotFound):
                 await self._client.delete(
-                    reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation="Background"
+                    reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation=propagation
                 )
 
     async def _check_exists(self, job: TrainJob) -> None:

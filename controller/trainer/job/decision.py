@@ -12,7 +12,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.deadline import is_exceeded, seconds_left
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.ruling import Ruling, is_ended
+from trainwright.controller.trainer.job.ruling import END_REASONS, Ruling, is_ended
 from trainwright.controller.trainer.job.status import (
     is_over,
     is_urgent,
@@ -89,8 +89,8 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
     if attempt.end_unknown and not is_over(wanted):
         wanted = with_end_unknown(wanted, attempt.end_unknown, now=lambda: now)
     ruling = attempt.ruling
-    is_ruled = ruling is not None and bool(ruling.reason)
-    if ruling is not None and is_ruled:
+    is_ruled = ruling is not None and ruling.reason in END_REASONS
+    if ruling is not None and ruling.reason:
         wanted = with_ruling(wanted, ruling.reason, ruling.message, now=lambda: now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.
     left = None if is_over(wanted) else seconds_left(job, wanted, now)

@@ -7,7 +7,6 @@ back and ends jobs, by what `Recoveries` says.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
@@ -90,7 +89,6 @@ class RecoveryRecorder(FailureRecorder):
         # A pod on a lost node ends only when its status says so, as the pod garbage collector writes it.
         Rule.on(POD, "patch", subresource="status"),
         Rule.on(POD, "delete"),
-        Rule.on(JobSet.RESOURCE, "delete"),
     )
 
     def __init__(self, manager: Manager, told: ToldOfAttempts, records: JobRecords, recoveries: Recoveries) -> None:
@@ -117,8 +115,9 @@ class RecoveryRecorder(FailureRecorder):
     async def reconcile(self, key: Key) -> Result:
         """Record what failed first in each attempt of one job; judge those that have ended."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
-        if job is not None and is_finished(job):
+        if job is not None and is_finished(job) and self._records.find(key, uid_of(job), KnownAttempts) is not None:
             self._recoveries.forget(key)
+            self._records.drop(key, Recorded)  # whoever needs it reads the ConfigMap again
         if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
             return await super().reconcile(key)
         wanted = await self._recoveries.wanted(job)
@@ -163,8 +162,6 @@ class RecoveryRecorder(FailureRecorder):
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
-        if step.summary.replace == uid_of(jobset) and deletion_timestamp_of(jobset) is None:
-            await self._delete(jobset)
         waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
         return RetryAfter(min(waits), reason="recovery") if waits else Done()
 
@@ -241,14 +238,6 @@ class RecoveryRecorder(FailureRecorder):
             more = {KEY: text_of(known.summary), **known.evidence}
         return await super()._write(job, entries, more)
 
-    async def _delete(self, jobset: JobSet) -> None:
-        """Delete a JobSet, which stays until all that belongs to it is gone: no host name is there twice."""
-        log.info("%s/%s: deleting the JobSet, a new one follows", jobset.namespace, jobset.name)
-        with contextlib.suppress(NotFound, Conflict):  # the cache shows it in a moment
-            await self._client.delete(
-                JobSet, jobset.name, jobset.namespace, uid=uid_of(jobset), propagation="Foreground"
-            )
-
     # ------------------------------------------------------------------ nodes
 
     async def _look_at_nodes(self, known: KnownAttempts, attempt: int, glance: Glance) -> bool:
@@ -300,7 +289,7 @@ class RecoveryRecorder(FailureRecorder):
         except NotFound:
             answers = False
         else:
-            conditions = (found.status.conditions if found.status is not None else None) or ()
+            conditions = found.status_or_empty.conditions or ()
             answers = any(one.type == "Ready" and one.status == "True" for one in conditions)
         self._nodes[node] = (now, answers)
         return answers
@@ -318,8 +307,8 @@ def _is_initializer(one: Entry | Failure) -> bool:
 
 def _may_be_replaced(jobset: JobSet) -> bool:
     """Whether a new JobSet finds the volumes of this one: claims that go with it would take the checkpoints along."""
-    for policy in (jobset.spec.volume_claim_policies if jobset.spec is not None else None) or ():
-        kept = policy.retention_policy.when_deleted if policy.retention_policy is not None else None
+    for policy in jobset.spec_or_empty.volume_claim_policies or ():
+        kept = policy.retention_policy_or_empty.when_deleted
         if policy.templates and kept != _RETAIN:
             return False
     return True
@@ -344,7 +333,7 @@ def _is_new_or_over(event: Event[TrainJob]) -> bool:
 
 
 def _stall(job: TrainJob) -> str | None:
-    found = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+    found = find(job.status_or_empty.conditions, CONDITION_STALLED)
     return found.reason if found is not None and found.status == "True" else None
 
 
@@ -360,7 +349,7 @@ def _standing_of(jobset: JobSet) -> tuple[object, ...]:
     conditions = (status.conditions if status is not None else None) or ()
     return (
         uid_of(jobset),
-        jobset.spec.suspend if jobset.spec is not None else None,
+        jobset.spec_or_empty.suspend,
         status.restarts if status is not None else None,
         status.restarts_count_towards_max if status is not None else None,
         [(one.type, one.status) for one in conditions],

@@ -20,9 +20,11 @@ from trainwright.api.trainer.v1alpha1.recovery import (
 )
 from trainwright.controller.runtime import Manager, NotFound
 from trainwright.controller.runtime.controller.sources import Trigger
+from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
+from trainwright.controller.trainer.failures.recorder import RECORDS
 from trainwright.controller.trainer.job.pods import attempt_of, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
@@ -72,8 +74,7 @@ class Recoveries:
         if runtime is None:
             return None
         found, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
-        template = runtime.spec.template if runtime.spec is not None else None
-        has_policy = template is not None and template.spec is not None and template.spec.failure_policy is not None
+        has_policy = runtime.spec_or_empty.template_or_empty.spec_or_empty.failure_policy is not None
         return found if found.is_gang and not has_policy else None
 
     async def known(self, job: TrainJob) -> KnownAttempts:
@@ -83,8 +84,9 @@ class Recoveries:
         if known is not None:
             return known
         found = KnownAttempts()
-        if had_pods(job):
+        if self._may_have_record(job):
             found.summary, found.evidence = await self._read(job)
+        if had_pods(job):
             found.begun = found.summary.judged + 1
         # Another reconcile may have read it meanwhile.
         return self._records.of(key, uid).part(KnownAttempts, lambda: found)
@@ -119,7 +121,7 @@ class Recoveries:
             return Ruling(is_replaced=bool(found.replace), look_again=held)
         if found.replace == uid_of(jobset):
             return Ruling(goes_on=True, is_replaced=True, look_again=held)
-        glance = self.glance(job, jobset)
+        glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
         since = glance.failed_since
         if since is None or (found.jobset == uid_of(jobset) and found.judged >= glance.ended):
             return Ruling(look_again=held)
@@ -151,9 +153,9 @@ class Recoveries:
         found = known.summary
         if jobset is not None and deletion_timestamp_of(jobset) is None:
             glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
-            policy = jobset.spec.failure_policy if jobset.spec is not None else None
+            policy = jobset.spec_or_empty.failure_policy
             left = policy.max_restarts if policy is not None else None
-            is_suspended = jobset.spec is not None and bool(jobset.spec.suspend)
+            is_suspended = bool(jobset.spec_or_empty.suspend)
             if is_suspended and found.jobset == uid_of(jobset):
                 return max(glance.base, found.judged - glance.restarts), left
             return glance.base, left
@@ -163,12 +165,22 @@ class Recoveries:
 
     def _has_begun(self, job: TrainJob, jobset: JobSet | None, found: Summary) -> bool:
         """Whether pods of the next attempt run already, so that it is not held back."""
-        if jobset is None or (jobset.spec is not None and jobset.spec.suspend):
+        if jobset is None or jobset.spec_or_empty.suspend:
             return False
+        try:
+            pods = pods_of(self._cache, job)
+        except CacheError:
+            return True  # the first list of pods has not arrived, so they may run
         return any(
-            attempt_of(pod) >= found.judged and (pod.get("status") or {}).get("phase") == "Running"
-            for pod in pods_of(self._cache, job)
+            attempt_of(pod) >= found.judged and (pod.get("status") or {}).get("phase") == "Running" for pod in pods
         )
+
+    def _may_have_record(self, job: TrainJob) -> bool:
+        """Whether there is something to read; a job without one costs no request."""
+        try:
+            return self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is not None
+        except CacheError:
+            return True  # the first list has not arrived
 
     async def _read(self, job: TrainJob) -> tuple[Summary, dict[str, str]]:
         try:

@@ -86,7 +86,9 @@ def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted
         # Nothing is known but what the JobSet has counted.
         whole.jobset, whole.base, whole.judged, whole.counted = jobset, base, base + restarts, counted
         causes = {FailureCause.CODE: counted, FailureCause.INFRASTRUCTURE: base + restarts - counted}
-        whole.counts = Counts(causes={cause: n for cause, n in causes.items() if n}, row={"retries": counted})
+        whole.counts = Counts(
+            causes={cause: n for cause, n in causes.items() if n}, row={"retries": counted} if counted else {}
+        )
         return whole
     missing = whole.judged - known
     if missing > 0:

@@ -115,7 +115,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def test_the_model_is_that_of_a_calm_run(client: Client, folders: tuple[Path, Path], tmp_path: Path) -> None:
-    """Scenarios 15 and 23: kills and a deletion at random moments; two jobs share a claim, each has its own folder."""
+    """Scenarios 15 and 23: kills and a deletion at random moments; two jobs share one claim."""
     chance = random.Random(13)
     calm, killed = folders
     await begin(client, calm, "calm")

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `explain` says of a job that recovers: between two attempts, while one runs, and at the end."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.unit.trainer.recovery.test_causes import pod
+from trainwright.api.objects import Document
+from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
+from trainwright.controller.trainer.recovery.verdict import Counts
+from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
+
+NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
+WHY = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
+
+
+def owned(kind: str, api: str, name: str, owner: str, uid: str, **more: Any) -> Document:
+    reference = {"apiVersion": "v1", "kind": owner, "name": "j", "uid": uid, "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "n",
+        "uid": f"uid-{name}",
+        "ownerReferences": [reference],
+        "creationTimestamp": "2026-11-25T09:00:00Z",
+    }
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **more}
+
+
+def said(
+    summary: Summary, *pods: Document, suspended: bool = False, failed: dict[str, str] | None = None
+) -> Explanation:
+    counts = [{"name": "node", "ready": 1, "active": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
+    conditions = (
+        [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-25T09:59:00Z", **failed}] if failed else []
+    )
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "j", "namespace": "n", "uid": "job", "creationTimestamp": "2026-11-25T09:00:00Z"},
+        "spec": {"runtimeRef": {"name": "r"}},
+        "status": {"jobsStatus": counts, "conditions": conditions},
+    }
+    template = {"spec": {"completions": 2, "parallelism": 2, "template": {"spec": {"containers": [{"name": "node"}]}}}}
+    spec = {
+        "suspend": suspended,
+        "failurePolicy": {"maxRestarts": 3, "rules": [{"name": "infra"}]},
+        "replicatedJobs": [{"name": "node", "replicas": 1, "template": template}],
+    }
+    jobset = owned(
+        "JobSet",
+        "jobset.x-k8s.io/v1alpha2",
+        "j",
+        "TrainJob",
+        "job",
+        spec=spec,
+        status={"restarts": 2, "replicatedJobsStatus": counts},
+    )
+    record = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data={KEY: text_of(summary)})
+    return explain(GivenObjects((job, jobset, record, *pods)).picture(job, NOW))
+
+
+def running(rank: int) -> Document:
+    found = pod(rank)
+    labels = {
+        **found["metadata"]["labels"],
+        "jobset.sigs.k8s.io/jobset-name": "j",
+        "jobset.sigs.k8s.io/jobset-uid": "uid-j",
+        "jobset.sigs.k8s.io/restart-attempt": "2",
+    }
+    metadata = {**found["metadata"], "namespace": "n", "labels": labels, "creationTimestamp": "2026-11-25T09:59:00Z"}
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}]
+    containers = [{"name": "node", "state": {"running": {"startedAt": "2026-11-25T09:59:00Z"}}}]
+    status = {"phase": "Running", "conditions": conditions, "containerStatuses": containers}
+    return {**found, "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status}
+
+
+def test_between_two_attempts_it_says_when_the_next_begins_and_why() -> None:
+    held = Summary(judged=2, hold_until="2026-11-25T10:00:48Z", paid="2 of 3 retries used", why=WHY)
+    found = said(held, suspended=True)
+    assert (found.outcome, found.cause.message) == (
+        "Restarting",
+        f"attempt 3 begins at 10:00:48 UTC, 2 of 3 retries used: {WHY}",
+    )
+    over = Summary(judged=2, hold_until="2026-11-25T09:59:48Z", paid="2 of 3 retries used", why=WHY)
+    assert said(over).cause.message == f"attempt 3 begins, 2 of 3 retries used: {WHY}"
+    hang = Summary(judged=2, hang=True, paid="1 of 2 hang retries used", why="no report for 15 min")
+    assert said(hang).cause.message.startswith("attempt 3 begins when all ranks have stopped, 1 of 2 hang retries used")
+
+
+def test_while_an_attempt_runs_it_says_what_those_before_have_cost() -> None:
+    counts = Counts(causes={"Infrastructure": 1, "Code": 1}, step=160.0)
+    found = said(Summary(judged=2, counts=counts), running(0), running(1))
+    assert found.outcome == "Running"
+    assert "attempt 3 of 4; best step so far: 160; before: 1 infrastructure, 1 code" in found.cause.message
+
+
+def test_the_end_by_the_record_is_told_as_it_is_written() -> None:
+    message = f"the same failure three times at step 120, so a retry would not help: {WHY}"
+    found = said(Summary(judged=3), failed={"reason": "SameFailure", "message": message})
+    assert (found.outcome, found.cause.message) == ("Failed", message)
