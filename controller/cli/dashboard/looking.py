@@ -15,14 +15,7 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import (
-    ApiError,
-    Forbidden,
-    KubernetesError,
-    NotFound,
-    RequestTimeout,
-)
+from trainwright.controller.runtime import ApiError, Client, Forbidden, KubernetesError, NotFound, RequestTimeout
 
 FRESH_SECONDS = 2.0
 """A job that was read so short a time ago is not read again."""

@@ -8,14 +8,20 @@ from urllib.parse import urlsplit
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Group, Key, Manager
-from trainwright.controller.runtime.errors import CacheError, DecodeError
-from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import (
+    BoundedLimits,
+    BoundedServer,
+    CacheError,
+    DecodeError,
+    Group,
+    Key,
+    Manager,
+    TaskScope,
+)
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.access import ReportAccess
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
@@ -49,7 +55,7 @@ def declare(assembly: Assembly) -> None:
         host = LOOPBACK
     address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
     endpoint = StatusEndpoint(access, JobLookup(manager.client, manager.cache), coalescer, coalescer.metrics)
-    server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=assembly.serving.context)
+    server = BoundedServer(SERVER, address, endpoint, BoundedLimits(body=BODY_LIMIT), tls=assembly.serving.context)
     service = ProgressService(coalescer, server, access)
     manager.add(service, Group.OTHERS, SERVER)
     manager.readyz.add(SERVER, service.unready)
@@ -60,7 +66,7 @@ def declare(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
-def make_coalescer(manager: Manager, settings: Settings, records: JobRecords) -> Coalescer:
+def make_coalescer(manager: Manager, settings: ManagerSettings, records: JobRecords) -> Coalescer:
     """The coalescer; the part that is declared with it runs it."""
     limit = settings.status_server.limit
     pace = Pace(

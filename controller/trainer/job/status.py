@@ -8,7 +8,7 @@ change. A change of counters alone waits for a moment, because a JobSet changes 
 kept meanwhile: what waits is the difference between the job and what is observed.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from copy import copy
 from typing import Any
 
@@ -24,6 +24,8 @@ from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_COMPLETE,
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
+    DATASET_INITIALIZER,
+    MODEL_INITIALIZER,
     REASON_DEADLINE_EXCEEDED,
     REASON_RESUMED,
     REASON_SUSPENDED,
@@ -216,6 +218,33 @@ def remaining_seconds_of(job: TrainJob) -> int | None:
     """The time to go as of the last report; None: it told none, or only that its own rank is done."""
     status = job.status_or_empty.trainer_status
     return None if status is None or is_at_end(job) else status.estimated_remaining_seconds
+
+
+def loading_of(job: TrainJob) -> str:
+    """What initializers fetch at the moment: `loading model 62 %, 3 of 8 files`; empty if none runs and reports."""
+    status = job.status
+    if status is None or status.trainer_status is None:
+        return ""
+    ready = {one.name for one in status.jobs_status or () if one.ready > 0}
+    told = {metric.name: metric.value for metric in status.trainer_status.metrics or ()}
+    found = (
+        _loading(noun, told, kind)
+        for kind, noun, step in (
+            ("dataset", "data set", DATASET_INITIALIZER),
+            ("model", "model", MODEL_INITIALIZER),
+        )
+        if step in ready
+    )
+    return "; ".join(filter(None, found))
+
+
+def _loading(noun: str, told: Mapping[str, str], kind: str) -> str:
+    names = (f"{kind}_bytes", f"{kind}_bytes_total", f"{kind}_files", f"{kind}_files_total")
+    texts = [told.get(name, "") for name in names]
+    if not all(text.isdecimal() for text in texts):
+        return ""
+    here, size, files, count = map(int, texts)
+    return f"loading {noun} {here * 100 // size if size else 100} %, {files} of {count} files"
 
 
 def _reported(job: TrainJob) -> int | None:

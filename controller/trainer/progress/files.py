@@ -24,8 +24,16 @@ from trainwright.api.rights import Rule
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import DEFAULT_INTERVAL
-from trainwright.controller.runtime import Done, Event, KubernetesError, Manager, Result, RetryAfter
-from trainwright.controller.runtime.errors import DecodeError, Forbidden
+from trainwright.controller.runtime import (
+    DecodeError,
+    Done,
+    Event,
+    Forbidden,
+    KubernetesError,
+    Manager,
+    Result,
+    RetryAfter,
+)
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_at
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
@@ -285,13 +293,16 @@ class ProgressFiles:
     async def _file(self, file: JobFile) -> float:
         """Read the file once. Returns the pause until the next read. Raises NodeFull and KubernetesError."""
         interval, begun = self._interval(file), self._time()
+        target = file.choose()
+        if target is None:
+            return self._after(file, ReadResult.NOT_READY)
         if self._was_pushed(file, interval):
             return interval
-        reading = await self._reading(file, interval)
+        reading = await self._reading(file, target, interval)
         if reading.report is None:
-            self._say(file, reading)
+            self._say(file, target, reading)
         elif not file.is_accepted:
-            await self._take(file, reading)
+            await self._take(file, target, reading)
         if reading.result is not ReadResult.NOT_READY:
             self._metrics.duration.observe(self._time() - begun)
         if reading.result is ReadResult.FORBIDDEN:
@@ -301,9 +312,7 @@ class ProgressFiles:
         self._complained = False
         return self._after(file, reading.result)
 
-    async def _reading(self, file: JobFile, interval: float) -> Reading:
-        target = file.target
-        assert target is not None
+    async def _reading(self, file: JobFile, target: FileTarget, interval: float) -> Reading:
         if file.pod is None or not file.pod.running:
             file.pod = await find_pod(self._client, file.job, target)
         pod = file.pod
@@ -326,14 +335,15 @@ class ProgressFiles:
 
     async def _last(self, file: JobFile) -> float:
         """Look for the last report. Returns the pause until another attempt; infinite: it was there, or too many."""
-        assert file.target is not None
-        pod = await find_pod(self._client, file.job, file.target)
+        target = file.choose()
+        assert target is not None
+        pod = await find_pod(self._client, file.job, target)
         if pod is not None and pod.message:
             file.pod, file.last = pod, None
             reading = await self._interpreted(file, pod.message.encode(), self._interval(file))
             if reading.report is not None:
                 reading.report.source = ReportSource.FINAL
-                await self._take(file, reading)
+                await self._take(file, target, reading)
                 return math.inf
         file.failures += 1
         return LAST_SECONDS if file.failures < LAST_ATTEMPTS else math.inf
@@ -348,20 +358,23 @@ class ProgressFiles:
         # Many lines of nonsense take a third of a second; a usual document less than the way to another thread.
         return read() if len(data) <= INLINE_BYTES else await asyncio.to_thread(read)
 
-    async def _take(self, file: JobFile, reading: Reading) -> None:
+    async def _take(self, file: JobFile, target: FileTarget, reading: Reading) -> None:
         """Accept the report of a text."""
         report, job = reading.report, self._job(file.key)
         if report is None or job is None or uid_of(job) != uid_of(file.job):
             return  # the job was deleted while its file was read
         file.own.append(report.status.last_updated_time or "")
         report.pod = file.pod.name if file.pod is not None else ""
+        if target.is_initializer:
+            file.add_loaded(target.pod.job, report)
         try:
             await self._accept(job, report)
         except ReportRefused as error:
             log.info("%s: a report was refused: %s", file.key, error)
             return
         file.is_accepted = True
-        if reading.failure is not None and file.first_of("failed"):
+        # The Job of an initializer starts it again: the training has not failed.
+        if reading.failure is not None and not target.is_initializer and file.first_of("failed"):
             said = f": {reading.failure}" if reading.failure else ""
             self._told.training_failed(job, f"the training reports that it has failed{said}")
 
@@ -380,10 +393,12 @@ class ProgressFiles:
             file.own.append(at)  # the first read of this leader: the leader before may have stored it
         return at not in file.own and timedelta(0) <= self._now() - parse(at) < timedelta(seconds=young)
 
-    def _say(self, file: JobFile, reading: Reading) -> None:
+    def _say(self, file: JobFile, target: FileTarget, reading: Reading) -> None:
         """Tell users of what they can change, once for each pod."""
-        assert file.target is not None
-        path = file.target.declaration.file
+        path = target.declaration.file
+        if target.is_initializer:
+            log.debug("%s: %s: %s: %s", file.key, target.container, reading.result, reading.detail)
+            return  # Kubeflow Trainer's, for one, writes none
         match reading.result:
             case ReadResult.CORRUPT | ReadResult.TOO_LARGE | ReadResult.UNREADABLE:
                 note = f"the progress file {path} cannot be used: {reading.detail}"
@@ -392,7 +407,7 @@ class ProgressFiles:
             case ReadResult.TIMEOUT if file.timeouts + 1 >= TIMEOUTS:
                 note = f"reading the progress file {path} does not end, so it is no longer read in this pod"
             case ReadResult.MISSING if file.missing_for(self._time()) >= PATIENCE_SECONDS:
-                note = f"there is still no progress file {path} in container {file.target.container}"
+                note = f"there is still no progress file {path} in container {target.container}"
             case _:
                 log.debug("%s: %s: %s", file.key, reading.result, reading.detail)
                 return

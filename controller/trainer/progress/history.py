@@ -33,19 +33,21 @@ from trainwright.api.trainer.v1alpha1.history import (
     read,
 )
 from trainwright.controller.runtime import (
+    AlreadyExists,
     Conflict,
     Done,
     Event,
+    Forbidden,
     Group,
     KubernetesError,
     Manager,
     NotFound,
     Result,
     RetryAfter,
+    TooManyRequests,
     WorkQueue,
+    together,
 )
-from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, TooManyRequests
-from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_at, is_ours
 from trainwright.controller.trainer.job.status import is_finished

@@ -11,7 +11,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
@@ -21,11 +21,24 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX,
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, key_of, name_of, uid_of
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_FILE
-from trainwright.api.trainer.v1alpha1.progress import Declaration, declared
-from trainwright.controller.runtime import Client, KubernetesError, NotFound
-from trainwright.controller.runtime.client.exec import CommandTimeout
-from trainwright.controller.runtime.errors import BadRequest, Forbidden, Invalid, OutputTooLarge, ServerError
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_PROGRESS,
+    PROGRESS_FILE,
+    STEP_DATASET_INITIALIZER,
+    STEP_MODEL_INITIALIZER,
+)
+from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, Declaration, declared
+from trainwright.controller.runtime import (
+    BadRequest,
+    Client,
+    CommandTimeout,
+    Forbidden,
+    Invalid,
+    KubernetesError,
+    NotFound,
+    OutputTooLarge,
+    ServerError,
+)
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.job.state import State, is_ours, state_of
@@ -127,6 +140,9 @@ class FileTarget:
 
     declaration: Declaration
     pod: PodRef
+    loading: "tuple[FileTarget, ...]" = ()
+    """The initializers, which are read before the training."""
+    is_initializer: bool = False
 
     @property
     def container(self) -> str:
@@ -173,10 +189,19 @@ class Targets:
             return None
         try:
             run = self._pipeline.begin(job, runtime)
-            reporter = run.enforced(await self._facts.read(run.references())).reporter
+            info = run.enforced(await self._facts.read(run.references()))
         except (PipelineError, FactUnavailable) as error:
             raise TargetUnknown(str(error)) from error
-        return FileTarget(declaration, reporter) if reporter is not None else None
+        if info.reporter is None:
+            return None
+        own_file = replace(declaration, file=DEFAULT_FILE, container="")
+        loading = tuple(
+            FileTarget(own_file, PodRef(pods.name, container=step), is_initializer=True)
+            for pods in info.pod_sets
+            if (step := pods.step or "") in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER)
+            and pods.container(step) is not None
+        )
+        return FileTarget(declaration, info.reporter, loading)
 
 
 async def find_pod(client: Client, job: TrainJob, target: FileTarget) -> FoundPod | None:
@@ -342,6 +367,10 @@ class JobFile:
     due: float = math.inf
     """When it is read next; infinite: not before it changes."""
     target: FileTarget | None = None
+    current: FileTarget | None = None
+    """What is read now: the target itself, or one of the initializers before it is ready."""
+    loaded: dict[str, list[Metric]] = field(default_factory=dict)
+    """What each initializer has reported last, by its replicated job."""
     resolved: bool = False
     """Whether `target` is known; None then means that no file is read."""
     resolve_at: float = -math.inf
@@ -383,11 +412,38 @@ class JobFile:
             self.is_over = self.phase is Phase.LAST
         elif self.phase is Phase.LAST:
             self.due = now
-        elif _is_ready(self.job, target.pod.job):
+        elif self.ready():
             # Not later than planned, or a job whose counters change every few seconds would never be read.
             self.due = min(self.due, now + FIRST_SECONDS)
         else:
             self.due = math.inf
+
+    def ready(self) -> list[FileTarget]:
+        """What can be read: the training, or before it the initializers."""
+        target = self.target
+        if target is None:
+            return []
+        if self.phase is Phase.LAST or _is_ready(self.job, target.pod.job):
+            return [target]
+        return [one for one in target.loading if _is_ready(self.job, one.pod.job)]
+
+    def choose(self) -> FileTarget | None:
+        """What is read next. Initializers take turns: one report holds what all of them have told."""
+        before, ready = self.current, self.ready()
+        after = [one for one in ready if before is None or one.pod.job > before.pod.job]
+        self.current = min(after or ready, key=lambda one: one.pod.job, default=None)
+        if self.current != before:
+            self.lose_pod()
+        return self.current
+
+    def add_loaded(self, job: str, report: ProgressReport) -> None:
+        """Add to the report of an initializer what the others told, since a report replaces the one before.
+
+        It gets no percentage, which is the training's.
+        """
+        self.loaded[job] = report.status.metrics or []
+        metrics = [metric for job in sorted(self.loaded) for metric in self.loaded[job]]
+        report.status = TrainerStatus(metrics=metrics or None, last_updated_time=report.status.last_updated_time)
 
     def lose_pod(self) -> None:
         """The pod may be another one: look for it again, and forget what was learned about it."""

@@ -9,7 +9,7 @@ accepted value, or a Status.
 Decoding is as lenient as that of Kubeflow Trainer, which is Go's: unknown keys, the case of keys, and everything after
 the first JSON value are ignored; invalid text becomes U+FFFD.
 
-It knows HTTP only as `Call` and `Answer`; `controller.runtime.servers.bounded` serves it.
+It knows HTTP only as `BoundedCall` and `BoundedAnswer`; `controller.runtime.servers.bounded` serves it.
 """
 
 import asyncio
@@ -24,10 +24,19 @@ import msgspec
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob, UpdateTrainJobStatusRequest
 from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
-from trainwright.controller.runtime import Cache, Client, NotFound
-from trainwright.controller.runtime.errors import KubernetesError, NotCached, NotSynced
-from trainwright.controller.runtime.servers.bounded import Answer, BodyIncomplete, BodyTooLarge, Call
-from trainwright.controller.runtime.tokens.memory import Memory
+from trainwright.controller.runtime import (
+    BodyIncomplete,
+    BodyTooLarge,
+    BoundedAnswer,
+    BoundedCall,
+    Cache,
+    Client,
+    KubernetesError,
+    NotCached,
+    NotFound,
+    NotSynced,
+    TokenMemory,
+)
 from trainwright.controller.trainer.progress.access import AccessUnknown, ReporterForbidden, ReportingPod
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.report import (
@@ -82,7 +91,7 @@ class JobLookup:
         self._client = client
         self._cache = cache
         clock = time or asyncio.get_running_loop().time
-        self._answers: Memory[Key, tuple[TrainJob | None]] = Memory(REMEMBERED, time=clock)
+        self._answers: TokenMemory[Key, tuple[TrainJob | None]] = TokenMemory(REMEMBERED, time=clock)
 
     async def find(self, key: Key) -> TrainJob:
         """The TrainJob.
@@ -141,7 +150,7 @@ class StatusEndpoint:
         self._metrics = metrics
         self._time = time or asyncio.get_running_loop().time
 
-    async def answer(self, call: Call) -> Answer:
+    async def answer(self, call: BoundedCall) -> BoundedAnswer:
         """The answer to a request. Raises BodyIncomplete."""
         route = _ROUTE.fullmatch(call.path) if call.method == "POST" else None
         if route is None:
@@ -152,13 +161,13 @@ class StatusEndpoint:
         finally:
             self._metrics.duration.observe(self._time() - begin)
 
-    def failure(self, status: int) -> Answer:
+    def failure(self, status: int) -> BoundedAnswer:
         """The answer to a malformed request, or to one whose answer failed."""
         if status < 500:
             return _failure(status, "BadRequest", "Bad request")
         return _failure(500, "InternalError", "Internal error")
 
-    async def _report(self, call: Call, key: Key) -> Answer:
+    async def _report(self, call: BoundedCall, key: Key) -> BoundedAnswer:
         try:
             return await self._accept(call, key)
         except BodyTooLarge:
@@ -177,18 +186,18 @@ class StatusEndpoint:
             log.warning("TrainJob %s: a report cannot be taken: %s", key, why)
             return self._refused("failed", self.failure(500))
 
-    def _refused(self, result: str, answer: Answer) -> Answer:
+    def _refused(self, result: str, answer: BoundedAnswer) -> BoundedAnswer:
         self._metrics.report(ReportSource.PUSH, result)
         return answer
 
-    async def _accept(self, call: Call, key: Key) -> Answer:
+    async def _accept(self, call: BoundedCall, key: Key) -> BoundedAnswer:
         if call.too_large:
             raise BodyTooLarge
         reporter = await self._access.check(call.header("Authorization"), key.namespace, key.name)
         value = decode(await call.body())
         if value is None:
             self._metrics.report(ReportSource.PUSH, "empty")
-            return Answer(200, b"{}", _JSON)
+            return BoundedAnswer(200, b"{}", _JSON)
         job = await self._jobs.find(key)
         await self._access.belongs(reporter, job)
         self._coalescer.admit(job)
@@ -200,18 +209,18 @@ class StatusEndpoint:
 _RESULTS = {404: "unknown_job", 422: "invalid", 429: "too_many"}
 
 
-def _echo(status: TrainerStatus) -> Answer:
-    return Answer(200, _ENCODER.encode(UpdateTrainJobStatusRequest(trainer_status=status)), _JSON)
+def _echo(status: TrainerStatus) -> BoundedAnswer:
+    return BoundedAnswer(200, _ENCODER.encode(UpdateTrainJobStatusRequest(trainer_status=status)), _JSON)
 
 
-def _refusal(error: ReportRefused) -> Answer:
+def _refusal(error: ReportRefused) -> BoundedAnswer:
     headers = {**_JSON, "Retry-After": str(error.retry_after)} if isinstance(error, TooManyReports) else _JSON
     return _failure(error.code, error.reason, str(error), headers)
 
 
-def _failure(code: int, reason: str, message: str, headers: dict[str, str] = _JSON) -> Answer:
+def _failure(code: int, reason: str, message: str, headers: dict[str, str] = _JSON) -> BoundedAnswer:
     status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
-    return Answer(code, _ENCODER.encode(status), headers)
+    return BoundedAnswer(code, _ENCODER.encode(status), headers)
 
 
 # ---------------------------------------------------------------------- decoding
