@@ -325,7 +325,7 @@ class ContainerRunner:
         self.state.end(
             Terminated(
                 exit_code=START_ERROR,
-                reason="ProgramStartError",
+                reason="StartError",
                 message=message,
                 started_at=EPOCH,
                 finished_at=self._now(),
