@@ -26,7 +26,7 @@ from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.runtime import Done, Event, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import Conflict, KubernetesError
+from trainwright.controller.runtime.errors import Conflict, Forbidden, KubernetesError
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines, name_of_record
 from trainwright.controller.trainer.failures.recorder import (
@@ -288,6 +288,8 @@ class RecoveryRecorder(FailureRecorder):
             found = await self._client.get(Node, node)
         except NotFound:
             answers = False
+        except Forbidden:
+            answers = True  # a manager of one namespace may not look at nodes, and must not end pods unseen
         else:
             conditions = (found.status.conditions if found.status is not None else None) or ()
             answers = any(one.type == "Ready" and one.status == "True" for one in conditions)
