@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The manager's image: `make build-image IMG=…`. More plugins: `PLUGINS="distribution==version …"`.
+# The initializers' images: `make build-image TARGET=dataset-initializer IMG=…`, and the same with model-initializer.
 # The lock has wheels for this Python; both stages need the same, since the second takes over the first's environment.
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
@@ -27,7 +28,26 @@ RUN if [ -n "$PLUGINS" ]; then \
 RUN /opt/trainwright/bin/trainwright plugins
 RUN /opt/trainwright/bin/python -m pip uninstall --yes --quiet setuptools pip
 
-FROM python:${PYTHON}-slim
+# What Kubeflow Trainer's images of initializers offer: bash, a `python` with the program, and /app, in which the Kubeflow
+# SDK starts `python -m pkg.initializers.dataset`. Root by default as there, since volumes belong to root; any other user
+# works, too, with a read-only root and no home.
+FROM python:${PYTHON}-slim AS initializer
+COPY --from=build /opt/trainwright /opt/trainwright
+COPY hack/requirements-initializers.txt /tmp/requirements.txt
+RUN python -m pip --python /opt/trainwright/bin/python install --no-cache-dir --root-user-action ignore --require-hashes --requirement /tmp/requirements.txt && \
+    rm /tmp/requirements.txt
+WORKDIR /app
+COPY hack/initializers/pkg pkg
+ENV PATH=/opt/trainwright/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+
+FROM initializer AS dataset-initializer
+ENTRYPOINT ["python", "-m", "pkg.initializers.dataset"]
+
+FROM initializer AS model-initializer
+ENTRYPOINT ["python", "-m", "pkg.initializers.model"]
+
+# The last stage is built if none is named.
+FROM python:${PYTHON}-slim AS manager
 COPY --from=build /opt/trainwright /opt/trainwright
 # Its root is read-only in the cluster; bytecode was made when it was installed.
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1

@@ -9,9 +9,12 @@ SHELL := /bin/sh
 PYTHON ?= python3
 # More arguments for pytest, such as PYTEST_ARGS="-k queue".
 PYTEST_ARGS ?=
-# A file at a time, each worker with clusters of its own. Most of what these tests do is waiting, so three workers keep two
-# cores busy. A debugger needs one: PYTEST_ARGS="-n 0 --pdb".
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# A file at a time, each worker with clusters of its own. Most of what these tests do is waiting, so five workers keep two
+# cores busy; one costs seven seconds of CPU to collect, and half a gigabyte. A debugger needs one: PYTEST_ARGS="-n 0 --pdb".
+SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder
+# Where a cluster is five programs that have work of their own, there are fewer.
+REAL_SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+PARITY_SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # What a test needs decides where it runs, see tests/rungs.py: on the local API server, or on the compiled one.
 TESTS := tests -m "not parity" --control-plane=local
 REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
@@ -31,6 +34,8 @@ URL ?=
 export URL
 # More distributions with plugins for `make build-image`.
 PLUGINS ?=
+# Which image `make build-image` builds: manager, dataset-initializer or model-initializer.
+TARGET ?= manager
 # kubectl for `make deploy` and `make undeploy`; they act on the cluster of its current context.
 KUBECTL ?= kubectl
 export KUBECTL
@@ -68,24 +73,24 @@ endif
 
 test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real: on a real one
 ifeq ($(CLUSTER),real)
-	@$(BIN)/python -m trainwright.controller.runtime.testing
-	@$(BIN)/pytest $(REAL_TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+	@$(BIN)/python -m trainwright.controller.runtime.testing --also versitygw
+	@$(BIN)/pytest $(REAL_TESTS) $(REAL_SIDE_BY_SIDE) $(PYTEST_ARGS)
 else
 	@$(BIN)/pytest $(TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 endif
 
 parity: $(INSTALLED) ## Run the long comparisons with the real programs, and make run
 	@$(BIN)/python -m trainwright.controller.runtime.testing --also helm
-	@$(BIN)/pytest tests -m parity $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+	@$(BIN)/pytest tests -m parity $(PARITY_SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 unit: $(INSTALLED) ## Run the unit tests; they need no control plane
 	@$(BIN)/pytest tests/unit $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 integration: control-plane ## Run the tests against a real API server
-	@$(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+	@$(BIN)/pytest tests/integration $(REAL_SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 e2e: control-plane ## Run the tests of the whole chain
-	@$(BIN)/pytest tests/e2e $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+	@$(BIN)/pytest tests/e2e $(REAL_SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 simulation: $(INSTALLED) ## Live simulated worlds with new seeds for MINUTES=2; a failure prints the command that replays it
 	@$(BIN)/python -m tests.simulation --minutes "$(MINUTES)" --jobs 2 --quiet
@@ -124,8 +129,8 @@ pictures: $(INSTALLED) ## Make docs/images: draw docs/drawings with Graphviz, ph
 	@$(BIN)/python hack/drawings.py
 	@$(BIN)/python hack/pictures.py
 
-build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions
-	@hack/build-image "$(IMG)" "$(PLUGINS)"
+build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer: another one
+	@hack/build-image "$(IMG)" "$(PLUGINS)" "$(TARGET)"
 
 sbom: $(INSTALLED) ## List what the image holds, without an engine: SBOM, licences, sizes, in dist/image
 	@$(BIN)/python hack/sbom.py

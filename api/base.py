@@ -8,7 +8,9 @@ decoded object is ever written back whole.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_origin
 
 import msgspec
 
@@ -109,6 +111,26 @@ class Object(Struct):
         self.api_version = self.RESOURCE.api_version
         self.kind = self.RESOURCE.kind
         return self
+
+
+S = TypeVar("S", bound=Struct)
+_ZEROS = {str: "", int: 0, float: 0.0, bool: False, list: (), dict: MappingProxyType({})}
+
+
+@cache
+def empty(kind: type[S]) -> S:
+    """The struct that `<field>_or_empty` gives for an absent one, to read from: nothing is set in it.
+
+    A field that it must have is empty too, as Go has it. All readers share one, so it cannot be changed.
+    """
+    frozen: type[S] = msgspec.defstruct(kind.__name__, (), bases=(kind,), frozen=True, kw_only=True)  # type: ignore[assignment]
+    return frozen(**{field.name: _zero(field.type) for field in msgspec.structs.fields(kind) if field.required})
+
+
+def _zero(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return empty(annotation)
+    return _ZEROS.get(get_origin(annotation) or annotation)
 
 
 def copy_open(value: Any) -> Any:

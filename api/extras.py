@@ -19,6 +19,7 @@ LIBRARIES: Final = {
     "fast": {"uvloop": "uvloop"},
     "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2"},
     "progress": {"rich": "rich"},
+    "s3": {"opendal": "opendal"},
     "testing": {"cryptography": "cryptography", "pytest": "pytest"},
     "validate": {"cel_expr_python": "cel-expr-python", "jsonschema": "jsonschema", "re2": "google-re2"},
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from trainwright.codegen import output
-from trainwright.codegen.compatibility import Change
+from trainwright.codegen.compatibility import SchemaChange
 from trainwright.codegen.problems import CompileError
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def report_check(compiled: Compiled, pending: list[output.Change]) -> int:
+def report_check(compiled: Compiled, pending: list[output.FileChange]) -> int:
     """Print what `--check` found; returns the exit code."""
     for change in pending:
         print(change.diff(), end="")
@@ -101,7 +101,7 @@ def report_check(compiled: Compiled, pending: list[output.Change]) -> int:
     return 0
 
 
-def _report(changes: list[Change]) -> None:
+def _report(changes: list[SchemaChange]) -> None:
     for change in changes:
         print(change, file=sys.stderr)
     if changes:

@@ -21,7 +21,7 @@ class Impact(Enum):
     BREAKS_CLIENTS = "breaks clients"
 
 
-class Change(NamedTuple):
+class SchemaChange(NamedTuple):
     """One difference and its effect."""
 
     kind: str
@@ -42,9 +42,9 @@ _TIGHTER = "objects that were valid are refused when they are next changed"
 _ABSENT = object()
 
 
-def compare(kind: str, old: Schema, new: Schema) -> list[Change]:
+def compare(kind: str, old: Schema, new: Schema) -> list[SchemaChange]:
     """All differences that have a meaning, in the order of the fields."""
-    return [Change(kind, path, what, impact, why) for path, what, impact, why in _compare(old, new, "")]
+    return [SchemaChange(kind, path, what, impact, why) for path, what, impact, why in _compare(old, new, "")]
 
 
 _Found = Iterator[tuple[str, str, Impact, str]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.codegen import catalog, crd, json_schema, python, reference, released, structs, structural
-from trainwright.codegen.compatibility import Change
+from trainwright.codegen.compatibility import SchemaChange
 from trainwright.codegen.problems import Problems
 
 
@@ -16,9 +16,9 @@ class Compiled:
 
     files: dict[str, str]
     """Text of every generated file, by its path below the root."""
-    changes: list[Change]
+    changes: list[SchemaChange]
     """Differences from the last release."""
-    unacknowledged: list[Change]
+    unacknowledged: list[SchemaChange]
     """The breaking ones that are not acknowledged."""
     release: dict[str, str]
     """The files that would make the current schemas the released ones."""

@@ -12,14 +12,14 @@ from typing import Any
 
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Definition, Package, Schema
-from trainwright.codegen.shape import Form, Shape, shape_of
-from trainwright.codegen.structs import Class, Field
+from trainwright.codegen.shape import FieldShape, Form, shape_of
+from trainwright.codegen.structs import Class, StructField
 from trainwright.codegen.text import API, literal
 
 _HOOKS = "defaulting.py"
 
 
-class Defaulting:
+class DefaultsWriter:
     """Finds the definitions that have defaults in or below them."""
 
     def __init__(self, catalog: Catalog, api: Path) -> None:
@@ -46,7 +46,7 @@ class Defaulting:
         text = "".join(rows)
         return f"    def set_defaults(self) -> None:\n{text}" if text else ""
 
-    def _inside(self, item: Field, schema: Schema) -> str:
+    def _inside(self, item: StructField, schema: Schema) -> str:
         *containers, last = shape_of(item.annotation).nested()
         part = schema
         for container in containers:
@@ -80,7 +80,7 @@ class Defaulting:
         return known
 
 
-def _loops(item: Field, containers: list[Shape]) -> str:
+def _loops(item: StructField, containers: list[FieldShape]) -> str:
     empty = "()" if containers[0].form is Form.LIST else "{}"
     source = f"self.{item.attribute}" if item.required else f"self.{item.attribute} or {empty}"
     rows: list[str] = []
@@ -93,7 +93,7 @@ def _loops(item: Field, containers: list[Shape]) -> str:
     return f"{''.join(rows)}{'    ' * (len(containers) + 2)}{source}.set_defaults()\n"
 
 
-def _value(item: Field, value: Any, annotation: str) -> str:
+def _value(item: StructField, value: Any, annotation: str) -> str:
     if isinstance(value, str | int | float | bool):
         return literal(value)
     shape = shape_of(item.annotation)

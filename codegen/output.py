@@ -18,7 +18,7 @@ _SUFFIX = ".codegen-new"
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """One file that is not up to date. `None` means that the file does not exist."""
 
     path: str
@@ -32,19 +32,19 @@ class Change:
         return "".join(difflib.unified_diff(old, new, f"a/{self.path}", f"b/{self.path}", n=2))
 
 
-def changes(root: Path, files: dict[str, str]) -> list[Change]:
+def changes(root: Path, files: dict[str, str]) -> list[FileChange]:
     """The changes that `write` would make: files that differ or are missing, and generated files without a schema."""
-    found: list[Change] = []
+    found: list[FileChange] = []
     for path, new in sorted(files.items()):
         target = root / path
         old = target.read_text(encoding="utf-8") if target.exists() else None
         if old != new:
-            found.append(Change(path, old, new))
+            found.append(FileChange(path, old, new))
     stale = [path for path in _generated(root) if path not in files]
-    return found + [Change(path, (root / path).read_text(encoding="utf-8"), None) for path in stale]
+    return found + [FileChange(path, (root / path).read_text(encoding="utf-8"), None) for path in stale]
 
 
-def write(root: Path, pending: list[Change]) -> None:
+def write(root: Path, pending: list[FileChange]) -> None:
     """Make the changes, or none of them if one cannot be prepared."""
     prepared: list[tuple[Path, Path]] = []
     try:

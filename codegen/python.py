@@ -8,12 +8,12 @@ import ast
 import re
 from pathlib import Path
 
-from trainwright.codegen import copying, merging
+from trainwright.codegen import methods
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.defaulting import Defaulting
+from trainwright.codegen.defaulting import DefaultsWriter
 from trainwright.codegen.definition import Definition, Kind, Package
 from trainwright.codegen.openapi import MODULE
-from trainwright.codegen.structs import Class, Field, Module
+from trainwright.codegen.structs import Class, StructField, StructModule
 from trainwright.codegen.text import API, BANNER, docstring
 
 _QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# fmt: off\n"
@@ -21,15 +21,15 @@ _FROM = {
     "collections.abc": ("Mapping",),
     "typing": ("Any", "ClassVar", "Literal", "Self"),
     "msgspec": ("convert", "field"),
-    f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open"),
+    f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open", "empty"),
 }
 """The imports that generated code may need; each line imports the names that are used."""
 
 
-def packages(catalog: Catalog, modules: dict[str, Module], api: Path) -> dict[str, str]:
+def packages(catalog: Catalog, modules: dict[str, StructModule], api: Path) -> dict[str, str]:
     """Text of every generated Python file, by its path below api/."""
     files: dict[str, str] = {}
-    defaulting = Defaulting(catalog, api)
+    defaulting = DefaultsWriter(catalog, api)
     for package in catalog.packages():
         module = modules[package.module]
         files[f"{package.folder}/{MODULE}.py"] = _Writer(catalog, package, module, defaulting).text()
@@ -44,7 +44,7 @@ def _folder(name: str) -> str:
     return f'{BANNER}"""API groups below `{name}`, one package each."""\n'
 
 
-def _front(package: Package, module: Module) -> str:
+def _front(package: Package, module: StructModule) -> str:
     names = [made.name for made in module.classes]
     imports = "".join(f"    {name},\n" for name in sorted(names, key=str.casefold))
     exported = "".join(f'    "{name}",\n' for name in sorted(names))
@@ -61,7 +61,7 @@ def _spoken(package: Package) -> str:
 class _Writer:
     """Writes one module."""
 
-    def __init__(self, catalog: Catalog, package: Package, module: Module, defaulting: Defaulting) -> None:
+    def __init__(self, catalog: Catalog, package: Package, module: StructModule, defaulting: DefaultsWriter) -> None:
         self._catalog = catalog
         self._package = package
         self._module = module
@@ -95,14 +95,15 @@ class _Writer:
         parts = [
             f"class {made.name}({'Object' if stored else 'Struct'}, kw_only=True):\n{docstring(about)}",
             _resource(stored) if stored else "",
-            merging.table(self._catalog, definition),
+            methods.merges(self._catalog, definition),
             "".join(_field(item, annotations[item.attribute], definition) for item in made.fields),
-            copying.method(made),
+            methods.accessors(made, annotations),
+            methods.deepcopy(made),
             self._defaulting.method(made, definition, annotations),
         ]
         return "\n".join(part for part in parts if part)
 
-    def _annotation(self, item: Field) -> str:
+    def _annotation(self, item: StructField) -> str:
         text = item.text().replace("'", '"')
         for alias, name in sorted(self._aliases.items(), reverse=True):
             text = re.sub(rf"(?<![\w.@]){alias}\.", f"@{name}.", text)
@@ -122,7 +123,7 @@ def _resource(kind: Kind) -> str:
     return f"    RESOURCE: ClassVar[Resource] = Resource(\n{rows}    )\n"
 
 
-def _field(item: Field, annotation: str, definition: Definition) -> str:
+def _field(item: StructField, annotation: str, definition: Definition) -> str:
     if item.wire != item.attribute:
         default = "" if item.required else ", default=None"
         value = f' = field(name="{item.wire}"{default})'

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainwright.api.manifest import ManifestError, documents
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.compatibility import Change, Impact, compare
+from trainwright.codegen.compatibility import Impact, SchemaChange, compare
 from trainwright.codegen.crd import expand
 from trainwright.codegen.definition import Kind, Schema
 from trainwright.codegen.problems import Problems
@@ -43,18 +43,22 @@ def snapshot(catalog: Catalog) -> dict[str, str]:
     return {**files, ACKNOWLEDGED: _EMPTY}
 
 
-def changes(catalog: Catalog, root: Path) -> list[Change]:
+def changes(catalog: Catalog, root: Path) -> list[SchemaChange]:
     """All differences from the last release, safe or not."""
-    found: list[Change] = []
+    found: list[SchemaChange] = []
     current = {kind.name: _described(catalog, kind) for kind in _ours(catalog)}
     for path in sorted((root / FOLDER).glob("*.json")):
         old = json.loads(path.read_text(encoding="utf-8"))
         new = current.get(old["kind"])
         if new is None:
-            found.append(Change(old["kind"], "", "kind removed", Impact.BREAKS_CLIENTS, "its objects are not served"))
+            found.append(
+                SchemaChange(old["kind"], "", "kind removed", Impact.BREAKS_CLIENTS, "its objects are not served")
+            )
             continue
         found.extend(
-            Change(old["kind"], "", f"{word} {old[word]} became {new[word]}", Impact.NEW_VERSION, "it is another kind")
+            SchemaChange(
+                old["kind"], "", f"{word} {old[word]} became {new[word]}", Impact.NEW_VERSION, "it is another kind"
+            )
             for word in ("apiVersion", "plural", "namespaced")
             if old[word] != new[word]
         )
@@ -62,7 +66,7 @@ def changes(catalog: Catalog, root: Path) -> list[Change]:
     return found
 
 
-def unacknowledged(found: list[Change], root: Path, problems: Problems) -> list[Change]:
+def unacknowledged(found: list[SchemaChange], root: Path, problems: Problems) -> list[SchemaChange]:
     """The breaking changes that are not acknowledged. Entries that match no change are problems."""
     path = root / ACKNOWLEDGED
     meant = dict(_acknowledged(path, problems)) if path.exists() else {}

@@ -22,43 +22,43 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
-class Shape:
+class FieldShape:
     """A form and what is inside it."""
 
     form: Form
-    inner: "Shape | None" = None
+    inner: "FieldShape | None" = None
     """The shape of items of a list or of values of a map."""
 
-    def nested(self) -> "Iterator[Shape]":
+    def nested(self) -> "Iterator[FieldShape]":
         """The lists and maps from the outermost one on, followed by what they hold."""
-        shape: Shape | None = self
+        shape: FieldShape | None = self
         while shape is not None:
             yield shape
             shape = shape.inner
 
 
-def shape_of(annotation: ast.expr) -> Shape:
+def shape_of(annotation: ast.expr) -> FieldShape:
     """The shape that an annotation describes, without `None`."""
     options = [option for option in _union(annotation) if ast.unparse(option) != "None"]
     if len(options) != 1:
-        return Shape(Form.PLAIN)
+        return FieldShape(Form.PLAIN)
     (option,) = options
     if isinstance(option, ast.Subscript):
         return _container(option)
     text = ast.unparse(option)
     if text == "Any":
-        return Shape(Form.OPEN)
-    return Shape(Form.PLAIN if text in _PLAIN else Form.STRUCT)
+        return FieldShape(Form.OPEN)
+    return FieldShape(Form.PLAIN if text in _PLAIN else Form.STRUCT)
 
 
-def _container(annotation: ast.Subscript) -> Shape:
+def _container(annotation: ast.Subscript) -> FieldShape:
     outer = ast.unparse(annotation.value)
     if outer == "list":
-        return Shape(Form.LIST, shape_of(annotation.slice))
+        return FieldShape(Form.LIST, shape_of(annotation.slice))
     if outer == "dict" and isinstance(annotation.slice, ast.Tuple):
         value = annotation.slice.elts[1]
-        return Shape(Form.OPEN) if ast.unparse(value) == "Any" else Shape(Form.MAP, shape_of(value))
-    return Shape(Form.PLAIN)  # Literal
+        return FieldShape(Form.OPEN) if ast.unparse(value) == "Any" else FieldShape(Form.MAP, shape_of(value))
+    return FieldShape(Form.PLAIN)  # Literal
 
 
 def _union(annotation: ast.expr) -> list[ast.expr]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from trainwright.codegen import openapi
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.names import attribute
+from trainwright.codegen.text import attribute
 
 
 @dataclass
-class Field:
+class StructField:
     """One attribute of a struct."""
 
     wire: str
@@ -38,11 +38,11 @@ class Class:
     """One struct: its name, and its fields in the order of the schema."""
 
     name: str
-    fields: list[Field] = field(default_factory=list)
+    fields: list[StructField] = field(default_factory=list)
 
 
 @dataclass
-class Module:
+class StructModule:
     """The structs of one package; each comes after those that it uses."""
 
     package: str
@@ -52,7 +52,7 @@ class Module:
     """Alias to dotted package, for structs of other packages."""
 
 
-def generate(catalog: Catalog) -> dict[str, Module]:
+def generate(catalog: Catalog) -> dict[str, StructModule]:
     """The structs of every package, by dotted package name."""
     # Imported here: the generator takes half a second to import.
     from datamodel_code_generator import generate as make  # noqa: PLC0415
@@ -87,9 +87,9 @@ def _aliases(catalog: Catalog) -> dict[str, str]:
     return {wire: attribute(wire) for wire in sorted(wires) if attribute(wire) != wire}
 
 
-def _read(output: Path, package: str) -> Module:
+def _read(output: Path, package: str) -> StructModule:
     path = output / package.replace(".", "/") / f"{openapi.MODULE}.py"
-    module = Module(package)
+    module = StructModule(package)
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.level:
             _take_import(module, node)
@@ -100,7 +100,7 @@ def _read(output: Path, package: str) -> Module:
     return module
 
 
-def _take_import(module: Module, node: ast.ImportFrom) -> None:
+def _take_import(module: StructModule, node: ast.ImportFrom) -> None:
     base = module.package.split(".")
     base = base[: len(base) - (node.level - 1)]
     target = ".".join([*base, *(node.module or "").split(".")]).strip(".")
@@ -120,7 +120,7 @@ def _class(node: ast.ClassDef) -> Class:
     return made
 
 
-def _field(name: str, statement: ast.AnnAssign) -> Field:
+def _field(name: str, statement: ast.AnnAssign) -> StructField:
     wire, required = name, statement.value is None
     if isinstance(statement.value, ast.Call):
         words = {word.arg: word.value for word in statement.value.keywords}
@@ -129,7 +129,7 @@ def _field(name: str, statement: ast.AnnAssign) -> Field:
             wire = str(label.value)
     plain = _Plain()
     annotation = plain.visit(statement.annotation)
-    return Field(wire, name, annotation, required, plain.forward)
+    return StructField(wire, name, annotation, required, plain.forward)
 
 
 class _Plain(ast.NodeTransformer):

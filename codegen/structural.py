@@ -13,8 +13,8 @@ from trainwright.api.validation.cel import UnknownFunctionError, compiled
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.default_values import PYTHON_TYPES, compiles, is_of_type, wrong_values
 from trainwright.codegen.definition import Definition, Schema, subschemas
-from trainwright.codegen.names import attribute
 from trainwright.codegen.problems import Problems
+from trainwright.codegen.text import attribute
 
 _WORDS_OF = {
     "format": {"string", "integer", "number"},

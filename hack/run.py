@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-# Before the check of the Python, which would be replaced for nothing. controller/cli/local/commands.py says the same.
+# Before the check of the Python, which would be replaced for nothing. controller/cli/local/run.py says the same.
 if platform.system() != "Linux":
     name = "macOS" if platform.system() == "Darwin" else platform.system()
     raise SystemExit(

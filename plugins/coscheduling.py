@@ -29,8 +29,7 @@ class CoSchedulingPlugin(GangScheduler[CoschedulingPodGroupPolicySource]):
 
     def policy_of(self, runtime: Runtime) -> CoschedulingPodGroupPolicySource | None:
         """`podGroupPolicy.coscheduling`."""
-        policy = runtime.spec.pod_group_policy if runtime.spec is not None else None
-        return policy.coscheduling if policy is not None else None
+        return runtime.spec_or_empty.pod_group_policy_or_empty.coscheduling
 
     def mark_pods(self, info: Info, job: TrainJob) -> None:
         """Label the pods."""

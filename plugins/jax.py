@@ -2,7 +2,7 @@
 """The JAX plugin: one process on each node; the processes find each other through a coordinator in the first pod."""
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import PORT, TRAIN_JOB, Info, PodRef, open_trainer_port, takes_part
+from trainwright.plugins.contract import PORT, Info, PodRef, open_trainer_port, takes_part
 
 
 class JAXPlugin:
@@ -15,17 +15,14 @@ class JAXPlugin:
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first pod, which has rank 0."""
-        policy = info.ml_policy.jax if info.ml_policy is not None else None
-        return PodRef.first_of(info.trainer_pods) if policy is not None else None
+        return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.jax is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, the address of the coordinator and the index of each process."""
         pods = info.trainer_pods
-        if info.ml_policy is None or info.ml_policy.jax is None or pods is None:
+        if info.ml_policy_or_empty.jax is None or pods is None:
             return
-        trainer = job.spec.trainer if job.spec is not None else None
-        if trainer is not None and trainer.num_nodes is not None:
-            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        pods.set_nodes(job)
         container = info.trainer_container
         if container is None or not takes_part(info, pods):
             return

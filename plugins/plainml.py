@@ -18,21 +18,19 @@ class PlainMLPlugin:
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first pod of the trainer, where the runtime names no framework."""
-        policy = info.ml_policy
-        frameworks = (policy.torch, policy.mpi, policy.jax, policy.xgboost, policy.flux) if policy is not None else ()
+        policy = info.ml_policy_or_empty
+        frameworks = (policy.torch, policy.mpi, policy.jax, policy.xgboost, policy.flux)
         return PodRef.first_of(info.trainer_pods) if not any(frameworks) else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods of the trainer and add the TrainJob's variables to its container."""
-        policy = info.ml_policy
-        if policy is not None and (policy.torch is not None or policy.mpi is not None or policy.jax is not None):
+        policy = info.ml_policy_or_empty
+        if policy.torch is not None or policy.mpi is not None or policy.jax is not None:
             return
-        trainer = job.spec.trainer if job.spec is not None else None
-        if trainer is None:
+        if job.spec_or_empty.trainer is None:
             return
-        pods = info.trainer_pods
-        if pods is not None and trainer.num_nodes is not None:
-            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        if info.trainer_pods is not None:
+            info.trainer_pods.set_nodes(job)
         container = info.trainer_container
         if container is not None:
             for variable in info.trainer_env:

@@ -135,7 +135,7 @@ def _reporting(info: Info, wanted: Declaration) -> tuple[PodSet | None, Containe
 
 def _is_tuned(job: TrainJob) -> bool:
     """Whether the Torch plugin makes the command of torchtune. A longer command is the user's own."""
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     return trainer is not None and tuple(trainer.command or ()) == _TUNE
 
 

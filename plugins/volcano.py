@@ -11,6 +11,7 @@ import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1 import TrainJob, VolcanoPodGroupPolicySource
+from trainwright.api.trainer.v1alpha1.runtimes import pods_of
 from trainwright.api.volcano.v1beta1 import PodGroup
 from trainwright.plugins.contract import (
     DEFAULT_SCHEDULER,
@@ -52,8 +53,7 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
 
     def policy_of(self, runtime: Runtime) -> VolcanoPodGroupPolicySource | None:
         """`podGroupPolicy.volcano`."""
-        policy = runtime.spec.pod_group_policy if runtime.spec is not None else None
-        return policy.volcano if policy is not None else None
+        return runtime.spec_or_empty.pod_group_policy_or_empty.volcano
 
     def mark_pods(self, info: Info, job: TrainJob) -> None:
         """Annotate the pods."""
@@ -95,11 +95,8 @@ def _class(name: str) -> Reference:
 
 def _named_classes(runtime: Runtime) -> Iterator[str]:
     """Priority classes of the template that need not exist on every cluster. Patches cannot change them."""
-    template = runtime.spec.template if runtime.spec is not None else None
-    jobs = template.spec.replicated_jobs if template is not None and template.spec is not None else None
-    for replicated in jobs or ():
-        pod = replicated.template.spec.template.spec if replicated.template.spec is not None else None
-        if pod is not None and pod.priority_class_name and pod.priority_class_name not in _BUILT_IN_CLASSES:
+    for _, pod in pods_of(runtime):
+        if pod.priority_class_name and pod.priority_class_name not in _BUILT_IN_CLASSES:
             yield pod.priority_class_name
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract import (
     PORT,
-    TRAIN_JOB,
     Finding,
     Info,
     PodRef,
@@ -33,8 +32,8 @@ class XGBoostPlugin:
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Users must not set the variables of the tracker."""
-        trainer = job.spec.trainer if job.spec is not None else None
-        if info.ml_policy is None or info.ml_policy.xgboost is None or trainer is None:
+        trainer = job.spec_or_empty.trainer
+        if info.ml_policy_or_empty.xgboost is None or trainer is None:
             return
         for index, variable in enumerate(trainer.env or ()):
             if variable.name in _RESERVED:
@@ -44,17 +43,14 @@ class XGBoostPlugin:
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first pod, which has rank 0."""
-        policy = info.ml_policy.xgboost if info.ml_policy is not None else None
-        return PodRef.first_of(info.trainer_pods) if policy is not None else None
+        return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.xgboost is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, the address of the tracker and the number of workers."""
         pods = info.trainer_pods
-        if info.ml_policy is None or info.ml_policy.xgboost is None or pods is None:
+        if info.ml_policy_or_empty.xgboost is None or pods is None:
             return
-        trainer = job.spec.trainer if job.spec is not None else None
-        if trainer is not None and trainer.num_nodes is not None:
-            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        pods.set_nodes(job)
         container = info.trainer_container
         if container is None or not takes_part(info, pods):
             return

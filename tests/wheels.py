@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 from tests.repository import ROOT, git
@@ -45,3 +46,26 @@ def built(source: Path, target: Path, kind: str = "wheel") -> Path:
     done = build(source, target, kind)
     assert done.returncode == 0, done.stderr
     return target / done.stdout.splitlines()[-1]
+
+
+def environment_with(source: Path, folder: Path) -> Path:
+    """The interpreter of a new environment with the distribution of a folder, which sees the packages of this one."""
+    environment, copy, wheels = (folder / name for name in ("environment", "source", "wheels"))
+    venv.create(environment, with_pip=True)
+    interpreter = environment / "bin" / "python"
+    packages = next((environment / "lib").glob("python*/site-packages"))
+    # Trainwright and its dependencies are not downloaded again; addsitedir follows an editable installation.
+    ours = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "trainwright-of-the-tests.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    copy.mkdir()
+    wheels.mkdir()
+    for file in source.iterdir():
+        if file.is_file():
+            (copy / file.name).write_bytes(file.read_bytes())
+    # Built by the locked setuptools: the one that a new environment brings is too old.
+    wheel = built(copy, wheels)
+    options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
+    install = [str(interpreter), "-m", "pip", "install", *options, str(wheel)]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return interpreter

@@ -71,11 +71,11 @@ class Ended:
 def sentence_of(job: TrainJob, record: Document, now: Now = wall_clock) -> str:
     """What `trainwright explain` says of a job that failed and of which nothing but the record is left."""
     # Imported here: a list without a failed job needs none of it.
-    from trainwright.controller.trainer.why import Objects, explain  # noqa: PLC0415
+    from trainwright.controller.trainer.why import GivenObjects, explain  # noqa: PLC0415
 
     document = {"apiVersion": TrainJob.RESOURCE.api_version, "kind": TrainJob.RESOURCE.kind, **wire(job)}
     kind = {"apiVersion": ConfigMap.RESOURCE.api_version, "kind": ConfigMap.RESOURCE.kind}
-    picture = Objects((document, {**record, **kind})).picture(document, now())
+    picture = GivenObjects((document, {**record, **kind})).picture(document, now())
     if not picture.is_controller_of(record) or not entries_of(record.get("data")):
         return ""
     return explain(picture).cause.message
@@ -86,4 +86,4 @@ def _has_failed(job: TrainJob) -> bool:
 
 
 def _created(job: TrainJob) -> str:
-    return (job.metadata.creation_timestamp if job.metadata is not None else None) or ""
+    return job.metadata_or_empty.creation_timestamp or ""

@@ -9,7 +9,6 @@ from typing import Any
 from trainwright.api.manifest import dump
 from trainwright.controller.cli.configuration import load_registry
 from trainwright.controller.cli.progress.text import aligned
-from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.plugins.contract import RegistryError
 from trainwright.plugins.registry import Registry
 
@@ -21,9 +20,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         rows = _rows(load_registry(arguments.config))
-    except ConfigurationError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
     except RegistryError as error:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)

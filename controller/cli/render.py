@@ -14,9 +14,8 @@ import sys
 from trainwright.api import extras
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.configuration import load_registry
-from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings
 from trainwright.controller.cli.rendering.cluster import ClusterView
-from trainwright.controller.cli.rendering.output import RenderedJob, show
+from trainwright.controller.cli.rendering.output import RenderedJob, runtime_problems, runtime_warnings, show
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 from trainwright.controller.cli.rendering.views import ExistingObjects, FilesOnly
 from trainwright.controller.runtime.errors import ApiError, ConfigurationError, KubernetesError

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 Kind: TypeAlias = Literal["dataset", "model"]
+Algorithm: TypeAlias = Literal["sha256", "git", "md5"]
 WAITING_HELPS = frozenset({"Unreachable", "TooManyRequests", "ServerError"})
 """Words of errors that say nothing about the model or data set: a complete folder stays valid."""
 
@@ -30,8 +31,9 @@ class InitializeError(Exception):
 class Digest:
     """The hash that a file must have."""
 
-    algorithm: Literal["sha256", "git"]
-    """`git` is the SHA-1 of a git blob: a header with the size comes before the bytes."""
+    algorithm: Algorithm
+    """`git` is the SHA-1 of a git blob: a header with the size comes before the bytes. `md5` is the ETag of an object
+    storage, which some storages make in another way: if the same other bytes arrive twice, they are taken."""
     hex: str
 
     def __str__(self) -> str:
@@ -42,6 +44,8 @@ def hasher(algorithm: str, size: int) -> "hashlib._Hash":
     """A hash object that has seen what comes before the first byte of the file."""
     if algorithm == "git":
         return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    if algorithm == "md5":
+        return hashlib.md5(usedforsecurity=False)
     return hashlib.sha256()
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The marker of a complete folder: what lies in it, and where it came from. It is written last."""
 
+import contextlib
 import json
+import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -14,6 +16,8 @@ from trainwright.controller.initialize.selection import OWN, bad_name
 MANIFEST = f"{OWN}/manifest.json"
 OWNED = f"{OWN}/owned.json"
 """Files of ours that may lie in the target while it is not complete."""
+FINISHED = f"{OWN}/finished.jsonl"
+"""The files that are finished while others are not: the source, then a line for each."""
 VERSION = 1
 
 
@@ -81,6 +85,7 @@ def write_manifest(folder: Folder, manifest: Manifest) -> None:
     """Mark the folder as complete."""
     folder.write(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
     folder.remove(OWNED)
+    folder.remove(FINISHED)
 
 
 def begin(folder: Folder, old: Manifest | None, paths: Iterable[str]) -> set[str]:
@@ -100,3 +105,37 @@ def owned(folder: Folder) -> set[str]:
     return (
         {name for name in noted if isinstance(name, str) and not bad_name(name)} if isinstance(noted, list) else set()
     )
+
+
+class Finished:
+    """Files that are finished before all are. A later run keeps them, also those without a hash, and hashes none again.
+
+    Use it as a context manager.
+    """
+
+    def __init__(self, folder: Folder, source: str) -> None:
+        self.entries: dict[str, Entry] = {}
+        first, *lines = (folder.read(FINISHED) or b"").split(b"\n")
+        head = json.dumps(source).encode()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        if first == head:
+            for line in lines:
+                # A kill may have cut the last one.
+                with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                    entry = msgspec.json.decode(line, type=Entry)
+                    self.entries[entry.path] = entry
+        else:
+            flags |= os.O_TRUNC
+        self._descriptor = folder.open(FINISHED, flags, create=True)
+        # A line feed first: what is cut stays a line of its own.
+        os.write(self._descriptor, b"\n" if first == head else head + b"\n")
+
+    def add(self, entry: Entry) -> None:
+        """Note a file."""
+        os.write(self._descriptor, msgspec.json.encode(entry) + b"\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)

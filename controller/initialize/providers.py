@@ -15,6 +15,7 @@ BUILT_IN = {
     "hf": ("trainwright.controller.initialize.huggingface", "HuggingFace"),
     "http": _HTTPS,
     "https": _HTTPS,
+    "s3": ("trainwright.controller.initialize.s3", "ObjectStorage"),
 }
 
 

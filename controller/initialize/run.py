@@ -26,6 +26,7 @@ from trainwright.controller.initialize.manifest import (
     MANIFEST,
     VERSION,
     Entry,
+    Finished,
     Manifest,
     begin,
     is_untouched,
@@ -181,13 +182,13 @@ class Run:
                 is_intact = manifest is not None and manifest.is_intact(folder)
         is_ours = manifest is not None and manifest.is_of(source, self._allow, self._settings.ignore)
         try:
-            revision = await persist(self._provider.resolve, Tries(self._sleep, self._log))
+            revision = await persist(self._provider.resolve, self._tries())
             if revision:
                 self._log(f"{source} is at revision {revision}")
                 if manifest is not None and is_ours and is_intact and manifest.revision == revision:
                     self._log(f"{target} is complete: nothing to fetch")
                     return None
-            offered = await persist(lambda: self._provider.files(revision), Tries(self._sleep, self._log))
+            offered = await persist(lambda: self._provider.files(revision), self._tries())
         except InitializeError as error:
             if manifest is not None and is_ours and is_intact and error.word in WAITING_HELPS:
                 at = f" at revision {manifest.revision}" if manifest.revision else ""
@@ -205,6 +206,9 @@ class Run:
             self._log(f"{target} is complete: nothing to fetch")
             return None
         return _Plan(revision, files)
+
+    def _tries(self) -> Tries:
+        return Tries(self._sleep, self._log, isolated=self._settings.isolated)
 
     def _is_current(self, folder: Folder, plan: _Plan) -> bool:
         manifest = read_manifest(folder)
@@ -225,11 +229,16 @@ class Run:
         sys.stdout.write(f"{len(plan.files)} files, {amount(size)}; {free} are free in {self._settings.target}\n")
 
     async def _fetch(self, folder: Folder, plan: _Plan) -> None:
+        with Finished(folder, self._provider.source) as finished:
+            await self._complete(folder, plan, finished)
+
+    async def _complete(self, folder: Folder, plan: _Plan, finished: Finished) -> None:
         old = read_manifest(folder)
         names = {part_name(self._provider.source, file): file for file in plan.files if file.identity}
         if dropped := folder.forget_parts(names):
             self._log(f"deleted {dropped} unfinished files that nothing needs")
-        done = await self._present(folder, plan.files, old)
+        known = [*old.files] if old and old.source == self._provider.source else []
+        done = await self._present(folder, plan.files, {**{one.path: one for one in known}, **finished.entries})
         missing = [file for file in plan.files if file.path not in done]
         sizes = folder.parts()
         started = sum(min(sizes[name], file.size) for name, file in names.items() if name in sizes)
@@ -238,13 +247,16 @@ class Run:
         size = sum(file.size for file in plan.files)
         self._progress.begin(here=here, size=size, files_here=len(done), files=len(plan.files))
         self._log(f"{len(missing)} of {len(plan.files)} files are missing, {amount(size - here - started)} to fetch")
+        for path in done.keys() - finished.entries.keys():
+            finished.add(done[path])
         ours = begin(folder, old, (file.path for file in plan.files))
         transfer = Transfer(
-            folder, self._provider, plan.revision, progress=self._progress, log=self._log, sleep=self._sleep
+            folder, self._provider, plan.revision, progress=self._progress, log=self._log, tries=self._tries
         )
 
         async def bring(file: RemoteFile) -> None:
-            done[file.path] = await transfer.fetch(file)
+            entry = done[file.path] = await transfer.fetch(file)
+            finished.add(entry)
             self._progress.files += 1
 
         reporting = asyncio.create_task(self._progress.run(), name="initialize-progress")
@@ -272,9 +284,10 @@ class Run:
         self._log(self._progress.line())
         self._log(f"{self._settings.target} is complete")
 
-    async def _present(self, folder: Folder, files: Sequence[RemoteFile], old: Manifest | None) -> dict[str, Entry]:
-        """Files that are there and right: known from the marker, or by their hash."""
-        known = {entry.path: entry for entry in old.files} if old else {}
+    async def _present(
+        self, folder: Folder, files: Sequence[RemoteFile], known: Mapping[str, Entry]
+    ) -> dict[str, Entry]:
+        """Files that are there and right: known from earlier runs, or by their hash."""
         done: dict[str, Entry] = {}
 
         async def look(file: RemoteFile) -> None:

@@ -9,6 +9,8 @@ from trainwright.controller.initialize.contract import InitializeError, Kind
 
 CONNECTIONS = "TRAINWRIGHT_CONNECTIONS"
 SPACE_CHECK = "TRAINWRIGHT_SPACE_CHECK"
+NETWORK = "TRAINWRIGHT_NETWORK"
+"""Set by the local cluster: `shared` or `isolated`."""
 DEFAULT_CONNECTIONS = 8
 MOST_CONNECTIONS = 64
 TARGETS: Mapping[Kind, str] = {"dataset": "/workspace/dataset", "model": "/workspace/model"}
@@ -25,6 +27,8 @@ class Settings:
     ignore: tuple[str, ...]
     connections: int
     checks_space: bool
+    isolated: bool
+    """Whether this container has no network."""
 
     @property
     def scheme(self) -> str:
@@ -50,6 +54,7 @@ def settings_of(
         ignore=patterns_in(variables.get("IGNORE_PATTERNS", "")),
         connections=_connections(variables.get(CONNECTIONS, "")),
         checks_space=_is_on(variables.get(SPACE_CHECK, "")),
+        isolated=variables.get(NETWORK) == "isolated",
     )
 
 

@@ -7,15 +7,16 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 
-from trainwright.controller.initialize.contract import Digest, InitializeError, Provider, RemoteFile, hasher
+from trainwright.controller.initialize.contract import Algorithm, Digest, InitializeError, Provider, RemoteFile, hasher
 from trainwright.controller.initialize.folder import PARTS, Folder, failure
 from trainwright.controller.initialize.manifest import Entry
-from trainwright.controller.initialize.pacing import Sleep, Tries
+from trainwright.controller.initialize.pacing import Tries
 from trainwright.controller.initialize.reports import Progress, amount
 
 BLOCK = 2**20
 """Written and hashed at once, in a thread."""
 HASH_BLOCK = 2**23
+_HASHES = {"git": "git hash", "md5": "MD5", "sha256": "SHA-256"}
 ADVANCE = 2**20
 """A try that brought so many bytes is not counted as a failure: a large file may take any number of connections."""
 
@@ -31,31 +32,39 @@ class Transfer:
         *,
         progress: Progress,
         log: Callable[[str], None],
-        sleep: Sleep,
+        tries: Callable[[], Tries],
     ) -> None:
         self._folder = folder
         self._provider = provider
         self._revision = revision
         self._progress = progress
         self._log = log
-        self._sleep = sleep
+        self._tries = tries
+        self._etags_are_hashes = True
 
     async def fetch(self, file: RemoteFile) -> Entry:
         """Bring the file under its name. Raises InitializeError."""
         part = _Part(self._folder, file, part_name(self._provider.source, file), self._progress)
         try:
             await part.open()
-            return await self._fill(file, part)
+            entry = await self._fill(file, part)
+            if part.is_of_other_etag and self._etags_are_hashes:
+                self._etags_are_hashes = False
+                self._log(
+                    f"warning: the ETag of {file.path} is not the MD5 of its bytes, as in storages that encrypt: only "
+                    "the sizes of files are compared"
+                )
+            return entry
         finally:
             part.close()
 
     async def _fill(self, file: RemoteFile, part: "_Part") -> Entry:
-        tries = Tries(self._sleep, self._log)
+        tries = self._tries()
         damaged, best = False, part.size
         while True:
             try:
                 await self._read(file, part)
-                return await part.finish()
+                return await part.finish(compares_etag=self._etags_are_hashes)
             except InitializeError as error:
                 if error.word == "Damaged":
                     if damaged:
@@ -128,9 +137,12 @@ class _Part:
         self._file = file
         self._name = f"{PARTS}/{name}"
         self._progress = progress
-        self._algorithm = file.digest.algorithm if file.digest else "sha256"
+        self._algorithm: Algorithm = file.digest.algorithm if file.digest else "sha256"
         self._hash = hasher(self._algorithm, file.size)
         self._descriptor = -1
+        self._wrong = ""
+        """The hash of the bytes that were refused."""
+        self.is_of_other_etag = False
         self.size = 0
 
     async def open(self) -> None:
@@ -170,12 +182,14 @@ class _Part:
             view, offset = view[written:], offset + written
         self._hash.update(data)
 
-    async def finish(self) -> Entry:
+    async def finish(self, *, compares_etag: bool) -> Entry:
         """Compare the hash and give the file its name."""
-        digest = Digest("git" if self._algorithm == "git" else "sha256", self._hash.hexdigest())
+        digest = Digest(self._algorithm, self._hash.hexdigest())
         if self._file.digest and digest.hex != self._file.digest.hex.lower():
-            name = "git hash" if self._algorithm == "git" else "SHA-256"
-            raise InitializeError("Damaged", f"{self._file.path} has a wrong {name}")
+            self.is_of_other_etag = self._algorithm == "md5" and (not compares_etag or digest.hex == self._wrong)
+            if not self.is_of_other_etag:
+                self._wrong = digest.hex
+                raise InitializeError("Damaged", f"{self._file.path} has a wrong {_HASHES[self._algorithm]}")
         with self._failures():
             state = await asyncio.to_thread(self._finish)
         return Entry(

@@ -15,7 +15,7 @@ from trainwright.plugins.contract.errors import (
     Refusal,
     RegistryError,
 )
-from trainwright.plugins.contract.facts import OFFLINE, ClusterFacts, Unreadable
+from trainwright.plugins.contract.facts import OFFLINE, ClusterFacts, Installation, Reference, Unreadable
 from trainwright.plugins.contract.findings import (
     ErrorType,
     FieldError,
@@ -28,10 +28,9 @@ from trainwright.plugins.contract.findings import (
     required,
 )
 from trainwright.plugins.contract.gang import DEFAULT_SCHEDULER, GangScheduler
-from trainwright.plugins.contract.info import Info, carried
-from trainwright.plugins.contract.installation import Installation
+from trainwright.plugins.contract.info import PORT, Info, carried, open_trainer_port, takes_part
 from trainwright.plugins.contract.picture import Picture, condition_of, created_at, holds, since_of
-from trainwright.plugins.contract.podset import PodSet, step_of
+from trainwright.plugins.contract.podset import PodRef, PodSet, step_of
 from trainwright.plugins.contract.points import (
     EXTENSION_POINTS,
     SHAPING,
@@ -42,6 +41,7 @@ from trainwright.plugins.contract.points import (
     EnforcePodSpec,
     Explains,
     FollowsTransitions,
+    JobState,
     Plugin,
     PreComponentBuilder,
     ProgressReporter,
@@ -53,11 +53,7 @@ from trainwright.plugins.contract.points import (
     WatchExtension,
 )
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger, Override, Setting
-from trainwright.plugins.contract.reference import Reference
-from trainwright.plugins.contract.rendezvous import PORT, open_trainer_port, takes_part
-from trainwright.plugins.contract.reporter import PodRef
 from trainwright.plugins.contract.requests import cpu_count, gpu_count
-from trainwright.plugins.contract.states import JobState
 from trainwright.plugins.contract.trainer import TrainerSettings
 
 __all__ = [

@@ -17,7 +17,7 @@ class Severity(IntEnum):
     DELIBERATE = 1
     """Somebody wants it so: suspended, or run by another controller."""
     STUCK = 2
-    """It stays until somebody acts."""
+    """It stays until a person acts."""
     TEMPORARY = 3
     """It may pass by itself."""
     WAITS = 4

@@ -13,9 +13,9 @@ from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
+from trainwright.api.owners import owner_reference
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract.owner import owned_metadata
-from trainwright.plugins.contract.reference import Reference
+from trainwright.plugins.contract.facts import Reference
 
 PLACEHOLDER = "Z2VuZXJhdGVkIHdoZW4gdGhlIFNlY3JldCBpcyBjcmVhdGVk"
 """Stands for generated key material in the data of a Secret. Decoded from base64, it is a sentence that says so."""
@@ -88,3 +88,12 @@ class Component:
     def order(self) -> tuple[int, str, str, str]:
         """Position in the output: by stage, then by kind and name."""
         return (self.stage, self.resource.kind, self.resource.api_version, self.document["metadata"]["name"])
+
+
+def owned_metadata(job: TrainJob, name: str) -> Document:
+    """Metadata of an object of this job. The uid of the reference is empty if the job was never stored."""
+    metadata: Document = {"name": name}
+    if job.namespace:
+        metadata["namespace"] = job.namespace
+    metadata["ownerReferences"] = [owner_reference(job, job.RESOURCE)]
+    return metadata

@@ -8,19 +8,31 @@ up in its cache, and the plugin finds them here. So the pipeline is a function o
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from trainwright.api.base import Object
+from trainwright.api.base import Object, Resource
 from trainwright.api.objects import AnyObject, controller_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract.errors import FactUnavailable
-from trainwright.plugins.contract.reference import Reference
 
 T = TypeVar("T", bound=Object)
 
 _TRAIN_JOB = (TrainJob.RESOURCE.kind, TrainJob.RESOURCE.group)
+
+
+class Reference(NamedTuple):
+    """One object of the cluster, whether it exists or not."""
+
+    resource: Resource
+    namespace: str
+    """Empty for kinds without namespaces."""
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.resource.kind} {where}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +92,22 @@ class ClusterFacts:
 
 OFFLINE = ClusterFacts(offline=True)
 """For `render` and for tests that need no facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """How pods reach the servers of the manager. The defaults are those of an installation as shipped.
+
+    A plugin that declares `uses_installation = True` gets it in its constructor.
+    """
+
+    host: str = "kubeflow-trainer-controller-manager.kubeflow-system.svc"
+    """Host name of the status server: that of the Service, or of this process where it runs outside of a cluster."""
+    port: int = 10443
+    """Port of the status server, at `host`."""
+    namespace: str = "kubeflow-system"
+    """Namespace of the manager."""
+    secret: str = "kubeflow-trainer-webhook-cert"  # noqa: S105 - the name of a Secret
+    """The Secret in `namespace` whose `ca.crt` verifies the certificate of the servers."""
+    authority: str = ""
+    """The CA certificates (PEM) of a process that makes its own; empty: they are in the Secret."""

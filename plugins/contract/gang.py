@@ -22,11 +22,11 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.causes import About, Cause, Link, Severity
 from trainwright.plugins.contract.components import Component, Stage
 from trainwright.plugins.contract.declarations import Enqueue, Watch
+from trainwright.plugins.contract.facts import Reference
 from trainwright.plugins.contract.findings import Finding, Warned
 from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.picture import Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.podset import PodSet
-from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.requests import Amounts, add
 
 P = TypeVar("P")
@@ -226,7 +226,7 @@ def _later_step(picture: Picture) -> str | None:
 
 
 def _is_suspended(job: TrainJob) -> bool:
-    return job.spec is not None and bool(job.spec.suspend)
+    return bool(job.spec_or_empty.suspend)
 
 
 def _members(pod_sets: Iterable[PodSet]) -> int:

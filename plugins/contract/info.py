@@ -6,18 +6,22 @@ result. The inputs (the TrainJob, the runtime, the facts) must not be changed.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
+from trainwright.api.base import empty
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, JobSetSpec
-from trainwright.api.kubernetes.core.v1 import EnvVar, ResourceRequirements
+from trainwright.api.kubernetes.core.v1 import ContainerPort, EnvVar, ResourceRequirements
 from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
+from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER, TRAINER_PORT
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.facts import ClusterFacts
-from trainwright.plugins.contract.podset import PodSet
+from trainwright.plugins.contract.podset import PodRef, PodSet
 from trainwright.plugins.contract.provenance import Ledger
-from trainwright.plugins.contract.reporter import PodRef
 from trainwright.plugins.contract.trainer import TrainerSettings
+
+PORT: Final = str(TRAINER_PORT)
+"""The port of the first pod of the trainer at which the processes meet, as the value of a variable."""
 
 
 class Info:
@@ -53,7 +57,7 @@ class Info:
         annotations: Mapping[str, str],
         ledger: Ledger,
     ) -> None:
-        spec = runtime.spec
+        spec = runtime.spec_or_empty
         self._ledger = ledger
         self.job = job
         """The TrainJob: an input, not to be changed."""
@@ -61,9 +65,9 @@ class Info:
         """The runtime that it names: an input, not to be changed."""
         self.facts = facts
         """Facts about the cluster: an input, not to be changed."""
-        self.ml_policy: MLPolicy | None = spec.ml_policy if spec is not None else None
+        self.ml_policy: MLPolicy | None = spec.ml_policy
         """The runtime's policy for the framework; None if it has none."""
-        self.pod_group_policy: PodGroupPolicy | None = spec.pod_group_policy if spec is not None else None
+        self.pod_group_policy: PodGroupPolicy | None = spec.pod_group_policy
         """The runtime's policy for gang scheduling; None if it has none."""
         self.template = template
         """The spec of the JobSet: the runtime's template, with patches and resources merged in. Only the plugin that
@@ -74,7 +78,7 @@ class Info:
         """Labels of the JobSet."""
         self.annotations = annotations
         """Annotations of the JobSet."""
-        self.trainer = TrainerSettings(job.spec.trainer if job.spec is not None else None, ledger)
+        self.trainer = TrainerSettings(job.spec_or_empty.trainer, ledger)
         """Image, command and arguments of the trainer."""
         self.reporter: PodRef | None = None
         """The pod that reports the progress of the job. The pipeline sets it between EnforcePodGroupPolicy and
@@ -93,6 +97,11 @@ class Info:
         return next((pod_set for pod_set in self.pod_sets if pod_set.step == step), None)
 
     @property
+    def ml_policy_or_empty(self) -> MLPolicy:
+        """The runtime's policy for the framework, or one to read from in which nothing is set."""
+        return self.ml_policy or empty(MLPolicy)
+
+    @property
     def trainer_pods(self) -> PodSet | None:
         """The first pod set of the trainer step."""
         return self.pod_set_of(STEP_TRAINER)
@@ -106,23 +115,20 @@ class Info:
     @property
     def subdomain(self) -> str:
         """The subdomain of all host names: the template's, or the name of the JobSet."""
-        network = self.template.network
-        return (network.subdomain if network is not None else None) or self.job.name
+        return self.template.network_or_empty.subdomain or self.job.name
 
     @property
     def trainer_env(self) -> tuple[EnvVar, ...]:
         """The variables of the TrainJob, as they go into a container. Of two with the same name, the later one wins."""
-        trainer = self.job.spec.trainer if self.job.spec is not None else None
-        return tuple(carried(variable) for variable in (trainer.env if trainer is not None else None) or ())
+        return tuple(carried(variable) for variable in self.job.spec_or_empty.trainer_or_empty.env or ())
 
     def resources_per_node(self) -> ResourceRequirements | None:
         """The resources that process counts are derived from: the TrainJob's if it sets any, else the runtime's.
 
         The runtime's are those of the first container `node` in a trainer job or in a job named `node`.
         """
-        trainer = self.job.spec.trainer if self.job.spec is not None else None
-        if trainer is not None and trainer.resources_per_node is not None:
-            return trainer.resources_per_node
+        if (resources := self.job.spec_or_empty.trainer_or_empty.resources_per_node) is not None:
+            return resources
         for pod_set in self.pod_sets:
             if pod_set.name == NODE or pod_set.step == STEP_TRAINER:
                 container = pod_set.container(NODE)
@@ -163,8 +169,7 @@ class Info:
     def _note_marks(self, what: str, marks: Mapping[str, str], key: str, value: str, why: str) -> None:
         """Note the value in each replicated job, where the runtime or a patch may have set another one."""
         for job in self.template.replicated_jobs or ():
-            metadata = job.template.spec.template.metadata if job.template.spec is not None else None
-            own: Mapping[str, str] = getattr(metadata, what, None) or {}
+            own: Mapping[str, str] = getattr(job.template.spec_or_empty.template.metadata_or_empty, what) or {}
             path = f"spec.replicatedJobs[{job.name}].template.spec.template.metadata.{what}[{key}]"
             self._ledger.record(path, value, before=marks.get(key, own.get(key)), why=why)
 
@@ -185,3 +190,17 @@ def carried(variable: EnvVar) -> EnvVar:
         source.resource_field_ref.container_name = source.resource_field_ref.container_name or ""
         source.resource_field_ref.divisor = source.resource_field_ref.divisor or "0"
     return EnvVar(name=variable.name, value_from=source)
+
+
+def open_trainer_port(container: ContainerModel, *, why: str) -> None:
+    """Declare the port that the first pod listens on."""
+    container.set_port(ContainerPort(container_port=TRAINER_PORT), why=why)
+
+
+def takes_part(info: Info, pods: PodSet) -> bool:
+    """Whether the framework is set up in the trainer's main container.
+
+    Without spec.trainer, the container of a single node stays as the runtime has it. Several nodes are always set up,
+    since they could not find each other otherwise.
+    """
+    return info.job.spec_or_empty.trainer is not None or pods.count > 1

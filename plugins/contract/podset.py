@@ -2,15 +2,18 @@
 """One replicated job, as plugins see and change it: its pods, their number and their host names."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.kubernetes.batch.v1 import JobSpec, PodFailurePolicy
 from trainwright.api.kubernetes.core.v1 import Container, PodSpec, PodTemplateSpec, Volume
 from trainwright.api.quantity import Quantity
-from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
 from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.errors import Refusal
-from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger
 from trainwright.plugins.contract.requests import pod_requests
 from trainwright.plugins.contract.upsert import upsert_volume
 
@@ -134,6 +137,12 @@ class PodSet:
         before, self._count = self._count, count
         self._ledger.record(f"{self.path}.template.spec.parallelism", count, before=before, why=why, source=source)
 
+    def set_nodes(self, job: TrainJob) -> None:
+        """Take the number of pods that `spec.trainer.numNodes` asks for, if it does."""
+        nodes = job.spec_or_empty.trainer_or_empty.num_nodes
+        if nodes is not None:
+            self.set_count(nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+
     def set_restart_policy(self, policy: str, *, why: str) -> None:
         """Say what the kubelet does when a container ends."""
         before, self._pod.restart_policy = self._pod.restart_policy, policy
@@ -201,3 +210,20 @@ def job_spec(job: ReplicatedJob) -> JobSpec:
     if job.template.spec is None:
         job.template.spec = JobSpec(template=PodTemplateSpec())
     return job.template.spec
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """One pod of a JobSet, and the container in it that trains."""
+
+    job: str
+    """Name of the replicated job."""
+    replica: int = 0
+    index: int = 0
+    """The completion index of the pod."""
+    container: str = NODE
+
+    @classmethod
+    def first_of(cls, pods: PodSet | None) -> Self | None:
+        """The first pod of a replicated job; None without one."""
+        return cls(pods.name) if pods is not None else None

@@ -11,11 +11,12 @@ PreExecution     CustomValidation, ShapedValidation
 Build            EnforceMLPolicy, EnforcePodGroupPolicy, ProgressReporter, EnforcePodSpec, PreComponentBuilder,
                  ComponentBuilder
 PostExecution    TrainJobStatus (one plugin only)
-Explanation      Explains (whenever somebody asks why the job does not train)
-Aftermath        FollowsTransitions (once the state of the job has changed)
+Explanation      Explains (each time a user asks why the job does not train)
+Transitions      FollowsTransitions (after the state of the job has changed)
 """
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -24,13 +25,30 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.causes import Cause
 from trainwright.plugins.contract.components import Component
 from trainwright.plugins.contract.declarations import Watch
-from trainwright.plugins.contract.facts import ClusterFacts
+from trainwright.plugins.contract.facts import ClusterFacts, Reference
 from trainwright.plugins.contract.findings import Finding
 from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.picture import Picture
-from trainwright.plugins.contract.reference import Reference
-from trainwright.plugins.contract.reporter import PodRef
-from trainwright.plugins.contract.states import JobState
+from trainwright.plugins.contract.podset import PodRef
+
+
+class JobState(StrEnum):
+    """What a TrainJob is doing. The first one that applies counts, in this order."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    BLOCKED = "Blocked"
+    """The manager cannot build or apply its objects; the condition `Blocked` says why."""
+    SUSPENDED = "Suspended"
+    RUNNING = "Running"
+    """At least one of its pods is active, ready, succeeded or failed."""
+    PENDING = "Pending"
+    """It has had no pod since it was created or resumed."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a job in this state has ended."""
+        return self in {JobState.COMPLETE, JobState.FAILED}
 
 
 @runtime_checkable
@@ -191,7 +209,7 @@ class Explains(Protocol):
 
 @runtime_checkable
 class FollowsTransitions(Protocol):
-    """Aftermath: be told that the state of a job has changed, to tell others or to act on the job."""
+    """Transitions: be told that the state of a job has changed, to tell others or to act on the job."""
 
     def on_transition(self, job: TrainJob, old: JobState, new: JobState) -> None:
         """The job has left `old` and is `new`.

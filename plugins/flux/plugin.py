@@ -70,7 +70,7 @@ class FluxPlugin:
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """Whether the certificate exists."""
-        if runtime.spec is not None and runtime.spec.ml_policy is not None and runtime.spec.ml_policy.flux is not None:
+        if runtime.spec_or_empty.ml_policy_or_empty.flux is not None:
             yield _certificate_of(job)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
@@ -122,7 +122,7 @@ class FluxPlugin:
 
 
 def _policy(info: Info) -> FluxMLPolicySource | None:
-    return info.ml_policy.flux if info.ml_policy is not None else None
+    return info.ml_policy_or_empty.flux
 
 
 def _scripts_name(job: TrainJob) -> str:

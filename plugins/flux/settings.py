@@ -18,7 +18,7 @@ _DEFAULTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FluxShape:
     """Nodes, processes and devices of the instance."""
 
     nodes: int
@@ -51,12 +51,11 @@ def settings_of(info: Info) -> dict[str, str]:
     return {**_DEFAULTS, **given}
 
 
-def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSet | None) -> Shape:
+def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSet | None) -> FluxShape:
     """The numbers of the TrainJob, else those of the runtime."""
-    trainer = job.spec.trainer if job.spec is not None else None
-    count = trainer.num_nodes if trainer is not None else None
-    tasks = trainer.num_proc_per_node if trainer is not None else None
-    return Shape(
+    trainer = job.spec_or_empty.trainer_or_empty
+    count, tasks = trainer.num_nodes, trainer.num_proc_per_node
+    return FluxShape(
         nodes=count if count is not None else nodes.count if nodes is not None else 1,
         tasks=tasks if tasks is not None else policy.num_proc_per_node or 1,
         gpus=gpu_count(info.resources_per_node()),

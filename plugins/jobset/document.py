@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JobSet of a TrainJob: the template with the values of the TrainJob, as an apply document."""
 
+from collections.abc import Iterator
+
 import msgspec
 
-from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2 import JobSet, ReplicatedJob
 from trainwright.api.kubernetes.core.v1 import EnvFromSource, EnvVar, SecretEnvSource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Document
@@ -23,6 +25,7 @@ from trainwright.plugins.contract import (
     Info,
     PodSet,
     Stage,
+    Warned,
     carried,
     step_of,
 )
@@ -39,7 +42,7 @@ def jobset_component(info: Info, job: TrainJob) -> Component:
         pod.metadata = _marked(pod.metadata, info)
         if step_of(replicated) in STEP_CONTAINERS:
             replicated.replicas = 1
-    info.template.suspend = True if info.held else job.spec.suspend if job.spec is not None else None
+    info.template.suspend = True if info.held else job.spec_or_empty.suspend
     return Component.owned_by(
         job,
         JobSet.RESOURCE,
@@ -73,7 +76,7 @@ def _marked(metadata: ObjectMeta | None, info: Info) -> ObjectMeta | None:
 
 
 def _fill_initializer(info: Info, pod_set: PodSet) -> None:
-    spec = info.job.spec.initializer if info.job.spec is not None else None
+    spec = info.job.spec_or_empty.initializer
     if spec is None or pod_set.step not in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER):
         return
     wanted = spec.dataset if pod_set.step == STEP_DATASET_INITIALIZER else spec.model
@@ -126,4 +129,31 @@ def _fill_settings(info: Info, container: ContainerModel) -> None:
 
 def _launcher_is_node(info: Info) -> bool:
     policy = info.ml_policy
-    return policy is not None and policy.mpi is not None and bool(policy.mpi.run_launcher_as_node)
+    return policy is not None and bool(policy.mpi_or_empty.run_launcher_as_node)
+
+
+LIMIT = 63
+"""Characters of a name, because it is also the value of a label."""
+_GENERATED_SUFFIX = "-abcde"
+"""As long as what Kubernetes appends to the name of a pod."""
+
+
+def name_findings(info: Info, job: TrainJob) -> Iterator[Warned]:
+    """A warning about the longest name, if it is too long."""
+    replicated_jobs = info.template.replicated_jobs or ()
+    made = {f"{job.name}-{replicated.name}{_indices(replicated)}": replicated.name for replicated in replicated_jobs}
+    name = max(made, key=len, default="")
+    if len(name) > LIMIT:
+        yield Warned(
+            f"metadata.name is too long by {len(name) - LIMIT} characters: with replicated job {made[name]} of its "
+            f"runtime it makes names of more than {LIMIT}, which JobSet refuses"
+        )
+
+
+def _indices(replicated: ReplicatedJob) -> str:
+    """What JobSet appends for a Job and, where the number of pods is known, for a pod."""
+    job = f"-{max((replicated.replicas or 1) - 1, 0)}"
+    spec = replicated.template.spec
+    if spec is None or spec.completions is None or spec.completion_mode not in {None, "Indexed"}:
+        return job
+    return f"{job}-{max(spec.completions - 1, 0)}{_GENERATED_SUFFIX}"

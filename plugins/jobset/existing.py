@@ -30,8 +30,7 @@ def may_apply(job: TrainJob, live: JobSet, *, held: bool = False) -> bool:
 
     A running JobSet is left alone: Kubernetes allows hardly any change, and each would restart pods.
     """
-    suspend = job.spec is not None and bool(job.spec.suspend)
-    return suspend or held or (live.spec is not None and bool(live.spec.suspend))
+    return held or bool(job.spec_or_empty.suspend) or bool(live.spec_or_empty.suspend)
 
 
 def as_stored(component: Component, live: JobSet) -> Component:

@@ -20,9 +20,8 @@ from trainwright.plugins.contract import (
     Runtime,
     Watch,
 )
-from trainwright.plugins.jobset.document import jobset_component
+from trainwright.plugins.jobset.document import jobset_component, name_findings
 from trainwright.plugins.jobset.existing import as_stored, may_apply, with_fallback
-from trainwright.plugins.jobset.names import name_findings
 from trainwright.plugins.jobset.status import status_from
 from trainwright.plugins.jobset.validation import findings
 

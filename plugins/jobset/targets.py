@@ -9,10 +9,11 @@ own template; the patched one would contain whatever the patch names.
 import re
 from collections.abc import Iterator
 
-from trainwright.api.jobset.v1alpha2 import JobSetSpec, ReplicatedJob
+from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.trainer.v1alpha1 import PodSpecPatch, ReplicatedJobPatch, RuntimePatch, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import STEP_CONTAINERS
-from trainwright.plugins.contract import Finding, Info, Runtime, invalid, required
+from trainwright.api.trainer.v1alpha1.runtimes import replicated_jobs_of
+from trainwright.plugins.contract import Finding, Info, invalid, required
 
 _PATCHES = "spec.runtimePatches"
 _MANAGER = "spec.runtimePatches.manager"
@@ -25,8 +26,8 @@ _OWN_SECTION = frozenset(STEP_CONTAINERS.values())
 
 def patch_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
     """Problems of all entries."""
-    jobs = {replicated.name: replicated for replicated in _template(info.runtime).replicated_jobs or ()}
-    for patch in (job.spec.runtime_patches if job.spec is not None else None) or ():
+    jobs = {replicated.name: replicated for replicated in replicated_jobs_of(info.runtime)}
+    for patch in job.spec_or_empty.runtime_patches or ():
         yield from _manager_findings(patch.manager)
         for target in _targets(patch):
             replicated = jobs.get(target.name)
@@ -50,12 +51,12 @@ def _manager_findings(manager: str) -> Iterator[Finding]:
 
 def _container_findings(replicated: ReplicatedJob, target: ReplicatedJobPatch) -> Iterator[Finding]:
     pod = _pod_patch(target)
-    spec = replicated.template.spec.template.spec if replicated.template.spec is not None else None
+    spec = replicated.template.spec_or_empty.template.spec_or_empty
     if pod is None:
         return
     for kind, patches, existing in (
-        ("init container", pod.init_containers, spec.init_containers if spec is not None else None),
-        ("container", pod.containers, spec.containers if spec is not None else None),
+        ("init container", pod.init_containers, spec.init_containers),
+        ("container", pod.containers, spec.containers),
     ):
         known = {container.name for container in existing or ()}
         for patch in patches or ():
@@ -67,21 +68,12 @@ def _container_findings(replicated: ReplicatedJob, target: ReplicatedJobPatch) -
                 yield invalid(_PATCHES, patch, problem)
 
 
-def _template(runtime: Runtime) -> JobSetSpec:
-    template = runtime.spec.template if runtime.spec is not None else None
-    return (template.spec if template is not None else None) or JobSetSpec()
-
-
 def _targets(patch: RuntimePatch) -> list[ReplicatedJobPatch]:
-    template = patch.training_runtime_spec.template if patch.training_runtime_spec is not None else None
-    spec = template.spec if template is not None else None
-    return (spec.replicated_jobs if spec is not None else None) or []
+    return patch.training_runtime_spec_or_empty.template_or_empty.spec_or_empty.replicated_jobs or []
 
 
 def _pod_patch(target: ReplicatedJobPatch) -> PodSpecPatch | None:
-    job = target.template.spec if target.template is not None else None
-    pod = job.template if job is not None else None
-    return pod.spec if pod is not None else None
+    return target.template_or_empty.spec_or_empty.template_or_empty.spec
 
 
 def _names(names: dict[str, ReplicatedJob] | set[str]) -> str:

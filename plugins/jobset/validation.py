@@ -36,7 +36,7 @@ def findings(info: Info, old: TrainJob | None, job: TrainJob, jobset: Reference)
 
 
 def _initializer_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
-    initializer = job.spec.initializer if job.spec is not None else None
+    initializer = job.spec_or_empty.initializer
     if initializer is None:
         return
     if initializer.dataset is not None:

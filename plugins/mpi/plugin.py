@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extension points of the MPI plugin."""
 
+import base64
 from collections.abc import Iterable, Sequence
 
 from trainwright.api.kubernetes.core.v1 import (
@@ -12,6 +13,7 @@ from trainwright.api.kubernetes.core.v1 import (
     Volume,
     VolumeMount,
 )
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import MPIMLPolicySource, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LAUNCHER, NODE
 from trainwright.plugins.contract import (
@@ -35,7 +37,6 @@ from trainwright.plugins.contract import (
     gpu_count,
     invalid,
 )
-from trainwright.plugins.mpi.keys import PRIVATE, PUBLIC, with_new_keys
 
 _OPEN_MPI = "OpenMPI"
 _KEYS_VOLUME = "mpi-ssh-auth"
@@ -69,13 +70,13 @@ class MPIPlugin:
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """Whether the keys exist."""
-        if runtime.spec is not None and runtime.spec.ml_policy is not None and runtime.spec.ml_policy.mpi is not None:
+        if runtime.spec_or_empty.ml_policy_or_empty.mpi is not None:
             yield _keys_of(job)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Where the launcher is a node, several nodes need both jobs. Users must not set the variables of Open MPI."""
         policy = _policy(info)
-        trainer = job.spec.trainer if job.spec is not None else None
+        trainer = job.spec_or_empty.trainer
         if policy is None or trainer is None:
             return
         nodes = 1 if trainer.num_nodes is None else trainer.num_nodes
@@ -137,7 +138,7 @@ class MPIPlugin:
 
 
 def _policy(info: Info) -> MPIMLPolicySource | None:
-    return info.ml_policy.mpi if info.ml_policy is not None else None
+    return info.ml_policy_or_empty.mpi
 
 
 def _keys_name(job: TrainJob) -> str:
@@ -154,7 +155,7 @@ def _keys_of(job: TrainJob) -> Reference:
 
 def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -> None:
     """Where the launcher is a node, it counts as one of them; the job `node` keeps at least one pod."""
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     if nodes is None or trainer is None or trainer.num_nodes is None:
         return
     count = max(trainer.num_nodes - 1, 1) if policy.run_launcher_as_node else trainer.num_nodes
@@ -169,7 +170,7 @@ def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -
 def _slots(info: Info, job: TrainJob) -> int:
     """Processes on each node: the TrainJob's number, else the runtime's; 1 there means one for each accelerator."""
     policy = _policy(info)
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return trainer.num_proc_per_node
     slots = 1 if policy is None or policy.num_proc_per_node is None else policy.num_proc_per_node
@@ -219,3 +220,25 @@ def _only_open_mpi(policy: MPIMLPolicySource) -> None:
     implementation = _OPEN_MPI if policy.mpi_implementation is None else policy.mpi_implementation
     if implementation != _OPEN_MPI:
         raise Refusal(f"mpiImplementation {implementation!r} is not supported; the runtime must set it to {_OPEN_MPI}")
+
+
+PRIVATE = "ssh-privatekey"
+PUBLIC = "ssh-publickey"
+
+
+def with_new_keys(document: Document) -> Document:
+    """The document with a fresh ECDSA P-521 pair: private key in PEM (SEC1), public key as an authorized_keys line."""
+    # Imported here: most processes never create keys.
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    key = ec.generate_private_key(ec.SECP521R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH) + b"\n"
+    return {**document, "data": {PRIVATE: _encoded(private), PUBLIC: _encoded(public)}}
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")

@@ -16,7 +16,7 @@ from trainwright.plugins.registry import Loaded
 T = TypeVar("T")
 
 
-class Guard:
+class PluginGuard:
     """Calls hooks on copies of the inputs."""
 
     __slots__ = ("_originals", "_strict", "job", "ledger", "old", "runtime")
@@ -73,16 +73,16 @@ class Guard:
         return result
 
 
-class Inputs:
+class GuardedInputs:
     """The inputs of one run, and the copies that its phases share."""
 
     __slots__ = ("_given", "_shared")
 
     def __init__(self, job: TrainJob, runtime: Runtime | None = None, old: TrainJob | None = None) -> None:
         self._given = (job, runtime, old)
-        self._shared: Guard | None = None
+        self._shared: PluginGuard | None = None
 
-    def phase(self, hooks: Callable[[Guard], T]) -> T:
+    def phase(self, hooks: Callable[[PluginGuard], T]) -> T:
         """Run a phase: a function that calls its hooks on the guard that it gets.
 
         Raises what the function raises, and InputMutated with the name of the plugin that changed an input.
@@ -101,7 +101,7 @@ class Inputs:
         hooks(self.guard(strict=True))
         raise InputMutated(f"a plugin changed {guard.changed()}, which is an input, but not when the phase ran again")
 
-    def shared(self) -> Guard:
+    def shared(self) -> PluginGuard:
         """The guard of all phases."""
         if self._shared is None:
             self._shared = self.guard()
@@ -111,6 +111,6 @@ class Inputs:
         """Give the next phases new copies, because a plugin has changed the shared ones."""
         self._shared = None
 
-    def guard(self, *, strict: bool = False) -> Guard:
+    def guard(self, *, strict: bool = False) -> PluginGuard:
         """A guard with copies of its own."""
-        return Guard(*self._given, strict=strict)
+        return PluginGuard(*self._given, strict=strict)

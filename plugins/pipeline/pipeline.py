@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.plugins.contract import ClusterFacts, Reference, Runtime
+from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
 from trainwright.plugins.pipeline.run import Run
-from trainwright.plugins.pipeline.status import StatusRun
 from trainwright.plugins.pipeline.template import Templates
 from trainwright.plugins.registry import Registry
 
@@ -21,6 +22,36 @@ class FactReader(Protocol):
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The objects as they are now. A failed read is part of the answer (`Unreadable`)."""
         ...
+
+
+class StatusRun:
+    """Made by `Pipeline.begin_status`."""
+
+    def __init__(self, registry: Registry, job: TrainJob) -> None:
+        self._registry = registry
+        self._inputs = GuardedInputs(job)
+
+    def references(self) -> tuple[Reference, ...]:
+        """The objects that `status` needs. Raises PipelineError, FactUnavailable."""
+
+        def collect(guard: PluginGuard) -> tuple[Reference, ...]:
+            found: dict[Reference, None] = {}
+            for entry in self._registry.having("status_facts"):
+                found.update(dict.fromkeys(guard.collect(entry, "status_facts", guard.job)))
+            return tuple(found)
+
+        return self._inputs.phase(collect)
+
+    def status(self, facts: ClusterFacts) -> Status | None:
+        """The new status; None leaves the current one as it is. Raises PipelineError, FactUnavailable."""
+
+        def ask(guard: PluginGuard) -> Status | None:
+            for entry in self._registry.having("status"):
+                found: Status | None = guard.call(entry, "status", guard.job, facts)
+                return found
+            return None
+
+        return self._inputs.phase(ask)
 
 
 class Pipeline:

@@ -30,7 +30,7 @@ from trainwright.plugins.contract import (
     Verdict,
     Warned,
 )
-from trainwright.plugins.pipeline.guard import Guard, Inputs
+from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
 from trainwright.plugins.pipeline.rendering import BUILD, Rendering, attributed, in_order
 from trainwright.plugins.pipeline.template import JobTemplate, Templates, resolve
 from trainwright.plugins.registry import Loaded, Registry
@@ -52,7 +52,7 @@ class Run:
         self._job = job
         self._runtime = runtime
         self._old = old
-        self._inputs = Inputs(job, runtime, old)
+        self._inputs = GuardedInputs(job, runtime, old)
         self._askers: dict[Reference, set[str]] = {}
 
     def references(self) -> tuple[Reference, ...]:
@@ -105,13 +105,13 @@ class Run:
     def render(self, facts: ClusterFacts) -> Rendering:
         """The objects that run the job. Raises PipelineError (final) or FactUnavailable (try again)."""
 
-        def build(guard: Guard) -> Rendering:
+        def build(guard: PluginGuard) -> Rendering:
             return self._built(guard, self._shaped(guard, resolve(self._job, self._runtime, self._templates), facts))
 
         return self._inputs.phase(build)
 
     def _announced(self, *hooks: str) -> tuple[Reference, ...]:
-        def collect(guard: Guard) -> tuple[Reference, ...]:
+        def collect(guard: PluginGuard) -> tuple[Reference, ...]:
             found: dict[Reference, None] = {}
             for hook in hooks:
                 for entry in self._registry.having(hook):
@@ -147,7 +147,7 @@ class Run:
         """
         findings: list[Finding] = []
 
-        def build(guard: Guard) -> Rendering:
+        def build(guard: PluginGuard) -> Rendering:
             findings.clear()
             info = self._shaped(guard, template.copy(), facts)
             for entry in self._registry.having("validate_shaped"):
@@ -167,7 +167,7 @@ class Run:
             return findings
         return [*findings, *(Warned(str(override)) for override in rendering.overrides)]
 
-    def _shaped(self, guard: Guard, template: JobTemplate, facts: ClusterFacts) -> Info:
+    def _shaped(self, guard: PluginGuard, template: JobTemplate, facts: ClusterFacts) -> Info:
         info = _info(guard, template, facts)
         for hook in SHAPING:
             if hook == "enforce_pod_spec":
@@ -176,7 +176,7 @@ class Run:
                 guard.call(entry, hook, info, guard.job)
         return info
 
-    def _reporter(self, guard: Guard, info: Info) -> PodRef | None:
+    def _reporter(self, guard: PluginGuard, info: Info) -> PodRef | None:
         """The pod that reports progress: the first answer of a plugin, else the first pod of the trainer."""
         for entry in self._registry.having("reporter"):
             found: PodRef | None = guard.call(entry, "reporter", info, guard.job)
@@ -184,7 +184,7 @@ class Run:
                 return found
         return PodRef.first_of(info.trainer_pods)
 
-    def _built(self, guard: Guard, info: Info) -> Rendering:
+    def _built(self, guard: PluginGuard, info: Info) -> Rendering:
         components: list[Component] = []
         for entry in self._registry.having(BUILD):
             built = guard.collect(entry, BUILD, info, guard.job)
@@ -215,13 +215,13 @@ class Run:
         return FieldError("spec.runtimeRef", ErrorType.INVALID, refusal.message, spec.runtime_ref)
 
 
-def _info(guard: Guard, template: JobTemplate, facts: ClusterFacts) -> Info:
+def _info(guard: PluginGuard, template: JobTemplate, facts: ClusterFacts) -> Info:
     assert guard.runtime is not None
     guard.ledger = template.ledger
     return template.info(guard.job, guard.runtime, facts)
 
 
-def _findings(guard: Guard, entry: Loaded, hook: str, info: Info) -> list[Finding]:
+def _findings(guard: PluginGuard, entry: Loaded, hook: str, info: Info) -> list[Finding]:
     """The findings of one plugin; an exception becomes a finding. Raises InputMutated from a strict guard."""
     try:
         found = guard.collect(entry, hook, info, guard.old, guard.job)

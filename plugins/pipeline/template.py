@@ -9,11 +9,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from trainwright.api.jobset.v1alpha2 import JobSetSpec, ReplicatedJob
+from trainwright.api.kubernetes.core.v1 import ResourceRequirements
 from trainwright.api.trainer.v1alpha1 import MLPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
 from trainwright.plugins.contract import ClusterFacts, Info, Ledger, PodSet, Refusal, Runtime, step_of
 from trainwright.plugins.pipeline.patches import is_patched, patched_metadata, patched_template
-from trainwright.plugins.pipeline.resources import merge_resources
 
 TEMPLATE = "template"
 """The phase before the plugins, as errors name it."""
@@ -36,9 +36,8 @@ class JobTemplate:
 
     def info(self, job: TrainJob, runtime: Runtime, facts: ClusterFacts) -> Info:
         """The model for plugins. Plugins change the template through it; copy the template first to use it again."""
-        policy = runtime.spec.ml_policy if runtime.spec is not None else None
-        network = self.spec.network
-        subdomain = (network.subdomain if network is not None else None) or job.name
+        policy = runtime.spec_or_empty.ml_policy
+        subdomain = self.spec.network_or_empty.subdomain or job.name
         pod_sets = tuple(
             PodSet(
                 replicated,
@@ -86,11 +85,10 @@ def resolve(job: TrainJob, runtime: Runtime, templates: Templates | None = None)
     """The template of the job. Raises Refusal if it cannot be made. `templates`: those that are prepared already."""
     if job.spec is None:
         raise Refusal("the TrainJob has no spec; name a runtime in spec.runtimeRef", phase=TEMPLATE)
-    base = runtime.spec.template if runtime.spec is not None else None
-    policy = runtime.spec.ml_policy if runtime.spec is not None else None
+    policy = runtime.spec_or_empty.ml_policy
     patches = job.spec.runtime_patches or ()
     ledger = Ledger()
-    labels, annotations = patched_metadata(base.metadata if base is not None else None, patches)
+    labels, annotations = patched_metadata(runtime.spec_or_empty.template_or_empty.metadata, patches)
     try:
         if templates is None or is_patched(patches):
             template = patched_template(_template_of(runtime), patches, ledger)
@@ -105,9 +103,7 @@ def resolve(job: TrainJob, runtime: Runtime, templates: Templates | None = None)
 
 def _template_of(runtime: Runtime) -> JobSetSpec:
     """A runtime without a template is valid and gives an empty JobSet, which runs nothing."""
-    base = runtime.spec.template if runtime.spec is not None else None
-    spec = base.spec if base is not None else None
-    return spec if spec is not None else JobSetSpec()
+    return runtime.spec_or_empty.template_or_empty.spec or JobSetSpec()
 
 
 def _count(replicated: ReplicatedJob, policy: MLPolicy | None) -> int:
@@ -115,16 +111,16 @@ def _count(replicated: ReplicatedJob, policy: MLPolicy | None) -> int:
     if policy is not None and step_of(replicated) == STEP_TRAINER:
         count = policy.num_nodes
     else:
-        count = replicated.template.spec.parallelism if replicated.template.spec is not None else None
+        count = replicated.template.spec_or_empty.parallelism
     return max(1 if count is None else count, 1)
 
 
 def _merge_trainer_resources(replicated: ReplicatedJob, job: TrainJob, policy: MLPolicy | None, ledger: Ledger) -> None:
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     if trainer is None or trainer.resources_per_node is None or not _takes_resources(replicated, policy):
         return
-    pod = replicated.template.spec.template.spec if replicated.template.spec is not None else None
-    container = next((c for c in (pod.containers if pod is not None else ()) if c.name == NODE), None)
+    pod = replicated.template.spec_or_empty.template.spec_or_empty
+    container = next((one for one in pod.containers if one.name == NODE), None)
     if container is not None:
         container.resources = merge_resources(container.resources, trainer.resources_per_node)
         path = f"spec.replicatedJobs[{replicated.name}].template.spec.template.spec.containers[{NODE}].resources"
@@ -134,5 +130,23 @@ def _merge_trainer_resources(replicated: ReplicatedJob, job: TrainJob, policy: M
 def _takes_resources(replicated: ReplicatedJob, policy: MLPolicy | None) -> bool:
     if policy is None:
         return False
-    launcher_is_node = policy.mpi is not None and bool(policy.mpi.run_launcher_as_node)
+    launcher_is_node = bool(policy.mpi_or_empty.run_launcher_as_node)
     return step_of(replicated) == STEP_TRAINER or (launcher_is_node and replicated.name == NODE)
+
+
+def merge_resources(base: ResourceRequirements | None, over: ResourceRequirements) -> ResourceRequirements:
+    """Limits and requests, merged by resource; the amounts of `over` take precedence.
+
+    Claims are left out, as in Kubeflow Trainer: the JobSets of existing jobs have none, and cannot be changed.
+    """
+    return ResourceRequirements(
+        limits=_merged(base.limits if base is not None else None, over.limits),
+        requests=_merged(base.requests if base is not None else None, over.requests),
+    )
+
+
+def _merged(
+    base: dict[str, int | float | str] | None, over: dict[str, int | float | str] | None
+) -> dict[str, int | float | str] | None:
+    merged = {**(base or {}), **(over or {})}
+    return merged or None

@@ -19,7 +19,7 @@ OURSELVES = "trainwright"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PluginCandidate:
     """A plugin that is installed and can be loaded."""
 
     name: str
@@ -40,12 +40,14 @@ class Candidate:
         return found
 
 
-def built_in(catalogue: Mapping[str, str] = BUILT_IN) -> list[Candidate]:
+def built_in(catalogue: Mapping[str, str] = BUILT_IN) -> list[PluginCandidate]:
     """The plugins of this distribution, by name."""
-    return [Candidate(name, target, OURSELVES, trainwright.__version__) for name, target in sorted(catalogue.items())]
+    return [
+        PluginCandidate(name, target, OURSELVES, trainwright.__version__) for name, target in sorted(catalogue.items())
+    ]
 
 
-def installed(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[Candidate]:
+def installed(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[PluginCandidate]:
     """The plugins of other distributions, by name and then by distribution."""
     if entry_points is None:
         entry_points = importlib.metadata.entry_points(group=ENTRY_POINTS)
@@ -53,9 +55,9 @@ def installed(entry_points: Iterable[importlib.metadata.EntryPoint] | None = Non
     return sorted(found, key=lambda candidate: (candidate.name, candidate.distribution))
 
 
-def _candidate(entry_point: importlib.metadata.EntryPoint) -> Candidate:
+def _candidate(entry_point: importlib.metadata.EntryPoint) -> PluginCandidate:
     distribution = entry_point.dist
-    return Candidate(
+    return PluginCandidate(
         name=entry_point.name,
         target=entry_point.value.partition("[")[0].strip(),
         distribution=distribution.name if distribution is not None else "unknown",

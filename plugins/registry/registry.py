@@ -14,7 +14,7 @@ from trainwright.api.config.v1alpha1 import Plugins
 from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
 from trainwright.plugins.contract import EXTENSION_POINTS, Installation, Plugin, RegistryError, Rule, Watch
-from trainwright.plugins.registry.discovery import OURSELVES, Candidate, built_in, installed
+from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
 from trainwright.plugins.registry.order import OrderingCycle, ordered
 from trainwright.plugins.registry.verification import class_problems, plugin_problems
 
@@ -28,7 +28,7 @@ class Loaded:
     """A plugin that runs."""
 
     plugin: Plugin
-    candidate: Candidate
+    candidate: PluginCandidate
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ class Registry:
     def load(
         cls,
         selection: Selection | None = None,
-        candidates: Iterable[Candidate] | None = None,
+        candidates: Iterable[PluginCandidate] | None = None,
         *,
         installation: Installation | None = None,
     ) -> "Registry":
@@ -121,7 +121,9 @@ class Registry:
     @classmethod
     def of(cls, *plugins: Plugin) -> "Registry":
         """A registry of instances, for tests; verified and ordered like any other. Raises RegistryError."""
-        loaded = [Loaded(plugin, Candidate(plugin.name, type(plugin).__qualname__, "given", "0")) for plugin in plugins]
+        loaded = [
+            Loaded(plugin, PluginCandidate(plugin.name, type(plugin).__qualname__, "given", "0")) for plugin in plugins
+        ]
         problems = [
             f"{entry.candidate}: {text}" for entry in loaded for text in plugin_problems(entry.plugin, entry.name)
         ]
@@ -154,7 +156,7 @@ def _selected(name: str, wanted: Selection) -> bool:
     return name not in wanted.disabled and (wanted.only is None or name in wanted.only)
 
 
-def _unknown(wanted: Selection, known: Sequence[Candidate]) -> list[str]:
+def _unknown(wanted: Selection, known: Sequence[PluginCandidate]) -> list[str]:
     names = {candidate.name for candidate in known}
     asked = {"enabled": wanted.enabled or frozenset(), "disabled": wanted.disabled, "settings": wanted.settings.keys()}
     return [
@@ -164,8 +166,8 @@ def _unknown(wanted: Selection, known: Sequence[Candidate]) -> list[str]:
     ]
 
 
-def _twice(known: Sequence[Candidate]) -> list[str]:
-    first: dict[str, Candidate] = {}
+def _twice(known: Sequence[PluginCandidate]) -> list[str]:
+    first: dict[str, PluginCandidate] = {}
     problems = []
     for candidate in known:
         other = first.setdefault(candidate.name, candidate)
@@ -199,7 +201,9 @@ def _in_order(loaded: Sequence[Loaded]) -> list[Loaded]:
     return [by_name[name] for name in names]
 
 
-def _instance(candidate: Candidate, wanted: Selection, installation: Installation) -> tuple[Plugin | None, list[str]]:
+def _instance(
+    candidate: PluginCandidate, wanted: Selection, installation: Installation
+) -> tuple[Plugin | None, list[str]]:
     """The plugin, or its problems; neither for a plugin that is off by default and not enabled."""
     try:
         found = candidate.load()
@@ -221,7 +225,7 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {one_line(str(error))}"
 
 
-def _advice(candidate: Candidate) -> str:
+def _advice(candidate: PluginCandidate) -> str:
     if candidate.distribution == OURSELVES:
         return ""
     return (

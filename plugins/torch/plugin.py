@@ -37,29 +37,27 @@ class TorchPlugin:
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Check for reserved variables, targets of envInjection that do not exist, and limits of torchtune."""
-        policy = info.ml_policy.torch if info.ml_policy is not None else None
+        policy = info.ml_policy_or_empty.torch
         return findings(info, policy, job) if policy is not None else ()
 
     def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Warn of numbers of processes that do not fit the GPUs."""
-        if info.ml_policy is None or info.ml_policy.torch is None:
+        if info.ml_policy_or_empty.torch is None:
             return ()
         return process_findings(info, job, processes_per_node(info, job)[0])
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first pod, which has rank 0."""
-        policy = info.ml_policy.torch if info.ml_policy is not None else None
-        return PodRef.first_of(info.trainer_pods) if policy is not None else None
+        return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.torch is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, and the variables of the main container and of the targets of envInjection."""
-        policy = info.ml_policy.torch if info.ml_policy is not None else None
+        policy = info.ml_policy_or_empty.torch
         if policy is None:
             return
         pods = info.trainer_pods
-        trainer = job.spec.trainer if job.spec is not None else None
-        if pods is not None and trainer is not None and trainer.num_nodes is not None:
-            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        if pods is not None:
+            pods.set_nodes(job)
         processes, why = processes_per_node(info, job)
         container = info.trainer_container
         if pods is not None and container is not None and takes_part(info, pods):
@@ -85,7 +83,7 @@ def processes_per_node(info: Info, job: TrainJob) -> tuple[str, str]:
 
     It is the TrainJob's number; else `auto` if there are accelerators, which torchrun counts; else the number of CPUs.
     """
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return str(trainer.num_proc_per_node), "spec.trainer.numProcPerNode"
     resources = info.resources_per_node()
@@ -108,7 +106,7 @@ def _set_master(container: ContainerModel, host: str) -> None:
 
 
 def _inject(info: Info, policy: TorchMLPolicySource, pods: PodSet | None, processes: tuple[str, str]) -> None:
-    for target in (policy.env_injection.targets if policy.env_injection is not None else None) or ():
+    for target in policy.env_injection_or_empty.targets or ():
         pod_set = info.pod_set(target.job_name)
         for name in target.container_names:
             container = pod_set.any_container(name) if pod_set is not None else None

@@ -18,7 +18,7 @@ _QUANTISED_ON_ONE_DEVICE = (_LLAMA_1B, _LLAMA_3B)
 def findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator[Finding]:
     """Everything that is wrong."""
     yield from _injection_findings(info, policy, job)
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     if trainer is None:
         return
     reserved = sorted({variable.name for variable in trainer.env or ()} & _RESERVED)
@@ -30,7 +30,7 @@ def findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator
 
 def process_findings(info: Info, job: TrainJob, processes: str) -> Iterator[Finding]:
     """Warnings about a number of processes per node that does not fit the GPUs of the node's container."""
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     container = info.trainer_container
     gpus = gpu_count(container.resources) if container is not None else 0
     if trainer is None or not gpus:
@@ -53,7 +53,7 @@ def process_findings(info: Info, job: TrainJob, processes: str) -> Iterator[Find
 
 def _injection_findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator[Finding]:
     assert job.spec is not None
-    for target in (policy.env_injection.targets if policy.env_injection is not None else None) or ():
+    for target in policy.env_injection_or_empty.targets or ():
         pod_set = info.pod_set(target.job_name)
         for name in target.container_names:
             if pod_set is None or pod_set.any_container(name) is None:

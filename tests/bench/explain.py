@@ -17,7 +17,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.unit.trainer.explain.world import NOW, PLUGINS, World, condition
-from trainwright.controller.trainer.why import Objects, explain
+from trainwright.controller.trainer.why import GivenObjects, explain
 
 SHORT = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available."
 
@@ -67,7 +67,7 @@ def main() -> None:
     for make in (queued, running, waiting, failed):
         for pods in (4, 64, 512):
             world = make(pods)
-            source = Objects(world.objects, unserved=world.unserved)
+            source = GivenObjects(world.objects, unserved=world.unserved)
             took = milliseconds(lambda s=source, w=world: explain(s.picture(w.job, NOW), PLUGINS), rounds)  # type: ignore[misc]
             bare = milliseconds(lambda w=world: msgspec.json.encode(w.objects), rounds)  # type: ignore[misc]
             print(f"{make.__name__:28} {pods:5} {took:8.3f} {took / bare:11.1f}")

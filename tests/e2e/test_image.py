@@ -121,22 +121,56 @@ def run(home: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_second_stage_holds_the_first_ones_environment_only() -> None:
-    _, last = stages()
+def test_the_last_stage_holds_the_first_ones_environment_only() -> None:
+    last = stages()[-1]
     assert [rest for word, rest in last if word == "COPY"] == [f"--from=build {HOME} {HOME}"]
     assert [rest for word, rest in last if word == "USER"] == [f"{UID}:{UID}"]
     assert [rest for word, rest in last if word == "ENTRYPOINT"] == [f'["{HOME}/bin/trainwright"]']
     assert [word for word, _ in last if word in {"RUN", "ADD"}] == []
     # Of one base, or the environment would not fit.
-    assert {stage[0][1].split()[0] for stage in stages()} == {"python:${PYTHON}-slim"}
+    bases = {stage[0][1].split()[0] for stage in stages()} - {"initializer"}
+    assert bases == {"python:${PYTHON}-slim"}
 
 
 def test_all_that_is_copied_is_sent_to_the_engine() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     sent = {line.removeprefix("!") for line in ignored if line.startswith("!")}
-    copied = {name for word, rest in stages()[0] if word == "COPY" for name in rest.split()[:-1]}
-    assert copied == sent
+    copied = {
+        name
+        for word, rest in instructions()
+        if word == "COPY" and not rest.startswith("--from")
+        for name in rest.split()[:-1]
+    }
+    assert {name.removesuffix("/pkg") for name in copied} == sent
     assert "*" in ignored
+
+
+@pytest.mark.parametrize("kind", ["dataset", "model"])
+def test_the_images_of_initializers_start_as_the_sdk_starts_them(tmp_path: Path, kind: str) -> None:
+    """`bash -c "python -m pkg.initializers.…"` in the folder of the image, which has what is copied there."""
+    steps = next(stage for stage in stages() if stage[0][1].endswith(" AS initializer"))
+    assert ("WORKDIR", "/app") in steps
+    (source, target) = next(rest for word, rest in steps if word == "COPY" and rest.endswith(" pkg")).split()
+    copy(ROOT / source, tmp_path / "app" / target)
+    (data := tmp_path / "data").mkdir()
+    (data / "x.json").write_text("{}")
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "STORAGE_URI": f"file://{data}",
+        "OUTPUT_PATH": str(tmp_path / "t"),
+    }
+    started = subprocess.run(
+        ["bash", "-c", f"python -m pkg.initializers.{kind}"],
+        cwd=tmp_path / "app",
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert started.returncode == 0, started.stderr
+    assert (tmp_path / "t" / "x.json").read_text() == "{}"
+    last = next(stage for stage in stages() if stage[0][1].endswith(f" AS {kind}-initializer"))
+    assert ("ENTRYPOINT", f'["python", "-m", "pkg.initializers.{kind}"]') in last
 
 
 @pytest.mark.parity
@@ -218,7 +252,7 @@ def test_the_engine_that_runs_builds(tmp_path: Path, engine: str) -> None:
     )
     lines = done.stdout.splitlines()
     assert lines[:2] == [
-        f"{engine}|build|--tag|example.com/a:1|--build-arg|PLUGINS=one two==2|--file|Dockerfile|.|",
+        f"{engine}|build|--tag|example.com/a:1|--build-arg|PLUGINS=one two==2|--target|manager|--file|Dockerfile|.|",
         "example.com/a:1: 12345 bytes",
     ]
     assert any(line.startswith("| aiohttp | ") for line in lines)

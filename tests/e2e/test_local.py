@@ -83,6 +83,15 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     assert made.local("down", "--delete").returncode == 0
 
 
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell whose cluster is up, for tests that are not about the life of a cluster: starting one takes a second."""
+    made = Shell(tmp_path_factory.mktemp("up"))
+    assert made.local("up").returncode == 0
+    yield made
+    assert made.local("down", "--delete").returncode == 0
+
+
 RANK = "import os; rank = os.environ['DMLC_TASK_ID']"
 
 
@@ -145,35 +154,35 @@ else:
     assert "[node-0] heard rank 1" in done.stdout
 
 
-def test_the_exit_code_of_the_rank_that_failed_is_that_of_the_command(shell: Shell) -> None:
+def test_the_exit_code_of_the_rank_that_failed_is_that_of_the_command(up: Shell) -> None:
     program = f"{RANK}\nimport time\nif rank == '1': raise SystemExit(3)\ntime.sleep(60)"
-    done = shell.local("run", "--file", shell.job(program), seconds=55)
+    done = up.local("run", "--file", up.job(program), seconds=55)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "error: node-1 failed with exit code 3" in done.stderr
 
 
-def test_the_lines_of_a_container_that_fails_at_once_are_shown_once(shell: Shell) -> None:
-    done = shell.local("run", "--file", shell.job("print('I fail', flush=True)\nraise SystemExit(4)"))
+def test_the_lines_of_a_container_that_fails_at_once_are_shown_once(up: Shell) -> None:
+    done = up.local("run", "--file", up.job("print('I fail', flush=True)\nraise SystemExit(4)"))
     assert done.returncode == 4, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if "I fail" in line]
     assert lines, done.stdout
     assert len(lines) == len(set(lines)), done.stdout
 
 
-def test_a_program_that_does_not_exist_is_named(shell: Shell) -> None:
-    file = Path(shell.job("pass"))
+def test_a_program_that_does_not_exist_is_named(up: Shell) -> None:
+    file = Path(up.job("pass"))
     file.write_text(file.read_text().replace("command: [python", "command: [nosuchprogram"))
-    done = shell.local("run", "--file", str(file))
+    done = up.local("run", "--file", str(file))
     assert done.returncode == 128, done.stdout + done.stderr
     assert 'exec: "nosuchprogram": executable file not found' in done.stderr
 
 
-def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
-    file = Path(shell.job("pass"))
+def test_what_cannot_start_is_told_once_and_ends_in_time(up: Shell) -> None:
+    file = Path(up.job("pass"))
     file.write_text(
         file.read_text().replace("numNodes: 2", 'numNodes: 1\n    resourcesPerNode: {requests: {cpu: "1k"}}')
     )
-    done = shell.local("run", "--file", str(file), "--start-timeout=12")
+    done = up.local("run", "--file", str(file), "--start-timeout=12")
     assert done.returncode == 124, done.stdout + done.stderr
     assert done.stdout.count("Insufficient cpu") == 1
     # A shortage is a cause after ten seconds.
@@ -181,9 +190,9 @@ def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "--nosuch"]])
-def test_wrong_use_ends_the_command_with_its_code(shell: Shell, arguments: list[str]) -> None:
+def test_wrong_use_ends_the_command_with_its_code(up: Shell, arguments: list[str]) -> None:
     """What else is wrong use, and what is said: tests/unit/cli/test_local_wrong_use.py."""
-    done = shell.local(*arguments)
+    done = up.local(*arguments)
     assert done.returncode == 125, done.stderr
     assert "error: " in done.stderr
 
@@ -201,8 +210,8 @@ def test_what_cannot_run_here_is_refused_before_anything_is_created(shell: Shell
     assert "work         0 TrainJobs, 0 of 0 pods running" in shell.local("status").stdout
 
 
-def test_a_job_ends_after_its_timeout(shell: Shell) -> None:
-    done = shell.local("run", "--timeout=1", "--file", shell.job("import time; time.sleep(100)"), seconds=90)
+def test_a_job_ends_after_its_timeout(up: Shell) -> None:
+    done = up.local("run", "--timeout=1", "--file", up.job("import time; time.sleep(100)"), seconds=90)
     assert done.returncode == 124, done.stdout + done.stderr
     assert "error: the job is not finished after 1 s" in done.stderr
 
@@ -226,41 +235,39 @@ def test_only_the_folder_of_a_cluster_is_deleted(shell: Shell) -> None:
     assert (shell.folder / "mine").is_dir()
 
 
-def test_a_manifest_brings_what_the_job_needs(shell: Shell) -> None:
-    file = Path(shell.job("import os; print(os.environ['WORD'])"))
+def test_a_manifest_brings_what_the_job_needs(up: Shell) -> None:
+    file = Path(up.job("import os; print(os.environ['WORD'])"))
     needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\ndata: {word: from a file}\n---\n"
     job = file.read_text().replace(
         "numNodes: 2",
         "numNodes: 1\n    env: [{name: WORD, valueFrom: {configMapKeyRef: {name: words, key: word}}}]",
     )
     file.write_text(needs + job)
-    done = shell.local("run", "--file", str(file))
+    done = up.local("run", "--file", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[node-0] from a file" in done.stdout
     file.write_text(needs.replace("v1", "apps/v1").replace("ConfigMap", "Deployment") + job)
-    done = shell.local("run", "--file", str(file))
+    done = up.local("run", "--file", str(file))
     assert done.returncode == 125, done.stdout + done.stderr
     assert done.stderr == "error: the cluster does not serve Deployment of apps/v1: take it out of the file\n"
 
 
 @pytest.mark.parametrize(("wrong", "text"), [("numNodes: two", "numNodes"), ("numNode: 2", "unknown field")])
-def test_what_admission_refuses_is_said_before_anything_starts(shell: Shell, wrong: str, text: str) -> None:
-    file = shell.folder / "job.yaml"
-    file.write_text(Path(shell.job("pass")).read_text().replace("numNodes: 2", wrong))
-    done = shell.local("run", "--file", str(file))
+def test_what_admission_refuses_is_said_before_anything_starts(up: Shell, wrong: str, text: str) -> None:
+    file = up.folder / "job.yaml"
+    file.write_text(Path(up.job("pass")).read_text().replace("numNodes: 2", wrong))
+    done = up.local("run", "--file", str(file))
     assert done.returncode == 125, done.stdout + done.stderr
     assert text in done.stderr
 
 
-def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:
-    script = shell.folder / "train.py"
+def test_a_dry_run_prints_the_job_of_a_script(up: Shell) -> None:
+    script = up.folder / "train.py"
     script.write_text("")
-    done = shell.local(
+    done = up.local(
         "run", "--dry-run", str(script), "a", "--nodes", "3", "--runtime=jax-distributed", "--", "--lr", "1"
     )
-    again = shell.local(
-        "run", "--dry-run", "--nodes=3", "--runtime=jax-distributed", "--", str(script), "a", "--lr", "1"
-    )
+    again = up.local("run", "--dry-run", "--nodes=3", "--runtime=jax-distributed", "--", str(script), "a", "--lr", "1")
     assert again.stdout == done.stdout
     assert done.returncode == 0, done.stderr
     for text in ("kind: TrainJob", "name: jax-distributed", "numNodes: 3", "- --lr", f"- {script}"):

@@ -3,7 +3,6 @@
 
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 
 from tests.managers import start_manager
 from tests.repository import ROOT
+from tests.wheels import environment_with
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
@@ -43,26 +43,7 @@ spec:
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a new environment with the plugin, which sees the packages of this one."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
-    interpreter = folder / "bin" / "python"
-    packages = next((folder / "lib").glob("python*/site-packages"))
-    # Trainwright and its dependencies are not downloaded again; addsitedir follows an editable installation.
-    ours = next(path for path in sys.path if path.endswith("site-packages"))
-    (packages / "trainwright-of-the-tests.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
-    source = tmp_path_factory.mktemp("source")
-    for file in SOURCE.iterdir():
-        if file.is_file():
-            (source / file.name).write_bytes(file.read_bytes())
-    # Built by the locked setuptools: the one that a new environment brings is too old.
-    wheels = tmp_path_factory.mktemp("wheels")
-    build = (
-        "import os, sys; from setuptools.build_meta import build_wheel; os.chdir(sys.argv[1]); build_wheel(sys.argv[2])"
-    )
-    run([sys.executable, "-c", build, str(source), str(wheels)], code=0)
-    options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
-    run([str(interpreter), "-m", "pip", "install", *options, *map(str, wheels.iterdir())], code=0)
-    return interpreter
+    return environment_with(SOURCE, tmp_path_factory.mktemp("plugin"))
 
 
 def run(command: list[str], *, code: int) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project of docs/plugins.md, written and tried as a reader would: in a fresh folder and a fresh environment."""
+"""The projects of the pages on plugins, written and tried as a reader would: in fresh folders and environments."""
 
 import os
 import shutil
@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_pages import first_missing
 from tests.pages import blocks_of
 from tests.repository import ROOT
 
-PAGE = ROOT / "docs" / "plugins.md"
+CONTRACT = ROOT / "docs" / "plugins.md"
+TUTORIAL = ROOT / "docs" / "plugin-tutorial.md"
 
 
 @pytest.fixture
@@ -43,19 +45,47 @@ def shell(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_its_files_and_commands_work_as_they_stand(shell: dict[str, str], tmp_path: Path) -> None:
-    project = tmp_path / "acme"
-    project.mkdir()
-    blocks = blocks_of(PAGE)
+def test_the_project_of_the_contract_works_as_it_stands(shell: dict[str, str], tmp_path: Path) -> None:
+    project = project_of(CONTRACT, tmp_path)
+    assert sorted(path.name for path in project.iterdir()) == ["acme_ray.py", "pyproject.toml", "test_acme_ray.py"]
+    printed = commands_of(CONTRACT, project, shell)
+    assert "1 passed" in printed
+    assert row_of("Ray", printed)[1:3] == ["0.1.0", "acme-trainwright-ray"]
+
+
+def test_the_tutorial_works_as_it_stands(shell: dict[str, str], tmp_path: Path) -> None:
+    project = project_of(TUTORIAL, tmp_path)
+    printed = commands_of(TUTORIAL, project, shell)
+    assert row_of("NCCL", printed)[1:4] == ["0.1.0", "acme-trainwright-nccl", "enforce_ml_policy"]
+    blocks = blocks_of(TUTORIAL)
     for block in blocks:
+        if block.language == "text":
+            assert first_missing(block.text, printed) is None, printed
+    assert "2 passed" in printed
+    assert [wheel.name for wheel in (project / "dist").iterdir()] == ["acme_trainwright_nccl-0.1.0-py3-none-any.whl"]
+
+
+def project_of(page: Path, folder: Path) -> Path:
+    """The folder with the files that the page has its reader write."""
+    project = folder / "acme"
+    project.mkdir()
+    for block in blocks_of(page):
         if block.title:
             (project / block.title).write_text(block.text)
-    assert sorted(path.name for path in project.iterdir()) == ["acme_ray.py", "pyproject.toml", "test_acme_ray.py"]
-    (commands,) = [block.text for block in blocks if block.is_shell]
+    return project
+
+
+def commands_of(page: Path, project: Path, shell: dict[str, str]) -> str:
+    """What the commands of the page print, one after the other."""
+    commands = "".join(block.text for block in blocks_of(page) if block.is_shell)
     done = subprocess.run(
         ["sh", "-eu"], input=commands, cwd=project, env=shell, capture_output=True, text=True, check=False, timeout=200
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
-    (row,) = [line.split() for line in done.stdout.splitlines() if line.startswith("Ray ")]
-    assert row[1:3] == ["0.1.0", "acme-trainwright-ray"]
+    return done.stdout
+
+
+def row_of(plugin: str, printed: str) -> list[str]:
+    """The words of a plugin's row."""
+    (row,) = [line.split() for line in printed.splitlines() if line.startswith(f"{plugin} ")]
+    return row

@@ -217,7 +217,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "memory-stays",
         "what is remembered of a job is kept after its deletion",
-        [Edit(_TRAINER + "job/memory.py", "        self._jobs.pop(key, None)\n", "        pass\n")],
+        [
+            Edit(
+                _TRAINER + "job/records.py",
+                "            del self._records[record.key]\n            for",
+                "            for",
+            )
+        ],
     ),
     Mutant(
         "adopts",
@@ -274,8 +280,8 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             Edit(
                 _TRAINER + "job/decision.py",
-                "    end = is_exceeded(job) or (left is not None and left <= 0)\n",
-                "    end = left is not None and left <= 0\n",
+                "    exceeded = is_exceeded(job) or (left is not None and left <= 0)\n",
+                "    exceeded = left is not None and left <= 0\n",
             )
         ],
     ),

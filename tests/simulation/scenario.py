@@ -45,6 +45,8 @@ SPACE = "default"
 TEAM = "team"
 """A namespace that users delete and make again."""
 RUNTIMES = ("gang", "plain", "mpi", "brief", "wide")
+_RUNTIME_WEIGHTS = (3, 1, 3, 1, 1)
+"""Those that own the most are the most likely."""
 GATES = ("Explain", "CreatedCondition")
 CLEANUP = "cleanup"
 QUEUE = "queue"
@@ -66,8 +68,8 @@ ACTIONS: Mapping[str, float] = {
     "label-job": 1,
     "annotate-job": 0.7,
     "delete-podgroup": 4,
-    "edit-podgroup": 1,
-    "foreign-podgroup": 1,
+    "edit-podgroup": 2,
+    "foreign-podgroup": 2,
     "delete-jobset": 2,
     "edit-jobset": 1,
     "suspend-jobset": 0.7,
@@ -76,14 +78,14 @@ ACTIONS: Mapping[str, float] = {
     "delete-snapshot": 2,
     "edit-snapshot": 0.5,
     "foreign-snapshot": 0.5,
-    "delete-secret": 1,
-    "edit-secret": 0.7,
-    "foreign-secret": 0.5,
-    "delete-hostfile": 1,
-    "edit-hostfile": 0.7,
-    "foreign-hostfile": 0.5,
-    "delete-record": 0.7,
-    "edit-record": 0.5,
+    "delete-secret": 2,
+    "edit-secret": 1.5,
+    "foreign-secret": 1.5,
+    "delete-hostfile": 2,
+    "edit-hostfile": 2,
+    "foreign-hostfile": 1.5,
+    "delete-record": 2,
+    "edit-record": 1,
     "delete-pod": 2,
     "edit-runtime": 1,
     "replace-runtime": 0.5,
@@ -111,7 +113,7 @@ class TrainJobs:
         """A world with twelve jobs; each seed draws its own mix."""
         chance = random.Random(f"{seed}/plan")
         replicas = chance.choice([1, 1, 2, 3])
-        kinds = chance.sample(RUNTIMES, chance.choice([1, 2, 3]))
+        kinds = list(dict.fromkeys(chance.choices(RUNTIMES, _RUNTIME_WEIGHTS, k=chance.choice([1, 2, 3]))))
         away = chance.choice([0.0, 0.0, 0.4])
         late = chance.choice([0.1, 0.2, 0.6])
         targets = []
@@ -121,6 +123,11 @@ class TrainJobs:
             more += "+ttl" if chance.random() < 0.1 else ""
             more += "+team" if chance.random() < away else ""
             targets.append(f"j{number}:{chance.choice(kinds)}{more}")
+        options = {name: chance.random() < 0.4 for name in (*GATES, CLEANUP, QUEUE)}
+
+        def fits(action: str, target: str) -> bool:
+            return _fits(action, target) and (options["Explain"] or not action.endswith("-record"))
+
         return Plan(
             seed=seed,
             weather=drawn_weather(chance),
@@ -129,8 +136,8 @@ class TrainJobs:
             election=replicas > 1 or chance.random() < 0.4,
             drift=chance.choice([0.0, 0.0, 0.05, 0.1]),
             eager=chance.choice([0.0, 0.3, 0.8]),
-            options={name: chance.random() < 0.4 for name in (*GATES, CLEANUP, QUEUE)},
-            steps=drawn_steps(chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas),
+            options=options,
+            steps=drawn_steps(chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas, fits=fits),
         )
 
     async def begin(self, world: World, plan: Plan) -> None:
@@ -228,6 +235,17 @@ def train_job(said: str) -> Document:
     return {"apiVersion": _API, "kind": "TrainJob", "metadata": metadata, "spec": spec}
 
 
+def _fits(action: str, target: str) -> bool:
+    """Whether a job of these words has, or could have, what the action is on."""
+    what = action.rpartition("-")[2]
+    runtime = target.partition(":")[2].partition("+")[0]
+    if what == "podgroup":
+        return runtime == "gang"
+    if what in ("secret", "hostfile"):
+        return runtime == "mpi"
+    return what != "namespace" or "+team" in target
+
+
 def _name(step: Step) -> str:
     return step.on.partition(":")[0]
 
@@ -300,9 +318,8 @@ async def _edit_podgroup(world: World, step: Step) -> None:
 
 
 async def _foreign_podgroup(world: World, step: Step) -> None:
-    metadata = {"name": _name(step), "namespace": _space(step)}
-    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": metadata}
-    await world.admin.create({**group, "spec": {"minMember": 1}}, kind=PodGroup.RESOURCE)
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 1}}
+    await _make_foreign(world, step, group, _name(step), PodGroup.RESOURCE)
 
 
 async def _delete_jobset(world: World, step: Step) -> None:

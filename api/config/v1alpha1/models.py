@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Struct, copy_open
+from trainwright.api.base import Merge, Struct, copy_open, empty
 
 
 class CertManagement(Struct, kw_only=True):
@@ -266,6 +266,10 @@ class ControllerMetrics(Struct, kw_only=True):
     auth: MetricsAuth | None = None
     """Who may read the metrics."""
 
+    @property
+    def auth_or_empty(self) -> MetricsAuth:
+        return self.auth or empty(MetricsAuth)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.auth is not None:
@@ -304,6 +308,14 @@ class Progress(Struct, kw_only=True):
     """Reports that training processes send."""
     pull: ProgressPull | None = None
     """Reports that the manager reads in pods."""
+
+    @property
+    def push_or_empty(self) -> ProgressPush:
+        return self.push or empty(ProgressPush)
+
+    @property
+    def pull_or_empty(self) -> ProgressPull:
+        return self.pull or empty(ProgressPull)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -367,6 +379,58 @@ class Configuration(Struct, kw_only=True):
     """What TrainJobs may ask for in annotations about their recovery, with the feature gate Recovery."""
     plugins: Plugins | None = None
     """Which plugins run, and their settings."""
+
+    @property
+    def webhook_or_empty(self) -> ControllerWebhook:
+        return self.webhook or empty(ControllerWebhook)
+
+    @property
+    def metrics_or_empty(self) -> ControllerMetrics:
+        return self.metrics or empty(ControllerMetrics)
+
+    @property
+    def health_or_empty(self) -> ControllerHealth:
+        return self.health or empty(ControllerHealth)
+
+    @property
+    def leader_election_or_empty(self) -> LeaderElectionConfiguration:
+        return self.leader_election or empty(LeaderElectionConfiguration)
+
+    @property
+    def controller_or_empty(self) -> ControllerConfigurationSpec:
+        return self.controller or empty(ControllerConfigurationSpec)
+
+    @property
+    def cert_management_or_empty(self) -> CertManagement:
+        return self.cert_management or empty(CertManagement)
+
+    @property
+    def client_connection_or_empty(self) -> ClientConnection:
+        return self.client_connection or empty(ClientConnection)
+
+    @property
+    def status_server_or_empty(self) -> StatusServer:
+        return self.status_server or empty(StatusServer)
+
+    @property
+    def progress_or_empty(self) -> Progress:
+        return self.progress or empty(Progress)
+
+    @property
+    def tls_or_empty(self) -> TLSOptions:
+        return self.tls or empty(TLSOptions)
+
+    @property
+    def cleanup_or_empty(self) -> Cleanup:
+        return self.cleanup or empty(Cleanup)
+
+    @property
+    def recovery_or_empty(self) -> Recovery:
+        return self.recovery or empty(Recovery)
+
+    @property
+    def plugins_or_empty(self) -> Plugins:
+        return self.plugins or empty(Plugins)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.batch.v1 import models as batch_v1
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
@@ -194,6 +194,10 @@ class VolumeClaimPolicy(Struct, kw_only=True):
     retention_policy: VolumeRetentionPolicy | None = field(name="retentionPolicy", default=None)
     """What becomes of the claims."""
 
+    @property
+    def retention_policy_or_empty(self) -> VolumeRetentionPolicy:
+        return self.retention_policy or empty(VolumeRetentionPolicy)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.templates is not None:
@@ -268,6 +272,26 @@ class JobSetSpec(Struct, kw_only=True):
     volume_claim_policies: list[VolumeClaimPolicy] | None = field(name="volumeClaimPolicies", default=None)
     """Volume claims that are made with the set."""
 
+    @property
+    def network_or_empty(self) -> Network:
+        return self.network or empty(Network)
+
+    @property
+    def success_policy_or_empty(self) -> SuccessPolicy:
+        return self.success_policy or empty(SuccessPolicy)
+
+    @property
+    def failure_policy_or_empty(self) -> FailurePolicy:
+        return self.failure_policy or empty(FailurePolicy)
+
+    @property
+    def startup_policy_or_empty(self) -> StartupPolicy:
+        return self.startup_policy or empty(StartupPolicy)
+
+    @property
+    def coordinator_or_empty(self) -> Coordinator:
+        return self.coordinator or empty(Coordinator)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.replicated_jobs is not None:
@@ -313,6 +337,18 @@ class JobSet(Object, kw_only=True):
     """The Jobs and how they belong together."""
     status: JobSetStatus | None = None
     """What has been observed; written by the JobSet controller."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> JobSetSpec:
+        return self.spec or empty(JobSetSpec)
+
+    @property
+    def status_or_empty(self) -> JobSetStatus:
+        return self.status or empty(JobSetStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct
+from trainwright.api.base import Object, Resource, Struct, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -64,6 +64,18 @@ class PodGroup(Object, kw_only=True):
     """How many pods belong together."""
     status: PodGroupStatus | None = None
     """What has been observed; written by the scheduler plugins."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> PodGroupSpec:
+        return self.spec or empty(PodGroupSpec)
+
+    @property
+    def status_or_empty(self) -> PodGroupStatus:
+        return self.status or empty(PodGroupStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.jobset.v1alpha2 import models as jobset_v1alpha2
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
@@ -165,6 +165,10 @@ class UpdateTrainJobStatusRequest(Struct, kw_only=True):
     trainer_status: TrainerStatus | None = field(name="trainerStatus", default=None)
     """The new progress. Unset changes nothing."""
 
+    @property
+    def trainer_status_or_empty(self) -> TrainerStatus:
+        return self.trainer_status or empty(TrainerStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.trainer_status is not None:
@@ -177,6 +181,10 @@ class VolcanoPodGroupPolicySource(Struct, kw_only=True):
 
     network_topology: NetworkTopologySpec | None = field(name="networkTopology", default=None)
     """How near to each other in the network the pods must be."""
+
+    @property
+    def network_topology_or_empty(self) -> NetworkTopologySpec:
+        return self.network_topology or empty(NetworkTopologySpec)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -218,6 +226,14 @@ class PodGroupPolicy(Struct, kw_only=True):
     volcano: VolcanoPodGroupPolicySource | None = None
     """Volcano."""
 
+    @property
+    def coscheduling_or_empty(self) -> CoschedulingPodGroupPolicySource:
+        return self.coscheduling or empty(CoschedulingPodGroupPolicySource)
+
+    @property
+    def volcano_or_empty(self) -> VolcanoPodGroupPolicySource:
+        return self.volcano or empty(VolcanoPodGroupPolicySource)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.coscheduling is not None:
@@ -238,6 +254,10 @@ class TorchMLPolicySource(Struct, kw_only=True):
 
     env_injection: EnvInjection | None = field(name="envInjection", default=None)
     """Further containers that receive the PET_* variables."""
+
+    @property
+    def env_injection_or_empty(self) -> EnvInjection:
+        return self.env_injection or empty(EnvInjection)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -260,6 +280,10 @@ class TrainJobStatus(Struct, kw_only=True):
     """Counters of each replicated job."""
     trainer_status: TrainerStatus | None = field(name="trainerStatus", default=None)
     """Progress as told by the training process."""
+
+    @property
+    def trainer_status_or_empty(self) -> TrainerStatus:
+        return self.trainer_status or empty(TrainerStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -288,6 +312,10 @@ class ContainerPatch(Struct, kw_only=True):
     """Volume mounts to add or change, one per volume."""
     security_context: core_v1.SecurityContext | None = field(name="securityContext", default=None)
     """Security settings of the container."""
+
+    @property
+    def security_context_or_empty(self) -> core_v1.SecurityContext:
+        return self.security_context or empty(core_v1.SecurityContext)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -319,6 +347,10 @@ class DatasetInitializer(Struct, kw_only=True):
     secret_ref: core_v1.LocalObjectReference | None = field(name="secretRef", default=None)
     """A Secret in the job's namespace whose keys become environment variables, such as access tokens."""
 
+    @property
+    def secret_ref_or_empty(self) -> core_v1.LocalObjectReference:
+        return self.secret_ref or empty(core_v1.LocalObjectReference)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.env is not None:
@@ -349,6 +381,26 @@ class MLPolicy(Struct, kw_only=True):
     """JAX with its distributed coordinator."""
     xgboost: XGBoostMLPolicySource | None = None
     """XGBoost with its tracker."""
+
+    @property
+    def torch_or_empty(self) -> TorchMLPolicySource:
+        return self.torch or empty(TorchMLPolicySource)
+
+    @property
+    def mpi_or_empty(self) -> MPIMLPolicySource:
+        return self.mpi or empty(MPIMLPolicySource)
+
+    @property
+    def flux_or_empty(self) -> FluxMLPolicySource:
+        return self.flux or empty(FluxMLPolicySource)
+
+    @property
+    def jax_or_empty(self) -> JAXMLPolicySource:
+        return self.jax or empty(JAXMLPolicySource)
+
+    @property
+    def xgboost_or_empty(self) -> XGBoostMLPolicySource:
+        return self.xgboost or empty(XGBoostMLPolicySource)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -385,6 +437,10 @@ class ModelInitializer(Struct, kw_only=True):
     """Environment variables for the model container; a variable of the same name is replaced."""
     secret_ref: core_v1.LocalObjectReference | None = field(name="secretRef", default=None)
     """A Secret in the job's namespace whose keys become environment variables, such as access tokens."""
+
+    @property
+    def secret_ref_or_empty(self) -> core_v1.LocalObjectReference:
+        return self.secret_ref or empty(core_v1.LocalObjectReference)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -423,6 +479,10 @@ class Trainer(Struct, kw_only=True):
     resources_per_node: core_v1.ResourceRequirements | None = field(name="resourcesPerNode", default=None)
     """Resources of each node, laid over the runtime's, resource by resource."""
 
+    @property
+    def resources_per_node_or_empty(self) -> core_v1.ResourceRequirements:
+        return self.resources_per_node or empty(core_v1.ResourceRequirements)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.command is not None:
@@ -447,6 +507,14 @@ class Initializer(Struct, kw_only=True):
     """The dataset step."""
     model: ModelInitializer | None = None
     """The model step."""
+
+    @property
+    def dataset_or_empty(self) -> DatasetInitializer:
+        return self.dataset or empty(DatasetInitializer)
+
+    @property
+    def model_or_empty(self) -> ModelInitializer:
+        return self.model or empty(ModelInitializer)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -497,6 +565,14 @@ class PodSpecPatch(Struct, kw_only=True):
     termination_grace_period_seconds: int | None = field(name="terminationGracePeriodSeconds", default=None)
     """Seconds that a pod has to stop."""
 
+    @property
+    def affinity_or_empty(self) -> core_v1.Affinity:
+        return self.affinity or empty(core_v1.Affinity)
+
+    @property
+    def security_context_or_empty(self) -> core_v1.PodSecurityContext:
+        return self.security_context or empty(core_v1.PodSecurityContext)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.node_selector is not None:
@@ -538,6 +614,14 @@ class PodTemplatePatch(Struct, kw_only=True):
     spec: PodSpecPatch | None = None
     """Changes to the pods themselves."""
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> PodSpecPatch:
+        return self.spec or empty(PodSpecPatch)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -557,6 +641,10 @@ class JobSpecPatch(Struct, kw_only=True):
     template: PodTemplatePatch | None = None
     """Changes to the pod template."""
 
+    @property
+    def template_or_empty(self) -> PodTemplatePatch:
+        return self.template or empty(PodTemplatePatch)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.template is not None:
@@ -575,6 +663,14 @@ class JobTemplatePatch(Struct, kw_only=True):
     """Labels and annotations to add to the Jobs."""
     spec: JobSpecPatch | None = None
     """Changes to the Job itself."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> JobSpecPatch:
+        return self.spec or empty(JobSpecPatch)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -596,6 +692,10 @@ class ReplicatedJobPatch(Struct, kw_only=True):
     """The replicated job to change; the runtime must have it."""
     template: JobTemplatePatch | None = None
     """Changes to its Job template."""
+
+    @property
+    def template_or_empty(self) -> JobTemplatePatch:
+        return self.template or empty(JobTemplatePatch)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -637,6 +737,14 @@ class JobSetTemplatePatch(Struct, kw_only=True):
     spec: JobSetSpecPatch | None = None
     """Changes to the JobSet itself."""
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> JobSetSpecPatch:
+        return self.spec or empty(JobSetSpecPatch)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -656,6 +764,10 @@ class TrainingRuntimeSpecPatch(Struct, kw_only=True):
     template: JobSetTemplatePatch | None = None
     """Changes to the JobSet template."""
 
+    @property
+    def template_or_empty(self) -> JobSetTemplatePatch:
+        return self.template or empty(JobSetTemplatePatch)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.template is not None:
@@ -674,6 +786,14 @@ class JobSetTemplateSpec(Struct, kw_only=True):
     """Labels and annotations of the JobSet. Name and namespace are the job's."""
     spec: jobset_v1alpha2.JobSetSpec | None = None
     """The JobSet itself."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> jobset_v1alpha2.JobSetSpec:
+        return self.spec or empty(jobset_v1alpha2.JobSetSpec)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -697,6 +817,10 @@ class RuntimePatch(Struct, kw_only=True):
     """When this entry was last written; set by the manager's webhook."""
     training_runtime_spec: TrainingRuntimeSpecPatch | None = field(name="trainingRuntimeSpec", default=None)
     """Changes to a TrainingRuntime or ClusterTrainingRuntime."""
+
+    @property
+    def training_runtime_spec_or_empty(self) -> TrainingRuntimeSpecPatch:
+        return self.training_runtime_spec or empty(TrainingRuntimeSpecPatch)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -733,6 +857,14 @@ class TrainJobSpec(Struct, kw_only=True):
     limit.
     """
 
+    @property
+    def initializer_or_empty(self) -> Initializer:
+        return self.initializer or empty(Initializer)
+
+    @property
+    def trainer_or_empty(self) -> Trainer:
+        return self.trainer or empty(Trainer)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         n.runtime_ref = n.runtime_ref.deepcopy()
@@ -767,6 +899,18 @@ class TrainingRuntimeSpec(Struct, kw_only=True):
     """How the pods are scheduled as a gang."""
     template: JobSetTemplateSpec | None = None
     """The JobSet that a job becomes."""
+
+    @property
+    def ml_policy_or_empty(self) -> MLPolicy:
+        return self.ml_policy or empty(MLPolicy)
+
+    @property
+    def pod_group_policy_or_empty(self) -> PodGroupPolicy:
+        return self.pod_group_policy or empty(PodGroupPolicy)
+
+    @property
+    def template_or_empty(self) -> JobSetTemplateSpec:
+        return self.template or empty(JobSetTemplateSpec)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -804,6 +948,14 @@ class ClusterTrainingRuntime(Object, kw_only=True):
     spec: TrainingRuntimeSpec | None = None
     """The blueprint."""
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> TrainingRuntimeSpec:
+        return self.spec or empty(TrainingRuntimeSpec)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -836,6 +988,18 @@ class TrainJob(Object, kw_only=True):
     status: TrainJobStatus | None = None
     """What has been observed of the job; written by the manager."""
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> TrainJobSpec:
+        return self.spec or empty(TrainJobSpec)
+
+    @property
+    def status_or_empty(self) -> TrainJobStatus:
+        return self.status or empty(TrainJobStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -867,6 +1031,14 @@ class TrainingRuntime(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: TrainingRuntimeSpec | None = None
     """The blueprint."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> TrainingRuntimeSpec:
+        return self.spec or empty(TrainingRuntimeSpec)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

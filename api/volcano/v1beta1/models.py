@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -86,6 +86,14 @@ class SubGroupPolicySpec(Struct, kw_only=True):
     network_topology: NetworkTopologySpec | None = field(name="networkTopology", default=None)
     """How near to each other in the network the pods of a sub-group must be."""
 
+    @property
+    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.label_selector or empty(meta_v1.LabelSelector)
+
+    @property
+    def network_topology_or_empty(self) -> NetworkTopologySpec:
+        return self.network_topology or empty(NetworkTopologySpec)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.label_selector is not None:
@@ -122,6 +130,10 @@ class PodGroupSpec(Struct, kw_only=True):
     """How near to each other in the network the pods must be."""
     sub_group_policy: list[SubGroupPolicySpec] | None = field(name="subGroupPolicy", default=None)
     """Parts of the group that must be near to each other."""
+
+    @property
+    def network_topology_or_empty(self) -> NetworkTopologySpec:
+        return self.network_topology or empty(NetworkTopologySpec)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -162,6 +174,18 @@ class PodGroup(Object, kw_only=True):
     """How many pods belong together, and where they may go."""
     status: PodGroupStatus | None = None
     """What has been observed; written by Volcano."""
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> PodGroupSpec:
+        return self.spec or empty(PodGroupSpec)
+
+    @property
+    def status_or_empty(self) -> PodGroupStatus:
+        return self.status or empty(PodGroupStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

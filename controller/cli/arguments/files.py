@@ -24,8 +24,9 @@ def initialize(parser: argparse.ArgumentParser) -> None:
         one = kinds.add_parser(
             kind,
             help=f"fetch a {noun}",
-            description=f"Fetch a {noun} from hf://owner/name[@revision], https://host/file#sha256=HEX, file:///path, "
-            "or from a scheme that a distribution adds. Options win over variables (STORAGE_URI, OUTPUT_PATH). "
+            description=f"Fetch a {noun} from hf://owner/name[@revision], s3://bucket/prefix, "
+            "https://host/file#sha256=HEX, file:///path, or from a scheme that a distribution adds. "
+            "Options win over variables (STORAGE_URI, OUTPUT_PATH). "
             "ALLOW_PATTERNS and IGNORE_PATTERNS choose files; tokens come in variables only (HF_TOKEN, ACCESS_TOKEN). "
             "Exit code 0 if the files are there, 1 if not, 2 for a wrong command line, 143 after SIGTERM.",
         )

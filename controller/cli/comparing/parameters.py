@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainwright.api.messages import one_line
-from trainwright.api.objects import Document, annotations_of
+from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.controller.cli.comparing.secrets import HIDDEN, looks_secret, shown, within
 
@@ -107,7 +107,7 @@ class _Built:
 
     @classmethod
     def of(cls, jobset: Document | None) -> "_Built":
-        for part in _documents(_mapping((jobset or {}).get("spec")).get("replicatedJobs")):
+        for part in _documents(_mapping(dig(jobset, "spec")).get("replicatedJobs")):
             template = _mapping(part.get("template"))
             labels = _mapping(_mapping(template.get("metadata")).get("labels"))
             if labels.get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import Document, Key
+from trainwright.api.objects import Document, Key, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.runtime import Client
@@ -113,7 +113,7 @@ class Changing:
             "spec": {"resourceAttributes": attributes},
         }
         answer = await self._client.create(review, kind=_REVIEW)
-        return bool((answer.get("status") or {}).get("allowed"))
+        return bool(dig(answer, "status.allowed"))
 
 
 def again(job: Document) -> Document:
@@ -142,7 +142,7 @@ def again(job: Document) -> Document:
 
 
 def _conditions(job: Document) -> Sequence[Document]:
-    found: Sequence[Document] = (job.get("status") or {}).get("conditions") or ()
+    found: Sequence[Document] = dig(job, "status.conditions") or ()
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.causes import shown_explanation
@@ -92,8 +92,8 @@ def job_of(
     job = msgspec.convert(picture.job, TrainJob)
     failures = _failures(picture)
     jobset = picture.jobset or {}
-    restarts = (jobset.get("status") or {}).get("restarts") or 0
-    most = ((jobset.get("spec") or {}).get("failurePolicy") or {}).get("maxRestarts") or 0
+    restarts = dig(jobset, "status.restarts") or 0
+    most = dig(jobset, "spec.failurePolicy.maxRestarts") or 0
     attempt = int(restarts) + 1 if jobset else None
     numbers = set(failures) | ({attempt} if attempt is not None else set())
     return contract.Job(
@@ -103,7 +103,7 @@ def job_of(
         row=row_of(job, history, now, explanation.cause.message),
         attempt=attempt,
         most_attempts=max(int(most), int(restarts)) + 1 if jobset else None,
-        suspended=bool(job.spec is not None and job.spec.suspend),
+        suspended=bool(job.spec_or_empty.suspend),
         conditions=[
             contract.ConditionView(
                 type=one.type,
@@ -132,7 +132,7 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
 
 def last_metrics(job: TrainJob) -> list[contract.MetricView]:
     """The metrics of the last report, as they were reported."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     return [
         contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
         for one in (status.metrics if status is not None else None) or ()
@@ -167,7 +167,7 @@ def _events(picture: Picture) -> list[Document]:
 
 
 def _is_ready(pod: Document) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
+    conditions = dig(pod, "status.conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 

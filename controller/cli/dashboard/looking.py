@@ -173,7 +173,7 @@ class Looking:
             row=self._watched.row_of(held),
             attempt=None,
             most_attempts=None,
-            suspended=bool(held.job.spec is not None and held.job.spec.suspend),
+            suspended=bool(held.job.spec_or_empty.suspend),
             conditions=[],
             timeline=[],
             pods=[],

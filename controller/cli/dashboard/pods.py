@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, uid_of
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.trainer.failures.first import Failure
 from trainwright.controller.trainer.job.pods import number
@@ -43,7 +43,7 @@ def _place(pod: Document) -> tuple[str, str, int]:
 
 
 def _created(pod: Document) -> str:
-    return str((pod.get("metadata") or {}).get("creationTimestamp") or "")
+    return str(dig(pod, "metadata.creationTimestamp") or "")
 
 
 def job_path(namespace: str, name: str, *more: str) -> str:
@@ -94,7 +94,7 @@ def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
         ready=_condition(status, "Ready").get("status") == "True",
         node=str(spec.get("nodeName") or ""),
         restarts=sum(one.restarts for one in containers),
-        created=(pod.get("metadata") or {}).get("creationTimestamp"),
+        created=dig(pod, "metadata.creationTimestamp"),
         started=status.get("startTime"),
         containers=containers,
     )

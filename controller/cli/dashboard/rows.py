@@ -52,7 +52,7 @@ def time_text(moment: datetime | None) -> str | None:
 
 def conditions_of(job: TrainJob) -> list[Condition]:
     """All conditions of a job."""
-    return list((job.status.conditions if job.status is not None else None) or ())
+    return list(job.status_or_empty.conditions or ())
 
 
 def _remaining(view: JobView) -> contract.RemainingView | None:

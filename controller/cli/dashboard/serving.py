@@ -9,9 +9,10 @@ import errno
 import functools
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from types import MappingProxyType
 
 import msgspec
 from aiohttp import web
@@ -281,12 +282,7 @@ class Server:
         while book.is_reading:
             await book.wait(-1)
         name = key.name if wanted.pod == logbook.ALL else wanted.pod
-        headers = {
-            **HEADERS,
-            "Content-Type": "text/plain; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="{name}.log"',
-        }
-        response = web.StreamResponse(headers=headers)
+        response = _stream("text/plain", {"Content-Disposition": f'attachment; filename="{name}.log"'})
         await response.prepare(request)
         async for piece in book.pieces():
             await response.write(piece)
@@ -304,7 +300,7 @@ class Server:
             previous=_flag(query.get("previous"), "previous"),
         )
         async with opened as chunks:
-            response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/plain; charset=utf-8"})
+            response = _stream("text/plain")
             await response.prepare(request)
             try:
                 async for chunk in chunks:
@@ -322,7 +318,7 @@ class Server:
         if self._streams >= MOST_STREAMS:
             message = f"{MOST_STREAMS} pages are open already; close some"
             raise RefusedRequest(contract.PageProblem(code=503, reason="TooManyStreams", message=message))
-        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"})
+        response = _stream("text/event-stream")
         self._streams += 1
         keys = self._guard.keys
         try:
@@ -345,6 +341,10 @@ class Server:
         finally:
             self._streams -= 1
         return response
+
+
+def _stream(kind: str, more: Mapping[str, str] = MappingProxyType({})) -> web.StreamResponse:
+    return web.StreamResponse(headers={**HEADERS, "Content-Type": f"{kind}; charset=utf-8", **more})
 
 
 async def _answer_about(ask: Callable[[Key], Awaitable[contract.PageAnswer]], request: web.Request) -> web.Response:

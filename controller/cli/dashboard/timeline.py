@@ -3,8 +3,9 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Literal
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
 from trainwright.controller.cli.causes import ReferenceView
@@ -33,8 +34,24 @@ def timeline_of(
 
 def _version(event: Document) -> int:
     """The order in which events were stored: most have a time of whole seconds."""
-    text = str((event.get("metadata") or {}).get("resourceVersion") or "")
+    text = str(dig(event, "metadata.resourceVersion") or "")
     return int(text) if text.isdecimal() else 0
+
+
+def _once(
+    at: str,
+    about: ReferenceView,
+    source: Literal["condition", "job", "attempt"],
+    reason: str,
+    message: str,
+    *,
+    calm: bool,
+) -> contract.Moment:
+    """What happened one time."""
+    severity: Literal["normal", "warning"] = "normal" if calm else "warning"
+    return contract.Moment(
+        at=at, first=at, count=1, source=source, severity=severity, reason=reason, message=message, object=about
+    )
 
 
 def _itself(job: TrainJob) -> ReferenceView:
@@ -49,32 +66,14 @@ def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
     )
     for reason, message, at in times:
         if at:
-            yield contract.Moment(
-                at=at,
-                first=at,
-                count=1,
-                source="job",
-                severity="normal",
-                reason=reason,
-                message=message,
-                object=_itself(job),
-            )
+            yield _once(at, _itself(job), "job", reason, message, calm=True)
 
 
 def _of_conditions(job: TrainJob) -> Iterable[contract.Moment]:
     for one in conditions_of(job):
-        if one.last_transition_time:
+        if at := one.last_transition_time:
             is_calm = one.status != "True" or one.type in _CALM
-            yield contract.Moment(
-                at=one.last_transition_time,
-                first=one.last_transition_time,
-                count=1,
-                source="condition",
-                severity="normal" if is_calm else "warning",
-                reason=one.reason or one.type,
-                message=one.message,
-                object=_itself(job),
-            )
+            yield _once(at, _itself(job), "condition", one.reason or one.type, one.message, calm=is_calm)
 
 
 def _of_event(event: Document) -> contract.Moment | None:
@@ -103,13 +102,6 @@ def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) ->
     for number, failure in failures.items():
         if failure.finished:
             how = f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.reason or "no reason"
-            yield contract.Moment(
-                at=failure.finished,
-                first=failure.finished,
-                count=1,
-                source="attempt",
-                severity="warning",
-                reason=failure.reason or "Failed",
-                message=f"pod {failure.pod} of attempt {number} failed first: {how}",
-                object=ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod),
-            )
+            about = ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod)
+            message = f"pod {failure.pod} of attempt {number} failed first: {how}"
+            yield _once(failure.finished, about, "attempt", failure.reason or "Failed", message, calm=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.runtime import Client
@@ -44,7 +44,7 @@ class Usage:
         except (KubernetesError, TimeoutError):
             self._not_before[namespace] = clock() + AGAIN_SECONDS
             return {}
-        return {str((one.get("metadata") or {}).get("name")): usage_of(one) for one in found.items}
+        return {str(dig(one, "metadata.name")): usage_of(one) for one in found.items}
 
 
 def usage_of(metrics: Document) -> contract.UsageView:

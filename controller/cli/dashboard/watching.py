@@ -318,7 +318,7 @@ class WatchedJobs:
         owner = controller_of(jobset)
         if event.type is EventType.DELETED or owner is None or not isinstance(jobset, JobSet):
             return
-        restarts = (jobset.status.restarts if jobset.status is not None else None) or 0
+        restarts = jobset.status_or_empty.restarts or 0
         self._attempts[owner.uid] = restarts + 1
         held = self._jobs.get(event.key)
         if held is not None and held.uid == owner.uid:
@@ -328,7 +328,7 @@ class WatchedJobs:
         """Note when the present attempt began."""
         attempt = self._attempts.get(held.uid)
         if attempt is not None and attempt not in held.starts:
-            created = held.job.metadata.creation_timestamp if held.job.metadata is not None else None
+            created = held.job.metadata_or_empty.creation_timestamp
             held.starts[attempt] = parse(created) if attempt == 1 and created else self.now()
 
     def _forget(self, uid: str) -> None:
@@ -363,7 +363,7 @@ class WatchedJobs:
 
 def _report_of(held: HeldJob) -> KeptReport:
     """The last report of a job, for the file: with the time and the values as they were told."""
-    status = held.job.status.trainer_status if held.job.status is not None else None
+    status = held.job.status_or_empty.trainer_status
     assert status is not None
     at = parse(status.last_updated_time or "")
     return KeptReport(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.api.kubernetes.core.v1 import Node, Pod
+from trainwright.api.objects import dig
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.local.jobs import TRAINJOB
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
@@ -25,10 +26,10 @@ async def _content(folder: Path) -> list[str]:
         client = Client(transport, user_agent="trainwright-local")
         lines: list[str] = []
         for node in (await client.list(Node.RESOURCE)).items:
-            allocatable = (node.get("status") or {}).get("allocatable") or {}
+            allocatable = dig(node, "status.allocatable") or {}
             lines.append(f"room         {room_of(allocatable)}")
         pods = (await client.list(Pod.RESOURCE)).items
-        running = sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+        running = sum(dig(pod, "status.phase") == "Running" for pod in pods)
         jobs = (await client.list(TRAINJOB)).items
         lines.append(f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running")
         return lines

@@ -13,6 +13,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod
 from trainwright.api.messages import shortened
+from trainwright.api.objects import dig
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
@@ -50,7 +51,7 @@ async def stopped(client: Client, namespace: str, name: str) -> bool:
     """Wait until no pod of the job runs. Returns True."""
     while True:
         pods = await client.list(Pod.RESOURCE, namespace, label_selector=f"{LABEL_JOBSET}={name}")
-        if all((pod.get("status") or {}).get("phase") in _ENDED for pod in pods.items):
+        if all(dig(pod, "status.phase") in _ENDED for pod in pods.items):
             return True
         await asyncio.sleep(_LOOK_SECONDS)
 
@@ -62,7 +63,7 @@ async def say_failed(client: Client, namespace: str, name: str, reason: str, mes
     """
     while True:
         job = await client.get(TrainJob.RESOURCE, name, namespace)
-        conditions = (job.get("status") or {}).get("conditions") or []
+        conditions = dig(job, "status.conditions") or []
         ends = [one for one in conditions if one["type"] in ("Complete", CONDITION_FAILED) and one["status"] == "True"]
         if any(one.get("reason") != reason for one in ends):
             return False

@@ -15,7 +15,7 @@ import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.objects import Document, labels_of
+from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.controller.local.node.asked import NodeAnnotations
@@ -61,7 +61,7 @@ async def runtime_of(job: Document, documents: Sequence[Document], client: Clien
     except RuntimeUnsupported:
         return None
     for document in documents:
-        if document.get("kind") == kind.RESOURCE.kind and (document.get("metadata") or {}).get("name") == key.name:
+        if document.get("kind") == kind.RESOURCE.kind and dig(document, "metadata.name") == key.name:
             found: Runtime | None = _decoded(document, kind)
             return found
     try:
@@ -157,12 +157,17 @@ def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], ma
         asked: values by the prefix of the annotation.
         manager: of the patch; what it has asked for before is forgotten.
     """
-    annotations = {f"{prefix}{NODE}": value for prefix, value in asked.items()}
+    _annotate(job, _trainers(objects), {f"{prefix}{NODE}": value for prefix, value in asked.items()}, manager)
+
+
+def _annotate(job: Document, parts: Sequence[Document], annotations: Mapping[str, str], manager: str) -> None:
+    """Add a patch that gives the pods of these replicated Jobs annotations, in place of that manager's last one."""
     pods = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-    patched = [{"name": part["name"], "template": pods} for part in _trainers(objects)]
-    if patched and annotations:
+    if parts and annotations:
         others = [patch for patch in job["spec"].get("runtimePatches") or () if patch.get("manager") != manager]
-        specification = {"template": {"spec": {"replicatedJobs": patched}}}
+        specification = {
+            "template": {"spec": {"replicatedJobs": [{"name": one["name"], "template": pods} for one in parts]}}
+        }
         job["spec"]["runtimePatches"] = [*others, {"manager": manager, "trainingRuntimeSpec": specification}]
 
 
@@ -173,14 +178,18 @@ def has_output(objects: Sequence[Document]) -> bool:
     return any(one.output or one.runs for one in asked)
 
 
+def _parts(objects: Sequence[Document]) -> list[Document]:
+    """The replicated Jobs of the JobSets."""
+    found = (document for document in objects if document["kind"] == JobSet.RESOURCE.kind)
+    return [part for document in found for part in document["spec"]["replicatedJobs"]]
+
+
 def _trainers(objects: Sequence[Document]) -> list[Document]:
     """The replicated Jobs that train."""
     return [
         part
-        for document in objects
-        if document["kind"] == JobSet.RESOURCE.kind
-        for part in document["spec"]["replicatedJobs"]
-        if ((part["template"].get("metadata") or {}).get("labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
+        for part in _parts(objects)
+        if (dig(part["template"], "metadata.labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
     ]
 
 
@@ -189,29 +198,16 @@ def never_restart(job: Document, objects: Sequence[Document]) -> None:
 
     A TrainJob has no field for it: the first failure of a script would be followed by its next run at once.
     """
-    pod = {"template": {"spec": {"template": {"metadata": {"annotations": {RESTARTS: "none"}}}}}}
-    parts = [
-        {"name": part["name"], **pod}
-        for document in objects
-        if document["kind"] == JobSet.RESOURCE.kind
-        for part in document["spec"]["replicatedJobs"]
-    ]
-    patches = job["spec"].setdefault("runtimePatches", [])
-    if parts and not any(one.get("manager") == _RESTARTER for one in patches):
-        spec = {"template": {"spec": {"replicatedJobs": parts}}}
-        patches.append({"manager": _RESTARTER, "trainingRuntimeSpec": spec})
+    _annotate(job, _parts(objects), {RESTARTS: "none"}, _RESTARTER)
 
 
 def containers_of(objects: Sequence[Document]) -> Iterator[PartContainer]:
     """All containers of the JobSets."""
-    for document in objects:
-        if document["kind"] != JobSet.RESOURCE.kind:
-            continue
-        for part in document["spec"]["replicatedJobs"]:
-            pod = part["template"]["spec"]["template"]["spec"]
-            for kind in ("initContainers", "containers"):
-                for one in pod.get(kind) or ():
-                    yield PartContainer(str(part["name"]), one, kind == "initContainers")
+    for part in _parts(objects):
+        pod = part["template"]["spec"]["template"]["spec"]
+        for kind in ("initContainers", "containers"):
+            for one in pod.get(kind) or ():
+                yield PartContainer(str(part["name"]), one, kind == "initContainers")
 
 
 def _has(environment: Environment, program: str) -> bool:

@@ -12,7 +12,7 @@ from trainwright.api.errors import UserError
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
-from trainwright.controller.cli.local import comparing, kept, lines, managing, names
+from trainwright.controller.cli.local import comparing, kept, lines, managing
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.runtime.errors import TransportError
@@ -52,10 +52,10 @@ async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
 
     given: dict[str, Any] = vars(arguments)
     if (name := given.get("job")) is not None:
-        arguments.job = await names.meant(jobs, name)
+        arguments.job = await managing.meant(jobs, name)
         found = {name: arguments.job}
     else:
-        found = {name: await names.meant(jobs, name, only=True) for name in given.get("jobs", ())}
+        found = {name: await managing.meant(jobs, name, only=True) for name in given.get("jobs", ())}
         arguments.jobs = [*dict.fromkeys(found.values())]
     for name, meant in found.items():
         if name != meant:

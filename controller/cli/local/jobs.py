@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeAlias
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
-from trainwright.api.objects import Document, annotations_of, name_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, name_of, uid_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
@@ -198,7 +198,7 @@ class Follower:
     # ------------------------------------------------------------------ the end
 
     def _ended(self, job: Document) -> Followed | None:
-        conditions = {entry["type"]: entry for entry in (job.get("status") or {}).get("conditions") or ()}
+        conditions = {entry["type"]: entry for entry in dig(job, "status.conditions") or ()}
         for kind, condition in conditions.items():
             # What the manager calls a standstill may be none by the limit of this command, which tells it.
             if condition["status"] == "True" and not (kind == CONDITION_STALLED and self._stalls is not None):
@@ -304,7 +304,7 @@ class Follower:
             if waiting and waiting.get("reason") not in self._not_told:
                 detail = f": {waiting['message']}" if waiting.get("message") else ""
                 self._say(f"{rank} waits: {waiting['reason']}{detail}")
-        for condition in (pod.get("status") or {}).get("conditions") or ():
+        for condition in dig(pod, "status.conditions") or ():
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 self._say(f"{rank} waits for room: {condition.get('message')}")
 
@@ -515,25 +515,25 @@ def _run_of(status: Document, ended: Document) -> int:
     if number.isdecimal():
         return int(number)
     restarts = status.get("restartCount") or 0
-    return restarts if ended is (status.get("state") or {}).get("terminated") else max(0, restarts - 1)
+    return restarts if ended is dig(status, "state.terminated") else max(0, restarts - 1)
 
 
 def is_starting(pod: Document) -> bool:
     """Whether a node has taken the pod and has not said yet that a container of it runs, or cannot."""
     status = pod.get("status") or {}
-    if not (pod.get("spec") or {}).get("nodeName") or status.get("phase") not in (None, "Pending"):
+    if not dig(pod, "spec.nodeName") or status.get("phase") not in (None, "Pending"):
         return False
     return all(
         not _ends(one)
         and "running" not in (state := one.get("state") or {})
-        and (state.get("waiting") or {}).get("reason") in _STARTING
+        and dig(state, "waiting.reason") in _STARTING
         for one in container_statuses(pod)
     )
 
 
 def has_ended(pod: Document) -> bool:
     """Whether nothing of the pod runs, or ever will."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return dig(pod, "status.phase") in ("Succeeded", "Failed")
 
 
 def rank_of(pod: Document) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import text
@@ -46,7 +46,7 @@ def ended_jobs(jobs: Iterable[Document]) -> list[EndedJob]:
     """Those that have ended, the latest end first."""
     found = []
     for job in jobs:
-        for one in (job.get("status") or {}).get("conditions") or ():
+        for one in dig(job, "status.conditions") or ():
             if one["type"] in ("Complete", "Failed") and one["status"] == "True":
                 found.append(EndedJob(job, one.get("lastTransitionTime") or "", one["type"]))
                 break

@@ -56,7 +56,7 @@ async def follow(jobs: LocalJobs, name: str, wanted: WantedLines) -> int:
 
 async def show(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | None = None) -> int:
     """Show the lines there are; returns the exit code. Raises RefusedError where there is nothing to show."""
-    out = out or sys.stdout
+    out = sys.stdout if out is None else out
     pods = await jobs.all_pods(await jobs.get(name))
     present = max((attempt_of(pod) + 1 for pod in pods), default=0)
     attempt = wanted.attempt or present

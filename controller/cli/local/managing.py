@@ -18,7 +18,7 @@ import yaml
 from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.ended import Ended
@@ -41,6 +41,8 @@ from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.trainer.job.pods import attempt_of
 
+LATEST = "latest"
+"""Names the newest job."""
 END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
 _LOOK_SECONDS = 0.1
@@ -227,6 +229,40 @@ async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
+# ---------------------------------------------------------------------- which job is meant
+
+
+async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
+    """The name of the job that is meant; what was given if there is none. Raises RefusedError.
+
+    Args:
+        jobs: of the namespace.
+        given: a name, `latest`, or the name of a script, which means its last job.
+        only: several jobs of a script are refused: the command changes what it is given.
+    """
+    listed = await jobs.all()
+    if any(name_of(job) == given for job in listed):
+        return given
+    found = newest_first(listed if given == LATEST else [job for job in listed if _is_of_script(job, given)])
+    if only and given != LATEST and len(found) > 1:
+        raise RefusedError(f"{given} may be any of {', '.join(map(name_of, found))}: name one, or the last as {LATEST}")
+    return name_of(found[0]) if found else given
+
+
+def newest_first(jobs: Sequence[Document]) -> list[Document]:
+    """Jobs by the time at which they were created, which has whole seconds; then by their last change."""
+    return sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
+
+
+def _is_of_script(job: Document, script: str) -> bool:
+    return bool(job["metadata"].get("generateName") == f"{script}-")
+
+
+def _stored(job: Document) -> int:
+    text = str(job["metadata"].get("resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0
+
+
 # ---------------------------------------------------------------------- text
 
 
@@ -308,14 +344,14 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
     if "deletionTimestamp" in pod["metadata"]:
         return "Ending"
     for status in statuses:
-        ended = (status.get("state") or {}).get("terminated") or {}
+        ended = dig(status, "state.terminated") or {}
         if ended.get("exitCode"):
             stopped = any(one.stopped and one.container == status["name"] for one in written_failures(pod))
             return f"{'Stopped' if stopped else 'Failed'} (exit code {ended['exitCode']})"
-        waiting = (status.get("state") or {}).get("waiting") or {}
+        waiting = dig(status, "state.waiting") or {}
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return f"Waiting ({waiting['reason']})"
-    return str((pod.get("status") or {}).get("phase") or "Pending")
+    return str(dig(pod, "status.phase") or "Pending")
 
 
 def latest_attempt(pods: Sequence[Document]) -> list[Document]:

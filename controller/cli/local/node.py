@@ -2,16 +2,14 @@
 """The node of a local cluster, as the options say it."""
 
 import socket
+import sys
+from dataclasses import replace
 
 from trainwright.controller.cli.local.options import LocalOptions
-from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.images import DEFAULT, Images
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 
 IMAGES = "images.yaml"
-_NO_INITIALIZERS = (
-    "the program of an initializer exists in its image only; "
-    "map the image to a command that puts the data into the volume"
-)
 
 
 def node_settings(options: LocalOptions) -> NodeSettings:
@@ -30,11 +28,20 @@ def node_settings(options: LocalOptions) -> NodeSettings:
 
 def images_of(options: LocalOptions) -> Images:
     """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
-    absent = [
-        (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
-        for name in ("dataset", "model")
+    program = (sys.executable, "-m", "trainwright.controller.cli.main", "initialize")
+    initializers = [
+        # In the command, since paths there are rewritten where pods have no mounts of their own.
+        (
+            f"*/{kind}-initializer[:@]*",
+            replace(
+                DEFAULT,
+                command=(*program, kind, "--output", f"/workspace/{kind}"),
+                variables={"TRAINWRIGHT_NETWORK": options.network},
+            ),
+        )
+        for kind in ("dataset", "model")
     ]
-    return Images.read(options.folder / IMAGES, defaults=absent)
+    return Images.read(options.folder / IMAGES, defaults=initializers)
 
 
 def node_name() -> str:

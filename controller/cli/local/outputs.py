@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.cli.commands import WrongUseError
@@ -50,10 +50,10 @@ def _asked_of(job: Document) -> NodeAnnotations:
     """What the job asks the local node for, by its own patches."""
     found: dict[str, str] = {}
     for patch in job["spec"].get("runtimePatches") or ():
-        template = ((patch.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec") or {}
+        template = dig(patch, "trainingRuntimeSpec.template.spec") or {}
         for part in template.get("replicatedJobs") or ():
-            pod = ((part.get("template") or {}).get("spec") or {}).get("template") or {}
-            found.update((pod.get("metadata") or {}).get("annotations") or {})
+            pod = dig(part, "template.spec.template") or {}
+            found.update(dig(pod, "metadata.annotations") or {})
     return NodeAnnotations.of({"metadata": {"annotations": found}}, NODE)
 
 

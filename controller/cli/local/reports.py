@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import text
@@ -28,7 +28,7 @@ class ReportLines:
 
     def line(self, document: Document) -> str:
         """What is new in the job: percentage, time to go, step and loss. Empty: nothing that is worth a line."""
-        if not (document.get("status") or {}).get("trainerStatus"):
+        if not dig(document, "status.trainerStatus"):
             return ""
         job = msgspec.convert(document, TrainJob)
         if not observe(job, self._history):

@@ -32,15 +32,23 @@ def run(arguments: argparse.Namespace) -> int:
     with disk_errors(options):
         check_system()
         # Imported here: they need Linux.
-        from trainwright.controller.cli.local import environments, requested, running, scripts  # noqa: PLC0415
+        from trainwright.controller.cli.local import environments, running, scripts  # noqa: PLC0415
+        from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
 
         documents = scripts.documents_of(arguments)
         if arguments.file is None:
             arguments.environment = environments.chosen(arguments, os.environ, say)
-        if arguments.dry_run:
-            requested.show(asyncio.run(running.prepared(options, documents, arguments)))
-            return 0
-        return asyncio.run(running.run(options, documents, arguments))
+        try:
+            if arguments.dry_run:
+                scripts.show(asyncio.run(running.prepared(options, documents, arguments)))
+                return 0
+            return asyncio.run(running.run(options, documents, arguments))
+        except running.LOST as error:
+            if isinstance(error, ConfigurationError):
+                raise
+            # It was not refused: the cluster was lost.
+            print(f"error: {error}", file=sys.stderr)
+            return 1
 
 
 def check_system() -> None:

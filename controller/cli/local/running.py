@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ON_STALL,
     ANNOTATION_PROGRESS_STALL_AFTER,
@@ -41,6 +41,7 @@ from trainwright.controller.cli.local.node import images_of, node_settings
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
@@ -51,6 +52,8 @@ from trainwright.controller.runtime.manager import collector, logs
 from trainwright.controller.trainer.job.silence import SHORTEST_SECONDS
 from trainwright.plugins.contract import Runtime
 
+LOST = (KubernetesError, StateLostError)
+"""What ends a run that was not refused. Of the first, ConfigurationErrors refuse it."""
 _GRACE_SECONDS = 40.0
 _INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _MANAGER = "trainwright-local-run"
@@ -418,7 +421,7 @@ async def _make_room(client: Client, job: Document) -> None:
         found = await client.get(TRAINJOB, name_of(job), namespace_of(job))
     except NotFound:
         return
-    conditions = (found.get("status") or {}).get("conditions") or ()
+    conditions = dig(found, "status.conditions") or ()
     if not any(entry["type"] in ("Complete", "Failed") and entry["status"] == "True" for entry in conditions):
         raise WrongUseError(
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "

@@ -5,12 +5,17 @@ import argparse
 import difflib
 import os
 import re
+import sys
 import unicodedata
 from pathlib import Path
 
+import yaml
+
+from trainwright.api.manifest import ManifestError
+from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import requested, variables
+from trainwright.controller.cli.local import variables
 from trainwright.controller.cli.local.jobs import TRAINJOB
 from trainwright.controller.local.node.asked import OWN
 from trainwright.controller.local.node.outputs import VARIABLE
@@ -29,7 +34,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     """The objects of the command line: those of the file, or a TrainJob for the script. Raises WrongUseError."""
     if arguments.file is not None:
         _only_for_scripts(arguments)
-        return requested.documents_of(arguments.file)
+        return _of_manifest(arguments.file)
     if arguments.module is not None:
         # All words are for the module; none of them is a script.
         first = [] if arguments.script is None else [arguments.script]
@@ -154,3 +159,30 @@ def _only_for_scripts(arguments: argparse.Namespace) -> None:
         raise WrongUseError("say what to run: a script, or a manifest with --file, not both")
     if named:
         raise WrongUseError(f"{' and '.join(named)}: for a script only; write it into {arguments.file}")
+
+
+def _of_manifest(file: Path) -> list[Document]:
+    """The objects of a file, or of standard input for `-`; one of them is a TrainJob. Raises WrongUseError."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        found = [document.data for document in read_documents(text)]
+    except OSError as error:
+        raise WrongUseError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise WrongUseError(f"{file} is not UTF-8 text") from error
+    except ManifestError as error:
+        raise WrongUseError(f"{file}: {error}") from error
+    for document in found:
+        if not isinstance(document, dict) or not document.get("kind"):
+            raise WrongUseError(f"{file}: each document must be an object with apiVersion and kind")
+    jobs = [document for document in found if document["kind"] == TRAINJOB.kind]
+    if len(jobs) != 1:
+        raise WrongUseError(f"{file} has {len(jobs)} TrainJobs; it must have one")
+    for document in found:
+        document.setdefault("metadata", {})
+    return found
+
+
+def show(documents: list[Document]) -> None:
+    """Print the objects as YAML."""
+    print(yaml.safe_dump_all(documents, sort_keys=False), end="")

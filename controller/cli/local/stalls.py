@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 
 from trainwright.api.conditions import find
-from trainwright.api.objects import Document, annotations_of
+from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
@@ -61,7 +61,7 @@ class Stalls:
 
     def _of_manager(self, job: TrainJob) -> str:
         """What the manager says, once that is true for as long as the command was told."""
-        held = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+        held = find(job.status_or_empty.conditions, CONDITION_STALLED)
         if held is None or held.status != "True" or held.reason == "NeverReported":
             return ""
         limit = declared(annotations_of(job), {})[0].stall_after or DEFAULT_SECONDS
@@ -70,7 +70,7 @@ class Stalls:
 
 
 def _trains(pod: Document) -> bool:
-    labels = (pod.get("metadata") or {}).get("labels") or {}
+    labels = dig(pod, "metadata.labels") or {}
     role = labels.get("jobset.sigs.k8s.io/replicatedjob-name")
     return role not in INITIALIZERS and holds(pod, "Ready") is not None
 

@@ -93,7 +93,7 @@ class Following:
         # What is not known is not shown.
         with suppress(NotFound, Forbidden):
             found = await self._client.get(JobSet, self._name, self._namespace)
-            self._attempt = 1 + ((found.status.restarts or 0) if found.status is not None else 0)
+            self._attempt = 1 + (found.status_or_empty.restarts or 0)
 
     async def wait(self, seconds: float | None) -> None:
         """Until something has changed, or so many seconds have passed."""
@@ -163,4 +163,4 @@ class Following:
 
 
 def _version(job: TrainJob) -> str:
-    return (job.metadata.resource_version if job.metadata is not None else None) or ""
+    return job.metadata_or_empty.resource_version or ""

@@ -23,7 +23,7 @@ class Display(Protocol):
 
     def begin(self) -> AbstractContextManager[Any]:
         """Begin to watch; leaving it ends it."""
-        ...
+        return nullcontext()
 
     def once(self, picture: JobViews) -> None:
         """Show the only picture."""
@@ -35,17 +35,13 @@ class Display(Protocol):
 
 
 @dataclass(slots=True)
-class PlainDisplay:
+class PlainDisplay(Display):
     """A table or the details once; while watching, one line for each change."""
 
     namespaces: bool
     one: bool
     ages: bool = False
     _trouble: str = ""
-
-    def begin(self) -> AbstractContextManager[Any]:
-        """Nothing is to be done."""
-        return nullcontext()
 
     def once(self, picture: JobViews) -> None:
         """Print it."""
@@ -73,15 +69,11 @@ class PlainDisplay:
 
 
 @dataclass(slots=True)
-class JSONDisplay:
+class JSONDisplay(Display):
     """One document; while watching, one line of JSON for each change."""
 
     one: bool
     ages: bool = False
-
-    def begin(self) -> AbstractContextManager[Any]:
-        """Nothing is to be done."""
-        return nullcontext()
 
     def once(self, picture: JobViews) -> None:
         """Print it."""

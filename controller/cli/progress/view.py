@@ -133,7 +133,7 @@ class JobViews:
 
 def observe(job: TrainJob, history: History) -> bool:
     """Take the report of a job into its history; returns whether it is new."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     if status is not None and (moment := _time(status.last_updated_time)) is not None:
         return history.add(moment, status.progress_percentage, metrics_of(job))
     return False
@@ -144,12 +144,10 @@ def view_of(
 ) -> JobView:
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     reported = _time(status.last_updated_time) if status is not None else None
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
-    metadata, spec = job.metadata, job.spec
-    reference = spec.runtime_ref if spec is not None else None
-    trainer = spec.trainer if spec is not None else None
+    spec = job.spec_or_empty
     stalled = _true(job, CONDITION_STALLED)
     waiting = next(filter(None, (_true(job, condition) for condition in EXPLAINING)), None)
     return JobView(
@@ -160,7 +158,7 @@ def view_of(
         state=found.word,
         reason=found.reason,
         message=one_line((found.word is Word.FAILED and failure) or found.message),
-        created=_time(metadata.creation_timestamp) if metadata is not None else None,
+        created=_time(job.metadata_or_empty.creation_timestamp),
         ended=entered(job, State(found.word)) if found.word.is_over else None,
         deleting=deletion_timestamp_of(job) is not None,
         percentage=percentage_of(job),
@@ -175,10 +173,10 @@ def view_of(
         stalled_message=stalled.message if stalled is not None else "",
         waiting=waiting.reason if waiting is not None else "",
         waiting_message=waiting.message if waiting is not None else "",
-        runtime_kind=(reference.kind if reference is not None else None) or KIND_CLUSTER_TRAINING_RUNTIME,
-        runtime=reference.name if reference is not None else "",
-        nodes=trainer.num_nodes if trainer is not None else None,
-        managed_by="" if is_ours(job) or spec is None else spec.managed_by or "",
+        runtime_kind=spec.runtime_ref.kind or KIND_CLUSTER_TRAINING_RUNTIME,
+        runtime=spec.runtime_ref.name,
+        nodes=spec.trainer_or_empty.num_nodes,
+        managed_by="" if is_ours(job) else spec.managed_by or "",
     )
 
 
@@ -206,13 +204,13 @@ def _is_of_pods_before(job: TrainJob) -> bool:
 
 def _true(job: TrainJob, condition: str) -> Condition | None:
     """The condition while it is True."""
-    found = find(job.status.conditions if job.status is not None else None, condition)
+    found = find(job.status_or_empty.conditions, condition)
     return found if found is not None and found.status == "True" else None
 
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
     """The metrics of the last report, as text for terminals and pages: the training may write anything."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     metrics = (status.metrics if status is not None else None) or ()
     return {one_line(metric.name): one_line(metric.value) for metric in metrics}
 

@@ -6,16 +6,20 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.authentication.v1 import UserInfo
 from trainwright.api.manifest import dump
 from trainwright.api.messages import value_text
-from trainwright.api.objects import Document
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.objects import Document, labels_of
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import LABEL_WEBHOOK_VALIDATION, WEBHOOK_VALIDATION_DISABLED
 from trainwright.controller.cli.rendering.views import ExistingObjects
+from trainwright.controller.runtime.webhook.admission import AdmissionRequest
+from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.plugins.contract import Runtime
 from trainwright.plugins.pipeline import Rendering
 
@@ -97,7 +101,7 @@ def _difference(one: RenderedJob) -> Iterator[str]:
 
 
 def _template(runtime: Runtime) -> Document:
-    template = runtime.spec.template if runtime.spec is not None else None
+    template = runtime.spec_or_empty.template
     spec: Document = msgspec.to_builtins(template) if template is not None else {}
     return {"apiVersion": JobSet.RESOURCE.api_version, "kind": JobSet.RESOURCE.kind, **spec}
 
@@ -106,3 +110,30 @@ def _lines(document: Document | None) -> list[str]:
     if document is None:
         return []
     return dump(document).splitlines(keepends=True)
+
+
+def runtime_problems(runtime: Runtime) -> Iterator[str]:
+    """The reasons to refuse a runtime. A label on the runtime turns the check off."""
+    if labels_of(runtime).get(LABEL_WEBHOOK_VALIDATION) == WEBHOOK_VALIDATION_DISABLED:
+        return
+    verdict = validate_runtime(
+        AdmissionRequest(
+            operation="CREATE",
+            # The check is generic over the two kinds of runtime.
+            new=cast("ClusterTrainingRuntime", runtime),
+            old=None,
+            name=runtime.name,
+            namespace=runtime.namespace,
+            subresource="",
+            user=UserInfo(),
+            dry_run=True,
+        )
+    )
+    for cause in verdict.errors:
+        yield f"{runtime.RESOURCE.kind} {runtime.name}: {cause.message}"
+
+
+def runtime_warnings(runtime: Runtime) -> Iterator[str]:
+    """The warnings for users of the runtime."""
+    if isinstance(runtime, ClusterTrainingRuntime) and is_deprecated(runtime):
+        yield deprecation(runtime)

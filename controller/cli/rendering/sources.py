@@ -15,15 +15,16 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api import extras
-from trainwright.api.base import Object
+from trainwright.api import extras, merge
+from trainwright.api.base import Object, Struct
 from trainwright.api.manifest import Document, ManifestError, documents
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.validation import DocumentError, validate
 from trainwright.api.validation.errors import BLOCKING, REQUIRED, WRONG_TYPE, shown
-from trainwright.controller.cli.rendering.unknown import Path, unknown_fields
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import Runtime
+
+Path = tuple[str | int, ...]
 
 KINDS: dict[str, type[Object]] = {
     "TrainJob": TrainJob,
@@ -176,7 +177,7 @@ def _problems(model: type[Object], document: Document, *, checked: bool) -> list
     """All problems of a document by line. Unless `checked`: only unknown fields, and the first wrong type."""
     metadata = document.data.get("metadata")
     title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
-    unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in unknown_fields(model, document.data)]
+    unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in _unknown_fields(model, document.data)]
     found = _schema_errors(document.data) if checked else _type_errors(model, document.data)
     errors = _at_the_name(found, document.data)
     wrong = [(document.line(_steps(error.field)), str(error)) for error in errors]
@@ -252,3 +253,36 @@ def _path(path: tuple[str | int, ...]) -> str:
 def _spoken(data: Any) -> str:
     names: dict[type, str] = {list: "a list", str: "text", int: "a number", float: "a number", bool: "a truth value"}
     return names.get(type(data), type(data).__name__)
+
+
+def _unknown_fields(model: type[Struct], value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Path and message of every unknown field; the message names the most similar known field."""
+    if not isinstance(value, dict):
+        return
+    known = merge.fields(model)
+    for name, inner in value.items():
+        field = known.get(name)
+        if field is None:
+            yield (*path, name), _unknown_message(name, list(known))
+        elif field.struct is not None:
+            yield from _unknown_inside(field, inner, (*path, name))
+
+
+def _unknown_inside(field: merge.Field, value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    assert field.struct is not None
+    if field.shape == "struct":
+        yield from _unknown_fields(field.struct, value, path)
+    elif field.shape == "list" and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown_fields(field.struct, item, (*path, index))
+    elif field.shape == "map" and isinstance(value, dict):
+        for key, item in value.items():
+            yield from _unknown_fields(field.struct, item, (*path, key))
+
+
+def _unknown_message(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if not near:
+        lower = {other.lower(): other for other in known}
+        near = [lower[name.lower()]] if name.lower() in lower else []
+    return f"unknown field; did you mean {near[0]}?" if near else f"unknown field; known are {', '.join(known)}"

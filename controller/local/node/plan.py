@@ -46,6 +46,7 @@ INHERITED = (
         "DYLD_FALLBACK_LIBRARY_PATH",
     ),
     *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "TORCH_HOME", "TRITON_CACHE_DIR", "PIP_CACHE_DIR", "UV_CACHE_DIR"),
+    "HF_ENDPOINT",
 )
 """Variables of this process that containers inherit; `PREFIX_*` stands for all with a prefix."""
 

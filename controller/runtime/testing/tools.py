@@ -112,6 +112,13 @@ MODULES = (
         ),
         on_demand=True,
     ),
+    # An object storage that speaks the protocol of S3 and checks signatures, regions and conditions.
+    Module(
+        "versitygw",
+        "github.com/versity/versitygw",
+        (("versitygw", "github.com/versity/versitygw/cmd/versitygw"),),
+        on_demand=True,
+    ),
 )
 
 TOOLS = tuple(name for module in MODULES if not module.on_demand for name, _ in module.packages)

@@ -25,7 +25,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.api.trainer.v1alpha1.recovery import late_changes, named
-from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime, replicated_jobs_of
 from trainwright.api.typed import as_typed
 from trainwright.controller.runtime import Cache, Client, NotFound
 from trainwright.controller.runtime.errors import Cause, NotSynced
@@ -251,7 +251,7 @@ def validate_runtime(request: AdmissionRequest[R]) -> AdmissionResponse:
         return ALLOWED
     warnings = _deprecations(runtime) if request.operation == "CREATE" else []
     errors: list[FieldError] = []
-    for index, job in enumerate(_replicated(runtime)):
+    for index, job in enumerate(replicated_jobs_of(runtime)):
         errors += _step_errors(f"spec.template.spec.replicatedJobs[{index}]", job)
     return _refused(errors, warnings)
 
@@ -275,26 +275,21 @@ def _deprecations(runtime: Runtime) -> list[str]:
 
 
 def _step_errors(path: str, job: ReplicatedJob) -> Iterable[FieldError]:
-    labels = (job.template.metadata.labels if job.template.metadata is not None else None) or {}
+    labels = job.template.metadata_or_empty.labels or {}
     needed = STEP_CONTAINERS.get(labels.get(LABEL_ANCESTOR_STEP, ""))
     if needed is None:
         return
     if job.replicas is not None and job.replicas != 1:
         yield invalid(f"{path}.replicas", job.replicas, "a step of a TrainJob runs once; set replicas to 1")
-    pod = job.template.spec.template.spec if job.template.spec is not None else None
-    names = [container.name for container in (pod.containers if pod is not None else None) or ()]
+    pod = job.template.spec_or_empty.template.spec_or_empty
+    names = [container.name for container in pod.containers or ()]
     if needed not in names:
         message = f"the container {needed}, which TrainJobs change, is missing; name a container {needed}"
         yield invalid(f"{path}.template.spec.template.spec.containers", names, message)
 
 
-def _replicated(runtime: Runtime) -> list[ReplicatedJob]:
-    template = runtime.spec.template.spec if runtime.spec is not None and runtime.spec.template is not None else None
-    return (template.replicated_jobs if template is not None else None) or []
-
-
 def _patches(job: TrainJob | None) -> list[RuntimePatch]:
-    return (job.spec.runtime_patches if job is not None and job.spec is not None else None) or []
+    return (job.spec_or_empty.runtime_patches if job is not None else None) or []
 
 
 def _without_time(patch: RuntimePatch) -> Document:

@@ -52,4 +52,4 @@ def _attempt(cache: Cache, jobsets: Kind, job: TrainJob) -> int | None:
     controller = controller_of(found) if found is not None else None
     if not isinstance(found, JobSet) or controller is None or controller.uid != uid_of(job):
         return None
-    return 1 + ((found.status.restarts or 0) if found.status is not None else 0)
+    return 1 + (found.status_or_empty.restarts or 0)

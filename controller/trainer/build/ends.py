@@ -20,7 +20,7 @@ class EndUnknown(Exception):  # noqa: N818 - as the reason of the condition
 
 def had_pods(job: TrainJob) -> bool:
     """Whether the status shows that pods of the job ran."""
-    jobs = (job.status.jobs_status if job.status is not None else None) or ()
+    jobs = job.status_or_empty.jobs_status or ()
     return any(one.active or one.ready or one.succeeded or one.failed for one in jobs)
 
 
@@ -41,7 +41,7 @@ def check_end(
         telling: the objects that the status is read from.
         found: the present object of each component.
     """
-    if (job.spec is not None and job.spec.suspend) or not had_pods(job):
+    if job.spec_or_empty.suspend or not had_pods(job):
         return
     tells = set(telling)
     for component in components:

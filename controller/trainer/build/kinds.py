@@ -15,7 +15,7 @@ from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, controller_of, generation_of, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime, pods_of
 from trainwright.controller.runtime import Builder, Cache, Client, Event, Key, Kind, MetadataOnly, NotFound
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import NotSynced
@@ -228,7 +228,7 @@ def _namesake(cache: Cache) -> Callable[[AnyObject], Iterable[TrainJob]]:
 
 
 def _suspended(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[AnyObject], Iterable[TrainJob]]:
-    return lambda obj: [job for job in jobs(obj) if job.spec is not None and job.spec.suspend]
+    return lambda obj: [job for job in jobs(obj) if job.spec_or_empty.suspend]
 
 
 def _once_synced(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[AnyObject], list[Key]]:
@@ -252,11 +252,4 @@ def _jobs_of_class(cache: Cache, runtimes: Runtimes, runtime_class: str) -> Iter
 
 def _runtime_classes(runtime: Runtime) -> set[str]:
     """The runtimeClassName of every replicated job that has one."""
-    template = runtime.spec.template.spec if runtime.spec is not None and runtime.spec.template is not None else None
-    found = set()
-    for job in (template.replicated_jobs if template is not None else None) or ():
-        job_spec = job.template.spec
-        pod = job_spec.template.spec if job_spec is not None and job_spec.template is not None else None
-        if pod is not None and pod.runtime_class_name:
-            found.add(pod.runtime_class_name)
-    return found
+    return {pod.runtime_class_name for _, pod in pods_of(runtime) if pod.runtime_class_name}

@@ -247,8 +247,8 @@ def _decode(text: str, name: str, job: TrainJob) -> Runtime:
 def _checked(runtime: Runtime, job: TrainJob, name: str) -> Runtime:
     """The runtime, if it is the one that the job refers to."""
     kind = kind_of_runtime(job).RESOURCE
-    reference = job.spec.runtime_ref if job.spec is not None else None
-    expected = (kind.kind, kind.group, reference.name if reference is not None else "")
+    reference = job.spec_or_empty.runtime_ref
+    expected = (kind.kind, kind.group, reference.name)
     group = (runtime.api_version or "").rpartition("/")[0]
     if (runtime.kind, group, runtime.name) != expected:
         found = f"{runtime.kind or 'an object without a kind'} {runtime.name} of {group or 'no group'}"

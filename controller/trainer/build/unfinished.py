@@ -56,5 +56,5 @@ class UnfinishedJobs:
 
 
 def _is_finished(job: TrainJob) -> bool:
-    conditions = job.status.conditions if job.status is not None else None
+    conditions = job.status_or_empty.conditions
     return is_true(conditions, CONDITION_COMPLETE) or is_true(conditions, CONDITION_FAILED)

@@ -14,7 +14,7 @@ from typing import Any
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
 from trainwright.api.messages import plain
-from trainwright.api.objects import Document, annotations_of, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.controller.trainer.job.pods import ANNOTATION_FAILURES, DISRUPTED, attempt_of, number
 
@@ -186,17 +186,17 @@ def _failures(pod: Document) -> Iterable[Failure]:
         yield from found
     elif found or status.get("phase") == "Failed":
         first = min((one.finished_at for one in found if one.finished_at), default="")
-        reason = status.get("reason") or (target or {}).get("reason")
+        reason = status.get("reason") or dig(target, "reason")
         told = {"reason": reason, "message": status.get("message"), "finishedAt": first}
         yield _failure(pod, told, exact=min((one.exact for one in found if one.exact), default=""))
 
 
 def _of_containers(pod: Document, status: Document) -> Iterable[Failure]:
     ends = exact_ends(pod)
-    again = (pod.get("spec") or {}).get("restartPolicy") in ("OnFailure", "Always") and status.get("phase") != "Failed"
+    again = dig(pod, "spec.restartPolicy") in ("OnFailure", "Always") and status.get("phase") != "Failed"
     for name in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(name) or ():
-            runs = [(container.get(state) or {}).get("terminated") for state in ("lastState", "state")]
+            runs = [dig(container.get(state), "terminated") for state in ("lastState", "state")]
             for ended, previous in zip(runs, (True, False), strict=True):
                 if ended and ended.get("exitCode"):
                     exact, stopped = exact_end(ends, container["name"], ended)
@@ -210,7 +210,7 @@ def _of_containers(pod: Document, status: Document) -> Iterable[Failure]:
                         previous=previous,
                         ended_again=previous and bool(runs[1]),
                         node_run=_node_run(ended),
-                        runs_on=again and not previous and not (pod.get("metadata") or {}).get("deletionTimestamp"),
+                        runs_on=again and not previous and not dig(pod, "metadata.deletionTimestamp"),
                     )
 
 

@@ -32,7 +32,7 @@ def in_order(conditions: Sequence[Condition]) -> list[Condition]:
 
 def conditions_of(job: TrainJob) -> Sequence[Condition]:
     """The conditions that the job has."""
-    return (job.status.conditions if job.status is not None else None) or ()
+    return job.status_or_empty.conditions or ()
 
 
 async def write_conditions(client: Client, job: TrainJob, wanted: Sequence[Condition]) -> bool:

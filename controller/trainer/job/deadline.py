@@ -35,7 +35,7 @@ def seconds_left(job: TrainJob, status: TrainJobStatus, now: dt.datetime) -> flo
 
 def is_exceeded(job: TrainJob) -> bool:
     """Whether the job has been marked as beyond its deadline."""
-    failed = find(job.status.conditions if job.status is not None else None, CONDITION_FAILED)
+    failed = find(job.status_or_empty.conditions, CONDITION_FAILED)
     return failed is not None and failed.status == "True" and failed.reason == REASON_DEADLINE_EXCEEDED
 
 
@@ -43,5 +43,5 @@ def _started(job: TrainJob, status: TrainJobStatus) -> dt.datetime | None:
     resumed = find(status.conditions, CONDITION_SUSPENDED)
     if resumed is not None and resumed.status == "False":
         return parse(resumed.last_transition_time)
-    created = job.metadata.creation_timestamp if job.metadata is not None else None
+    created = job.metadata_or_empty.creation_timestamp
     return parse(created) if created is not None else None

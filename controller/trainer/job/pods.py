@@ -15,7 +15,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
 )
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, annotations_of, controller_of, labels_of, namespace_of, uid_of
+from trainwright.api.objects import Document, Key, annotations_of, controller_of, dig, labels_of, namespace_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.runtime import Cache
@@ -74,13 +74,13 @@ def _is_limited(container: Document) -> bool:
 
 
 def _terminated(container: Document, state: str) -> Any:
-    return (container.get(state) or {}).get("terminated")
+    return dig(container.get(state), "terminated")
 
 
 def _ended(container: Document) -> Document:
     """The name of a container, how its runs ended, and how often and since when it runs again."""
     states = {state: {"terminated": found} for state in _STATES if (found := _terminated(container, state))}
-    if running := (container.get("state") or {}).get("running"):
+    if running := dig(container, "state.running"):
         states["state"] = {"running": running}
     return {"name": container.get("name", ""), **_some(container, ("restartCount",)), **states}
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, labels_of, name_of
+from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, dig, labels_of, name_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.job.pods import attempt_of, number
@@ -103,7 +103,7 @@ def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRan
 
 
 def _runs(pod: Document) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
+    phase = dig(pod, "status.phase")
     return phase == "Running" and deletion_timestamp_of(pod) is None and _end_of(pod) is None
 
 
@@ -116,7 +116,7 @@ def _end_of(pod: Document) -> tuple[int, datetime] | None:
     ends = [
         (str(one.get("name")), state)
         for one in status.get("containerStatuses") or ()
-        if (state := (one.get("state") or {}).get("terminated")) is not None
+        if (state := dig(one, "state.terminated")) is not None
     ]
     is_over = status.get("phase") in ("Succeeded", "Failed")
     counted = [state for name, state in ends if is_over or (name == NODE and not state.get("exitCode"))]

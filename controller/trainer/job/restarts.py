@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from trainwright.api.objects import Document, deletion_timestamp_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig
 from trainwright.api.times import parse
 
 LOOP = 2
@@ -29,7 +29,7 @@ def _seconds_of(pod: Document, now: datetime) -> Iterator[float]:
     if deletion_timestamp_of(pod) is not None or status.get("phase") in ("Succeeded", "Failed"):
         return
     for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        state, last = one.get("state") or {}, (one.get("lastState") or {}).get("terminated") or {}
+        state, last = one.get("state") or {}, dig(one, "lastState.terminated") or {}
         ended = state.get("terminated")
         if (one.get("restartCount") or 0) < LOOP or not last.get("exitCode"):
             continue

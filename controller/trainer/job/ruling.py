@@ -32,5 +32,5 @@ class Ruling:
 
 def is_ended(job: TrainJob) -> bool:
     """Whether the job has been marked as ended by its record, so that what runs it is deleted."""
-    failed = find(job.status.conditions if job.status is not None else None, CONDITION_FAILED)
+    failed = find(job.status_or_empty.conditions, CONDITION_FAILED)
     return failed is not None and failed.status == "True" and failed.reason in END_REASONS

@@ -72,7 +72,7 @@ class Silence:
 
     def see(self, job: TrainJob, now: float, *, running: bool) -> None:
         """Note the job as it is now. While it does not run, no time counts."""
-        status = job.status.trainer_status if job.status is not None else None
+        status = job.status_or_empty.trainer_status
         reported = (status.last_updated_time or "") if status is not None else ""
         position = _position(job)
         if not running or reported != self.reported:
@@ -113,7 +113,7 @@ def problems(job: TrainJob) -> Iterator[Problem]:
 
 def is_running(job: TrainJob) -> bool:
     """Whether pods that train are ready, so that reports can be expected. Initializers may load data for hours."""
-    counts = (job.status.jobs_status if job.status is not None else None) or ()
+    counts = job.status_or_empty.jobs_status or ()
     ready = any(one.ready for one in counts if one.name not in INITIALIZERS)
     return ready and state_of(job).state is State.RUNNING
 
@@ -177,7 +177,7 @@ def _named(pods: Collection[str]) -> str:
 
 
 def _position(job: TrainJob) -> tuple[int | None, str]:
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     if status is None:
         return None, ""
     steps = [metric.value for metric in status.metrics or () if metric.name == _STEP]

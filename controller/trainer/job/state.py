@@ -27,7 +27,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.controller.runtime import Event
 from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords
-from trainwright.plugins.contract.states import JobState
+from trainwright.plugins.contract import JobState
 
 CONDITION_BLOCKED = "Blocked"
 """A condition that Kubeflow Trainer does not have; see `obstacles`."""
@@ -143,7 +143,7 @@ def _trains(job: TrainJob) -> bool:
         return False
     if any(one.ready or one.succeeded or one.failed for one in status.jobs_status or ()):
         return True
-    reported = status.trainer_status.last_updated_time if status.trainer_status is not None else None
+    reported = status.trainer_status_or_empty.last_updated_time
     if not reported or state_of(job).state is not State.RUNNING:
         return False
     resumed = _transition(job, CONDITION_SUSPENDED)
@@ -155,7 +155,7 @@ def _trains(job: TrainJob) -> bool:
 
 def is_ours(job: TrainJob) -> bool:
     """Whether this manager works on the job: `spec.managedBy` may name another controller."""
-    managed_by = job.spec.managed_by if job.spec is not None else None
+    managed_by = job.spec_or_empty.managed_by
     return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER
 
 
@@ -166,12 +166,12 @@ def entered(job: TrainJob, state: State) -> datetime | None:
             return _transition(job, name)
     if state is State.RUNNING:
         return None
-    created = job.metadata.creation_timestamp if job.metadata is not None else None
+    created = job.metadata_or_empty.creation_timestamp
     return _transition(job, CONDITION_SUSPENDED) or (parse(created) if created else None)
 
 
 def _transition(job: TrainJob, condition: str) -> datetime | None:
-    found = find(job.status.conditions if job.status is not None else None, condition)
+    found = find(job.status_or_empty.conditions, condition)
     return parse(found.last_transition_time) if found is not None else None
 
 

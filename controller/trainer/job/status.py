@@ -77,10 +77,10 @@ def wanted_status(
         now: the wall clock, for transition times.
     """
     status = copy(observed or job.status or TrainJobStatus())  # only its conditions change, as a whole
-    had = {condition.type for condition in (job.status.conditions if job.status is not None else None) or ()}
+    had = {condition.type for condition in job.status_or_empty.conditions or ()}
     found = _ended_once(job, status.conditions or [])
     conditions = [condition for condition in found if condition.type in had]
-    if job.spec is not None and job.spec.suspend:
+    if job.spec_or_empty.suspend:
         suspended = _condition(CONDITION_SUSPENDED, "True", REASON_SUSPENDED, "TrainJob is suspended")
         conditions = set_condition(conditions, suspended, now=now)
     elif is_true(conditions, CONDITION_SUSPENDED):
@@ -93,7 +93,7 @@ def wanted_status(
         conditions = set_condition(conditions, applied, now=now)
     if blocked is not None:
         condition = _condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
-        condition.observed_generation = job.metadata.generation if job.metadata is not None else None
+        condition.observed_generation = job.metadata_or_empty.generation
         conditions = set_condition(conditions, condition, now=now)
     elif settled:
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
@@ -176,7 +176,7 @@ def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:
 
     A JobSet may complete after its job has failed by the deadline: until it is deleted, or because its deletion failed.
     """
-    written = (job.status.conditions if job.status is not None else None) or ()
+    written = job.status_or_empty.conditions or ()
     end = next(filter(_is_end, written), None) or next(filter(_is_end, observed), None)
     if end is None:
         return observed

@@ -168,7 +168,7 @@ class Coalescer:
         if slot is None or not isinstance(job, TrainJob):
             return
         slot.learn(job)
-        stored = job.status.trainer_status if job.status is not None else None
+        stored = job.status_or_empty.trainer_status
         if stored == slot.stored:
             return
         slot.stored = stored
@@ -183,7 +183,7 @@ class Coalescer:
         if slot is None:
             key = Key(job.namespace, job.name)
             slot = self._slots[uid] = Slot(key, uid, Allowance(BURST, self._time()))
-            slot.stored = job.status.trainer_status if job.status is not None else None
+            slot.stored = job.status_or_empty.trainer_status
         slot.learn(job)
         return slot
 

@@ -61,7 +61,7 @@ class StalledJobs(_OfJobs):
         family = GaugeMetricFamily("trainer_trainjobs_stalled", "TrainJobs that stand still.", labels=("reason",))
         counts: Counter[str] = Counter()
         for job in self._unfinished():
-            held = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+            held = find(job.status_or_empty.conditions, CONDITION_STALLED)
             if held is not None and held.status == "True":
                 counts[held.reason] += 1
         for reason in Reason if self._leads() else ():
@@ -104,13 +104,13 @@ class JobProgress(_OfJobs):
 
 
 def _age(job: TrainJob) -> tuple[str, str, str]:
-    created = job.metadata.creation_timestamp if job.metadata is not None else None
+    created = job.metadata_or_empty.creation_timestamp
     return created or "", job.namespace, job.name
 
 
 def _reported(job: TrainJob) -> float | None:
     """When the job reported last, in seconds since 1970; None: never."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     if status is None or not status.last_updated_time:
         return None
     try:

@@ -327,13 +327,12 @@ class Puller:
 
 def _is_ready(job: TrainJob, replicated: str) -> bool:
     """Whether JobSet counts the pods of a replicated job as ready."""
-    counted = (job.status.jobs_status if job.status is not None else None) or ()
+    counted = job.status_or_empty.jobs_status or ()
     return any(one.name == replicated and one.ready > 0 for one in counted)
 
 
 def _counters(job: TrainJob) -> object:
     """What shows that pods have come or gone."""
     return [
-        (one.name, one.ready, one.succeeded, one.failed, one.active)
-        for one in (job.status.jobs_status if job.status is not None else None) or ()
+        (one.name, one.ready, one.succeeded, one.failed, one.active) for one in job.status_or_empty.jobs_status or ()
     ]

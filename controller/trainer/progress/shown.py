@@ -24,10 +24,10 @@ def percentage_of(job: TrainJob) -> int | None:
 
 def remaining_seconds_of(job: TrainJob) -> int | None:
     """The time to go as of the last report; None: it told none, or only that its own rank is done."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     return None if status is None or is_at_end(job) else status.estimated_remaining_seconds
 
 
 def _reported(job: TrainJob) -> int | None:
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     return status.progress_percentage if status is not None else None

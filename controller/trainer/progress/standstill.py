@@ -14,7 +14,7 @@ from typing import Protocol
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, name_of, uid_of
+from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, dig, name_of, uid_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -195,7 +195,7 @@ class Standstill:
         That a training begins or reports 100 % is no event: the status shows it, and recordings of Kubeflow Trainer
         have none.
         """
-        status = job.status.trainer_status if job.status is not None else None
+        status = job.status_or_empty.trainer_status
         percent = status.progress_percentage if status is not None else None
         if percent is not None and memory.percent is not None and percent < memory.percent:
             memory.diverged = False  # the training began again, from a checkpoint or from the start
@@ -225,12 +225,12 @@ class Standstill:
 
 
 def _runs(pod: Document) -> bool:
-    return (pod.get("status") or {}).get("phase") == "Running" and deletion_timestamp_of(pod) is None
+    return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None
 
 
 def _diverged(job: TrainJob) -> str:
     """That a loss is not finite; empty if all are."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     for metric in (status.metrics if status is not None else None) or ():
         if (metric.name == "loss" or metric.name.endswith("_loss")) and not _is_finite(metric.value):
             return f"metric {metric.name} is {metric.value}: the training has diverged"

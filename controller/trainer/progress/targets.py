@@ -14,6 +14,7 @@ from trainwright.api.objects import (
     Document,
     annotations_of,
     deletion_timestamp_of,
+    dig,
     name_of,
     uid_of,
 )
@@ -117,7 +118,7 @@ async def find_pod(client: Client, job: TrainJob, target: Target) -> FoundPod | 
         name=name_of(pod),
         uid=uid_of(pod),
         node=str(spec.get("nodeName") or ""),
-        running=(container.get("state") or {}).get("running") is not None,
+        running=dig(container, "state.running") is not None,
         message=_last_message(container),
         has_container=not containers or target.container in containers,
     )
@@ -126,7 +127,7 @@ async def find_pod(client: Client, job: TrainJob, target: Target) -> FoundPod | 
 def _last_message(container: Document) -> str:
     """The termination message; after a restart in the pod that of the run before."""
     for field in ("state", "lastState"):
-        ended = (container.get(field) or {}).get("terminated") or {}
+        ended = dig(container.get(field), "terminated") or {}
         if ended.get("message"):
             return str(ended["message"])
     return ""

@@ -53,7 +53,7 @@ def phase_of(job: TrainJob) -> Phase:
     state = state_of(job).state
     if state in {State.COMPLETE, State.FAILED}:
         return Phase.LAST
-    ready = any(one.ready > 0 for one in (job.status.jobs_status if job.status is not None else None) or ())
+    ready = any(one.ready > 0 for one in job.status_or_empty.jobs_status or ())
     return Phase.FILE if ready and state is not State.SUSPENDED else Phase.NOTHING
 
 

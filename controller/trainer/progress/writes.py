@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.objects import Document, Key, resource_version_of, uid_of
+from trainwright.api.objects import Document, Key, dig, resource_version_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.runtime import Cache, Client, Conflict, KubernetesError, NotFound
@@ -104,8 +104,8 @@ class StatusWriter:
 
 def _value_of(job: TrainJob | Document) -> TrainerStatus | None:
     if isinstance(job, TrainJob):
-        return job.status.trainer_status if job.status is not None else None
+        return job.status_or_empty.trainer_status
     try:
-        return msgspec.convert((job.get("status") or {}).get("trainerStatus"), TrainerStatus | None)
+        return msgspec.convert(dig(job, "status.trainerStatus"), TrainerStatus | None)
     except msgspec.ValidationError:
         return None

@@ -81,22 +81,21 @@ class Glance:
     @property
     def base(self) -> int:
         """The base that the pods of the JobSet carry."""
-        jobs = (self.jobset.spec.replicated_jobs if self.jobset.spec is not None else None) or ()
-        for one in jobs:
-            pod = one.template.spec.template if one.template.spec is not None else None
-            if pod is not None and pod.metadata is not None:
-                return number((pod.metadata.annotations or {}).get(ANNOTATION_ATTEMPT_BASE))
+        for one in self.jobset.spec_or_empty.replicated_jobs or ():
+            metadata = one.template.spec_or_empty.template.metadata
+            if metadata is not None:
+                return number((metadata.annotations or {}).get(ANNOTATION_ATTEMPT_BASE))
         return 0
 
     @property
     def restarts(self) -> int:
         """How often the JobSet was restarted."""
-        return (self.jobset.status.restarts if self.jobset.status is not None else None) or 0
+        return self.jobset.status_or_empty.restarts or 0
 
     @property
     def counted(self) -> int:
         """How many of the restarts count towards the limit of the JobSet."""
-        return (self.jobset.status.restarts_count_towards_max if self.jobset.status is not None else None) or 0
+        return self.jobset.status_or_empty.restarts_count_towards_max or 0
 
     @property
     def current(self) -> int:
@@ -106,13 +105,13 @@ class Glance:
     @property
     def failed_since(self) -> datetime | None:
         """Since when the JobSet is Failed; None: it is not."""
-        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Failed")
+        condition = find(self.jobset.status_or_empty.conditions, "Failed")
         return parse(condition.last_transition_time) if condition is not None and condition.status == "True" else None
 
     @property
     def ended_by_rule(self) -> bool:
         """Whether a rule has ended the JobSet for good."""
-        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Failed")
+        condition = find(self.jobset.status_or_empty.conditions, "Failed")
         return condition is not None and condition.reason == _BY_RULE
 
     @property
@@ -126,7 +125,7 @@ class Glance:
     @property
     def completed(self) -> bool:
         """Whether the JobSet has succeeded."""
-        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Completed")
+        condition = find(self.jobset.status_or_empty.conditions, "Completed")
         return condition is not None and condition.status == "True"
 
     @property
@@ -153,7 +152,7 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
     """Note what the pods show, before any of it is gone."""
     by_attempt: dict[int, list[Document]] = {}
     # Pods of the next attempt may have begun a moment before it is held back.
-    is_suspended = glance.jobset.spec is not None and bool(glance.jobset.spec.suspend)
+    is_suspended = bool(glance.jobset.spec_or_empty.suspend)
     is_stopped = is_suspended or known.summary.hang or held_for(known.summary, glance.now) > 0
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
@@ -221,7 +220,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
 def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
     """How the present attempt stands still, if its ranks are to be restarted for it; else empty."""
     found = known.summary
-    condition = find(glance.job.status.conditions if glance.job.status is not None else None, CONDITION_STALLED)
+    condition = find(glance.job.status_or_empty.conditions, CONDITION_STALLED)
     is_on = condition is not None and condition.status == "True"
     is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None
     if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
@@ -261,13 +260,13 @@ def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -
         found.hang = False
         found.judged = max(found.judged, glance.ended)
         found.replace = uid_of(glance.jobset) if replaceable else ""
-    elif glance.jobset.spec is not None and glance.jobset.spec.suspend and not glance.pods:
+    elif glance.jobset.spec_or_empty.suspend and not glance.pods:
         found.hang = False
 
 
 def position_of(job: TrainJob) -> tuple[float | None, int | None]:
     """The step of its last checkpoint, else the last one, and the percentage, as a job has reported them."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     if status is None:
         return None, None
     metrics = {metric.name: metric.value for metric in status.metrics or ()}
@@ -389,7 +388,7 @@ def _judge_suspension(known: KnownAttempts, glance: Glance, step: Progression, w
     """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
     spec = glance.job.spec
     suspended = spec is not None and bool(spec.suspend)
-    is_stopped = glance.jobset.spec is not None and bool(glance.jobset.spec.suspend)
+    is_stopped = bool(glance.jobset.spec_or_empty.suspend)
     attempt, found = glance.current, step.summary
     witness = known.witnesses.get(attempt)
     if not suspended or not is_stopped or glance.failed_since is not None or found.judged > attempt:

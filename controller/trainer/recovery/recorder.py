@@ -291,7 +291,7 @@ class RecoveryRecorder(FailureRecorder):
         except Forbidden:
             answers = True  # a manager of one namespace may not look at nodes, and must not end pods unseen
         else:
-            conditions = (found.status.conditions if found.status is not None else None) or ()
+            conditions = found.status_or_empty.conditions or ()
             answers = any(one.type == "Ready" and one.status == "True" for one in conditions)
         self._nodes[node] = (now, answers)
         return answers
@@ -309,8 +309,8 @@ def _is_initializer(one: Entry | Failure) -> bool:
 
 def _may_be_replaced(jobset: JobSet) -> bool:
     """Whether a new JobSet finds the volumes of this one: claims that go with it would take the checkpoints along."""
-    for policy in (jobset.spec.volume_claim_policies if jobset.spec is not None else None) or ():
-        kept = policy.retention_policy.when_deleted if policy.retention_policy is not None else None
+    for policy in jobset.spec_or_empty.volume_claim_policies or ():
+        kept = policy.retention_policy_or_empty.when_deleted
         if policy.templates and kept != _RETAIN:
             return False
     return True
@@ -335,7 +335,7 @@ def _is_new_or_over(event: Event[TrainJob]) -> bool:
 
 
 def _stall(job: TrainJob) -> str | None:
-    found = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+    found = find(job.status_or_empty.conditions, CONDITION_STALLED)
     return found.reason if found is not None and found.status == "True" else None
 
 
@@ -351,7 +351,7 @@ def _standing_of(jobset: JobSet) -> tuple[object, ...]:
     conditions = (status.conditions if status is not None else None) or ()
     return (
         uid_of(jobset),
-        jobset.spec.suspend if jobset.spec is not None else None,
+        jobset.spec_or_empty.suspend,
         status.restarts if status is not None else None,
         status.restarts_count_towards_max if status is not None else None,
         [(one.type, one.status) for one in conditions],

@@ -74,8 +74,7 @@ class Recoveries:
         if runtime is None:
             return None
         found, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
-        template = runtime.spec.template if runtime.spec is not None else None
-        has_policy = template is not None and template.spec is not None and template.spec.failure_policy is not None
+        has_policy = runtime.spec_or_empty.template_or_empty.spec_or_empty.failure_policy is not None
         return found if found.is_gang and not has_policy else None
 
     async def known(self, job: TrainJob) -> KnownAttempts:
@@ -154,9 +153,9 @@ class Recoveries:
         found = known.summary
         if jobset is not None and deletion_timestamp_of(jobset) is None:
             glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
-            policy = jobset.spec.failure_policy if jobset.spec is not None else None
+            policy = jobset.spec_or_empty.failure_policy
             left = policy.max_restarts if policy is not None else None
-            is_suspended = jobset.spec is not None and bool(jobset.spec.suspend)
+            is_suspended = bool(jobset.spec_or_empty.suspend)
             if is_suspended and found.jobset == uid_of(jobset):
                 return max(glance.base, found.judged - glance.restarts), left
             return glance.base, left
@@ -166,7 +165,7 @@ class Recoveries:
 
     def _has_begun(self, job: TrainJob, jobset: JobSet | None, found: Summary) -> bool:
         """Whether pods of the next attempt run already, so that it is not held back."""
-        if jobset is None or (jobset.spec is not None and jobset.spec.suspend):
+        if jobset is None or jobset.spec_or_empty.suspend:
             return False
         try:
             pods = pods_of(self._cache, job)

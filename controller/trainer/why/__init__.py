@@ -2,12 +2,12 @@
 """Why a TrainJob does not train.
 
 `judgement.explain` is the pure function from a picture to one explanation, which the command, conditions and the
-dashboard share. `reading.Reader` gathers pictures from an API server; `collection.Objects` makes them of objects at
+dashboard share. `reader.Reader` gathers pictures from an API server; `collection.GivenObjects` makes them of objects at
 hand.
 """
 
-from trainwright.controller.trainer.why.collection import Objects
+from trainwright.controller.trainer.why.collection import GivenObjects
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
 from trainwright.controller.trainer.why.reader import Reader
 
-__all__ = ["Explanation", "Objects", "Reader", "explain"]
+__all__ = ["Explanation", "GivenObjects", "Reader", "explain"]

@@ -10,7 +10,7 @@ from trainwright.plugins.contract import Picture, Unreadable
 from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Verb
 
 
-class Objects:
+class GivenObjects:
     """Answers queries from a set of objects, as if it were the whole cluster.
 
     Args:

@@ -148,7 +148,7 @@ class Reader:
             return NOT_SERVED
         if query.verb is Verb.SERVES:
             return ({},)
-        # The content of Secrets is nobody's business here.
+        # Checks need no content of Secrets: read only whether they exist.
         kind: Resource | MetadataOnly = MetadataOnly(resource) if resource == SECRET else resource
         if query.verb is Verb.GET:
             return (wire(await self._client.get(kind, query.name, query.namespace)),)

@@ -38,7 +38,6 @@ from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINI
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
 from trainwright.controller.trainer.why.reader import Reader
-from trainwright.controller.trainer.why.reads import Reads
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
 
@@ -55,6 +54,8 @@ AT_ONCE = 8
 """Jobs that are read at the same time, so that one that is slow to read holds up no other."""
 READ_SECONDS = 30.0
 """Limit of one read. It asks for much, and a node that does not answer must not keep a place."""
+AGAIN_EACH = 4
+"""One of this many turns belongs to a job that was explained before, however many new jobs there are."""
 EXPLAINED = "explained"
 """The reason of a reconcile that shows what a read found."""
 _READS = (
@@ -85,6 +86,45 @@ class _Watched:
     """What the last read says, until it is written."""
 
 
+class ReadQueue:
+    """Jobs whose turn has not come yet.
+
+    Jobs that were never explained go first, so a cluster full of jobs that wait for long does not hide why a new one
+    waits. In each group the one that has waited longest goes first.
+    """
+
+    def __init__(self) -> None:
+        self._new: dict[Key, _Watched] = {}
+        self._again: dict[Key, _Watched] = {}
+        self._turns = 0
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._again)
+
+    def ask(self, key: Key, about: _Watched, *, is_new: bool) -> None:
+        """Give the job a turn. One that has asked already keeps its place; `about` replaces what it came with."""
+        home = self._new if is_new else self._again
+        (self._again if is_new else self._new).pop(key, None)
+        home[key] = about
+
+    def drop(self, key: Key) -> None:
+        """The job needs no turn."""
+        self._new.pop(key, None)
+        self._again.pop(key, None)
+
+    def next(self) -> tuple[Key, _Watched] | None:
+        """Take the job whose turn it is; None: no job has asked."""
+        if not self:
+            return None
+        self._turns += 1
+        first, second = self._new, self._again
+        if self._turns % AGAIN_EACH == 0:
+            first, second = second, first
+        home = first or second
+        key = next(iter(home))
+        return key, home.pop(key)
+
+
 class WaitingConditions:
     """Shows why jobs wait. The constructor declares its controller, and the task that reads, on the manager."""
 
@@ -113,7 +153,7 @@ class WaitingConditions:
         self._bucket = TokenBucket(RATE, 1, time=self._time)
         self._records = records
         records.follow(gone=lambda record: self._reads.drop(record.key))
-        self._reads: Reads[_Watched] = Reads()
+        self._reads = ReadQueue()
         self._running = 0
         self._wake = asyncio.Event()
         self._stopping = False
@@ -232,11 +272,11 @@ class WaitingConditions:
         controller = controller_of(jobset) if jobset is not None else None
         if not isinstance(jobset, JobSet) or controller is None or controller.uid != uid_of(job):
             return False
-        statuses = (jobset.status.replicated_jobs_status if jobset.status is not None else None) or ()
+        statuses = jobset.status_or_empty.replicated_jobs_status or ()
         counts = {one.name: (one.ready or 0) + (one.succeeded or 0) for one in statuses}
-        jobs = (jobset.spec.replicated_jobs if jobset.spec is not None else None) or ()
+        jobs = jobset.spec_or_empty.replicated_jobs or ()
         wanted = {one.name: 1 if one.replicas is None else one.replicas for one in jobs}
-        suspended = job.spec is not None and bool(job.spec.suspend)
+        suspended = bool(job.spec_or_empty.suspend)
         if not wanted or suspended or not all(counts.get(name, 0) >= n for name, n in wanted.items()):
             return False
         return calm_in(pods_of(self._cache, job), self._now()) is None
@@ -262,5 +302,5 @@ def told(job: TrainJob, explanation: Explanation) -> Cause | None:
     first = explanation.cause
     if first.severity not in (Severity.STUCK, Severity.TEMPORARY) or explanation.outcome is Word.STALLED:
         return None
-    blocked = is_true(job.status.conditions if job.status is not None else None, CONDITION_BLOCKED)
+    blocked = is_true(job.status_or_empty.conditions, CONDITION_BLOCKED)
     return None if blocked else first

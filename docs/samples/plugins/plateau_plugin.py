@@ -130,7 +130,7 @@ class PlateauPlugin:
 
     def on_transition(self, job: TrainJob, old: JobState, new: JobState) -> None:  # noqa: ARG002
         """Begin or end to follow a job. Raises ValueError for an annotation that is no number."""
-        annotations = (job.metadata.annotations if job.metadata is not None else None) or {}
+        annotations = job.metadata_or_empty.annotations or {}
         with self._lock:
             self._followed.pop((job.namespace, job.name), None)
             if new is not JobState.RUNNING or ANNOTATION not in annotations:

@@ -61,16 +61,16 @@ class PostPlugin:
 
 
 def _told(job: TrainJob, old: JobState, new: JobState) -> dict[str, object]:
-    status = job.status
-    condition = next((c for c in (status.conditions if status else None) or () if c.type == new), None)
-    progress = status.trainer_status if status is not None else None
+    # What is absent is read as empty: job.status_or_empty needs no check for None.
+    status = job.status_or_empty
+    condition = next((one for one in status.conditions or () if one.type == new), None)
     return {
         "namespace": job.namespace,
         "name": job.name,
-        "uid": job.metadata.uid if job.metadata is not None else None,
+        "uid": job.metadata_or_empty.uid,
         "from": old,
         "to": new,
         "reason": condition.reason if condition is not None else "",
         "message": condition.message if condition is not None else "",
-        "progressPercentage": progress.progress_percentage if progress is not None else None,
+        "progressPercentage": status.trainer_status_or_empty.progress_percentage,
     }

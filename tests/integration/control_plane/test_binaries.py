@@ -87,6 +87,7 @@ def test_versions_are_those_of_the_go_mod_files() -> None:
         "jobset": "v0.12.0",
         "kwok": "v0.8.0",
         "helm": "v3.21.4",
+        "versitygw": "v1.8.0",
     }
 
 

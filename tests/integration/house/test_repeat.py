@@ -43,7 +43,8 @@ def environment() -> dict[str, str]:
 @pytest.fixture
 def tests(tmp_path: Path) -> Path:
     """A folder for tests that is pytest's root, to which the names of tests are relative."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    # One worker, whatever the Makefile says: each is a process that takes a second.
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --maxprocesses=1\n")
     return tmp_path
 
 
@@ -76,12 +77,16 @@ def test_what_failed_is_named_with_the_way_to_repeat_it_and_the_log_kept(tests: 
     assert alone == earlier
     assert alone != loaded, "each has an order of its own"
     assert [first.returncode, done.returncode] == [1, 1], output
-    for seed in (alone, loaded):
-        (command,) = re.findall(rf"^    (\S+ .*::test_bad --randomly-seed={seed})$", output, re.MULTILINE)
-        again = subprocess.run(
-            command.split(), cwd=tests, env=environment(), capture_output=True, text=True, check=False
-        )
-        assert "1 failed" in again.stdout
+    commands = [
+        re.search(rf"^    (\S+ .*::test_bad --randomly-seed={seed})$", output, re.MULTILINE) for seed in (alone, loaded)
+    ]
+    command = commands[0]
+    assert command is not None
+    assert commands[1] is not None
+    again = subprocess.run(
+        command[1].split(), cwd=tests, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert "1 failed" in again.stdout
     logs = [Path(log).read_text() for log in re.findall(r"^  log: (.*)$", output, re.MULTILINE)]
     assert len(logs) == 2
     for text in (first.stdout, done.stdout, *logs):

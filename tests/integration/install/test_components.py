@@ -87,3 +87,22 @@ def test_what_is_rendered_is_what_the_manager_needs(tmp_path: Path, base: str, c
 def test_the_overlay_of_a_component_has_its_gate(name: str) -> None:
     settings = yaml.safe_load((CONFIG / "overlays" / name / CONFIGURATION).read_text())
     assert settings["featureGates"] == NEEDS[name]["featureGates"]
+
+
+def test_runtimes_switch_to_our_initializers_and_keep_all_else(tmp_path: Path) -> None:
+    root = Path(*[".."] * len(tmp_path.resolve().relative_to("/").parts)) / CONFIG.relative_to("/")
+    ours = {"name": "trainwright/model-initializer", "newName": "registry.example.com/m", "newTag": "1"}
+    plain: dict[str, Any] = {"resources": [str(root / "runtimes")]}
+    switched = {**plain, "components": [str(root / "components" / "initializers")], "images": [ours]}
+    texts = []
+    for name, kustomization in (("plain", plain), ("switched", switched)):
+        (tmp_path / name).mkdir()
+        near = json.dumps(kustomization).replace(str(root), str(Path("..") / root))
+        (tmp_path / name / "kustomization.yaml").write_text(near)
+        texts.append(yaml.safe_dump_all(kustomized(tmp_path / name)))
+    before, after = texts
+    for kind, image in (("dataset", "trainwright/dataset-initializer:latest"), ("model", "registry.example.com/m:1")):
+        original = f"ghcr.io/kubeflow/trainer/{kind}-initializer:v2.3.0"
+        assert before.count(original) == 3
+        before = before.replace(original, image)
+    assert after == before

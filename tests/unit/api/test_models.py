@@ -217,3 +217,24 @@ def test_a_limit_range_without_limits_has_null() -> None:
     found = msgspec.json.decode(document, type=LimitRange)
     assert found.spec is not None
     assert found.spec.limits is None
+
+
+def test_an_absent_struct_is_read_as_an_empty_one() -> None:
+    job, runtime = TrainJob(), TrainingRuntime()
+    assert job.spec_or_empty.trainer_or_empty.num_nodes is None
+    assert runtime.spec_or_empty.template_or_empty.spec_or_empty.replicated_jobs is None
+    assert job.spec_or_empty.runtime_ref.name == "", "what a struct must have is empty, too"
+    assert not Pod().spec_or_empty.containers
+    spec = TrainJobSpec(runtime_ref=RuntimeRef(name="torch"))
+    assert TrainJob(spec=spec).spec_or_empty is spec
+
+
+def test_the_empty_struct_is_shared_and_cannot_be_changed() -> None:
+    empty = TrainJob().spec_or_empty
+    assert empty is TrainJob().spec_or_empty
+    with pytest.raises(AttributeError):
+        empty.suspend = True
+    job = TrainJob()
+    assert job.spec_or_empty.suspend is None
+    assert job == TrainJob(), "a look changes nothing"
+    assert msgspec.json.encode(job) == b"{}"

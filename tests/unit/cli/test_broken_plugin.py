@@ -8,7 +8,7 @@ import pytest
 
 from tests.repository import ROOT
 from trainwright.controller.cli.main import main
-from trainwright.plugins.registry import Candidate, registry
+from trainwright.plugins.registry import PluginCandidate, registry
 
 LINE = (
     "plugin Ray (distribution acme-ray 1.0): cannot be imported from no_such_module:RayPlugin: ModuleNotFoundError: "
@@ -37,7 +37,7 @@ COMMANDS = {
 def test_a_command_says_one_line(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = Candidate("Ray", "no_such_module:RayPlugin", "acme-ray", "1.0")
+    broken = PluginCandidate("Ray", "no_such_module:RayPlugin", "acme-ray", "1.0")
     monkeypatch.setattr(registry, "installed", lambda: [broken])
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
     (tmp_path / "script.py").write_text("print('hello')\n")

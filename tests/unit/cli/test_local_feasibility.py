@@ -39,11 +39,15 @@ REFUSED = {
     "deepspeed-distributed": "container node of node: it starts sshd",
     "mlx-distributed": "container node of node: it starts sshd",
     "flux-distributed": "container flux-installer of node: Flux needs fixed paths",
-    "torchtune-llama3.2-1b": "container model-initializer of model-initializer: image",
-    "torchtune-llama3.2-3b": "container dataset-initializer of dataset-initializer: image",
-    "torchtune-qwen2.5-1.5b": "container dataset-initializer of dataset-initializer: image",
 }
-RUNS = ("torch-distributed", "jax-distributed", "xgboost-distributed")
+RUNS = (
+    "torch-distributed",
+    "jax-distributed",
+    "xgboost-distributed",
+    "torchtune-llama3.2-1b",
+    "torchtune-llama3.2-3b",
+    "torchtune-qwen2.5-1.5b",
+)
 
 
 def test_each_shipped_runtime_is_known_to_run_or_not() -> None:
@@ -75,8 +79,11 @@ def test_a_mapped_image_is_taken_to_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("image", ["ghcr.io/a/model-initializer:v1", "ghcr.io/a/model-initializer@sha256:ab"])
-def test_initializers_are_refused_however_they_are_named(tmp_path: Path, image: str) -> None:
-    assert "exists in its image only" in images_of(tmp_path).environment_of(image).refusal
+def test_initializers_are_our_command_however_they_are_named(tmp_path: Path, image: str) -> None:
+    command = images_of(tmp_path).environment_of(image).command
+    assert command[-4:] == ("initialize", "model", "--output", "/workspace/model")
+    own = 'images: [{image: "*/model-initializer*", command: ["true"]}]'
+    assert images_of(tmp_path, own).environment_of(image).command == ("true",)
 
 
 def environment(folder: Path, *programs: str) -> str:
@@ -118,9 +125,9 @@ def test_a_job_that_admission_refuses_is_left_to_admission() -> None:
 
 
 def annotations_of(job: Document) -> dict[str, str]:
-    """Those of the pods that the job becomes."""
+    """Those of the pods that the job trains in."""
     (jobset,) = (one for one in objects_of(job) if one["kind"] == "JobSet")
-    (part,) = jobset["spec"]["replicatedJobs"]
+    (part,) = (one for one in jobset["spec"]["replicatedJobs"] if one["name"] == "node")
     found: dict[str, str] = part["template"]["spec"]["template"]["metadata"].get("annotations") or {}
     return {name: value for name, value in found.items() if "trainwright.dev/" in name}
 

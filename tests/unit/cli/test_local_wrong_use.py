@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`trainwright local run` refuses wrong use with a sentence, and with an exit code that no container has."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from trainwright.controller.cli.local import running
 from trainwright.controller.cli.main import main
+from trainwright.controller.local.apiserver.store import StateFileError, StateLostError
+from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost
+from trainwright.plugins.contract import RegistryError
 
 JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -111,3 +116,30 @@ def test_what_is_meant_for_the_script_is_shown_its_place(run: Local) -> None:
     said = run("a.py", "--lr=1")
     assert said.code == 125
     assert "unknown arguments: --lr=1; what the script is given goes behind --" in said.errors
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("no"), 125),
+        (RegistryError(["no"]), 125),
+        (StateFileError("no"), 125),
+        (OSError(errno.ENOSPC, "no"), 125),
+        (ConnectionLost("no"), 1),
+        (StateLostError("no"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, BaseException) else str(one),
+)
+def test_what_is_refused_and_what_was_lost(
+    run: Local, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    """Before a job runs, the code is one that no container has; a cluster that is lost later is a failure."""
+
+    async def broken(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(running, "run", broken)
+    said = run("--file=job.yaml")
+    assert said.code == code
+    assert said.errors.endswith("no\n") == (code in (1, 125))

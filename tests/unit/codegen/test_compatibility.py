@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.codegen import catalog, released
 from trainwright.codegen.__main__ import report_check
-from trainwright.codegen.compatibility import Change, Impact, compare
+from trainwright.codegen.compatibility import Impact, SchemaChange, compare
 from trainwright.codegen.compiler import Compiled
 from trainwright.codegen.problems import Problems
 
@@ -98,7 +98,7 @@ def test_changes_of_fields(old: Schema, new: Schema, what: str, impact: Impact) 
     assert (change.path, change.what, change.impact) == ("a.b", what, impact)
 
 
-def judged(checkout: Path) -> tuple[list[Change], list[str]]:
+def judged(checkout: Path) -> tuple[list[SchemaChange], list[str]]:
     """The breaking changes that are not acknowledged, and what is wrong with the acknowledgements."""
     problems = Problems()
     known = catalog.read(checkout / "api", problems)

@@ -71,7 +71,7 @@ def test_a_failing_write_leaves_the_old_files(tmp_path: Path) -> None:
     old.write_text("old", encoding="utf-8")
     (tmp_path / "api/folder").mkdir()
     files = {"api/a.py": "new", "api/folder": "a file cannot replace a folder", "api/z.py": "new"}
-    pending = [output.Change(path, None, text) for path, text in files.items()]
+    pending = [output.FileChange(path, None, text) for path, text in files.items()]
     blocked = tmp_path / "api/folder.codegen-new"
     blocked.mkdir()
     with pytest.raises(OSError, match="folder"):
@@ -92,7 +92,7 @@ def test_an_interrupted_run_leaves_the_old_files(tmp_path: Path, monkeypatch: py
         return write_text(path, text, encoding=encoding)
 
     monkeypatch.setattr(Path, "write_text", interrupted)
-    pending = [output.Change(path, None, "new") for path in ("api/a.py", "api/z.py")]
+    pending = [output.FileChange(path, None, "new") for path in ("api/a.py", "api/z.py")]
     with pytest.raises(KeyboardInterrupt):
         output.write(tmp_path, pending)
     assert old.read_text(encoding="utf-8") == "old"

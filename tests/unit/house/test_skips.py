@@ -51,6 +51,7 @@ def test_good():
     pass
 """
 SIDE_BY_SIDE = pytest.mark.parametrize("workers", ["0", "2"])
+"""Workers are processes, which take seconds; without them pytest runs in this process."""
 
 
 @pytest.fixture
@@ -62,10 +63,16 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
+def run(project: pytest.Pytester, *arguments: str, workers: str = "0") -> pytest.RunResult:
+    """Run pytest, in this process unless there are workers."""
+    start = project.runpytest_inprocess if workers == "0" else project.runpytest_subprocess
+    return start("-p", "no:randomly", "-p", "no:asyncio", "-n", workers, *arguments)
+
+
 @SIDE_BY_SIDE
 def test_a_skip_fails_in_ci_and_is_named(project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(test_some=_TESTS, test_more=_SKIPPED)
-    result = project.runpytest_subprocess("-n", workers)
+    result = run(project, workers=workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, skipped=2, xfailed=1)
     result.stdout.fnmatch_lines(["left out 1: no such library; CI fails since *, first test: test_more.py"])
@@ -76,7 +83,7 @@ def test_a_skip_fails_in_ci_and_is_named(project: pytest.Pytester, workers: str)
 @SIDE_BY_SIDE
 def test_what_is_deselected_is_told_with_its_reason(project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(_LEFT_OUT)
-    result = project.runpytest_subprocess("-n", workers, "-m", "not parity")
+    result = run(project, "-m", "not parity", workers=workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     told = [line for line in result.outlines if line.startswith("left out ")]
     assert told == result.outlines[-4:-1]
@@ -87,34 +94,33 @@ def test_what_is_deselected_is_told_with_its_reason(project: pytest.Pytester, wo
     assert re.search(r"1 passed.* in ", result.outlines[-1])
 
 
-@SIDE_BY_SIDE
-def test_what_is_listed_fails_nothing(project: pytest.Pytester, workers: str) -> None:
+def test_what_is_listed_fails_nothing(project: pytest.Pytester) -> None:
     project.makepyfile(_LEFT_OUT.replace('needs_environment("TRAINWRIGHT_TORCH")', "only_where(True, '')"))
-    result = project.runpytest_subprocess("-n", workers, "-m", "not parity")
+    result = run(project, "-m", "not parity")
     assert result.ret == pytest.ExitCode.OK
     assert "CI fails" not in result.stdout.str()
 
 
 def test_a_selection_by_hand_fails_in_ci(project: pytest.Pytester) -> None:
     project.makepyfile(test_some="def test_good():\n    pass\n\ndef test_bad():\n    assert False\n")
-    result = project.runpytest_subprocess("-k", "good")
+    result = run(project, "-k", "good")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(['left out 1: -k "good"; CI fails since *'])
 
 
 def test_nothing_else_fails(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     project.makepyfile(test_some="def test_good():\n    pass\n")
-    assert project.runpytest_subprocess("-n", "0").ret == pytest.ExitCode.OK
+    assert run(project).ret == pytest.ExitCode.OK
     monkeypatch.delenv("CI")
     project.makepyfile(test_some=_TESTS)
-    result = project.runpytest_subprocess("-n", "0")
+    result = run(project)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["left out 1: no time"])
 
 
 def test_what_is_not_run_fails_nothing(project: pytest.Pytester) -> None:
     project.makepyfile(_LEFT_OUT)
-    assert project.runpytest_subprocess("--collect-only").ret == pytest.ExitCode.OK
+    assert run(project, "--collect-only").ret == pytest.ExitCode.OK
 
 
 def test_each_listed_reason_is_one_that_a_test_or_a_command_gives() -> None:

@@ -29,7 +29,7 @@ def test_of_another_distribution() -> None:
 @pytest.mark.parametrize(
     ("scheme", "entries", "text"),
     [
-        ("s4", [], "no provider reads s4://: use one of file, hf, http, https"),
+        ("s4", [], "no provider reads s4://: use one of file, hf, http, https, s3"),
         ("cache", [], "the data cache runs with the image of Kubeflow Trainer's initializer"),
         ("hf", [entry("hf", HERE)], "hf:// is built in, and"),
         ("gs", [entry("gs", HERE), entry("gs", "other:X")], "gs:// is added by"),

@@ -12,7 +12,7 @@ from tests.pages import Block, blocks_of
 from tests.repository import ROOT
 from tests.unit.trainer.explain.world import NOW, World, condition
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.controller.trainer.why import Objects, explain
+from trainwright.controller.trainer.why import GivenObjects, explain
 from trainwright.plugins.contract import EXTENSION_POINTS, Explains, JobState
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.testing import run, runtime, train_job, transition
@@ -84,7 +84,7 @@ def test_the_plugin_that_explains_jobs_works() -> None:
     world.add(
         "acme.com/v1", "Gang", "j", owner=world.job, status={"conditions": [condition("Refused", "Size", "9 nodes")]}
     )
-    picture = Objects(world.objects, unserved=world.unserved).picture(world.job, NOW)
+    picture = GivenObjects(world.objects, unserved=world.unserved).picture(world.job, NOW)
     explainer = Registry.of(names["GangExplainer"]()).having("explain")[0].plugin
     found = explain(picture, (cast("Explains", explainer),))
     assert found.cause.message == "the Acme scheduler refuses the gang: 9 nodes; ask for fewer nodes"

@@ -14,7 +14,7 @@ import pytest
 from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.plugins.contract import ClusterFacts, Component, Info, Installation, RegistryError, Rule, Watch
-from trainwright.plugins.registry import Candidate, Registry, Selection, built_in
+from trainwright.plugins.registry import PluginCandidate, Registry, Selection, built_in
 from trainwright.plugins.registry.order import OrderingCycle, ordered
 
 THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
@@ -150,11 +150,11 @@ def shop() -> Iterator[None]:
     del sys.modules["plugin_shop"]
 
 
-def candidate(name: str, target: str = "", distribution: str = "acme-trainer") -> Candidate:
-    return Candidate(name, f"plugin_shop:{target or name}", distribution, "1.2")
+def candidate(name: str, target: str = "", distribution: str = "acme-trainer") -> PluginCandidate:
+    return PluginCandidate(name, f"plugin_shop:{target or name}", distribution, "1.2")
 
 
-def load(*candidates: Candidate, **selection: Any) -> Registry:
+def load(*candidates: PluginCandidate, **selection: Any) -> Registry:
     return Registry.load(Selection(**selection), [*built_in(), *candidates])
 
 
@@ -180,7 +180,7 @@ BROKEN = {
         ["plugin Torch (distribution acme-trainer 1.2): ", "its name is taken by a plugin of distribution trainwright"],
     ),
     "import error": (
-        [Candidate("Ghost", "no_such_module:Ghost", "acme-trainer", "1.2")],
+        [PluginCandidate("Ghost", "no_such_module:Ghost", "acme-trainer", "1.2")],
         ["plugin Ghost (distribution acme-trainer 1.2): cannot be imported", "ModuleNotFoundError", "no_such_module"],
     ),
     "no such class": ([candidate("Absent")], [WHO + "cannot be imported", "Absent"]),
@@ -319,7 +319,7 @@ def test_a_plugin_that_is_off_by_default_waits_for_the_configuration() -> None:
 
 
 def test_a_disabled_plugin_is_not_even_imported() -> None:
-    broken = Candidate("Ghost", "no_such_module:Ghost", "acme-trainer", "1.2")
+    broken = PluginCandidate("Ghost", "no_such_module:Ghost", "acme-trainer", "1.2")
     assert "Ghost" not in {entry.name for entry in load(broken, disabled=frozenset({"Ghost"}))}
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.repository import ROOT
 from trainwright.plugins.contract import JobState
-from trainwright.plugins.registry import Candidate, Registry, Selection
+from trainwright.plugins.registry import PluginCandidate, Registry, Selection
 from trainwright.plugins.testing import train_job, transition
 
 FOLDER = ROOT / "docs" / "samples" / "plugins"
@@ -88,7 +88,7 @@ def test_the_end_of_a_job_is_posted(hook: Hook, tmp_path: Path) -> None:
 def test_they_load_with_their_settings_where_they_are_enabled() -> None:
     project = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
     points: dict[str, str] = project["entry-points"]["trainwright.plugins"]
-    candidates = [Candidate(name, target, project["name"], project["version"]) for name, target in points.items()]
+    candidates = [PluginCandidate(name, target, project["name"], project["version"]) for name, target in points.items()]
     assert [entry.name for entry in Registry.load(Selection(), candidates)] == []
     settings = {"Post": {"url": "https://example.com", "states": ["Failed"]}, "Plateau": {"betterBy": 0.1}}
     loaded = Registry.load(Selection(enabled=frozenset(points), settings=settings), candidates)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from msgspec import field
 
-from trainwright.api.base import Struct, copy_open
+from trainwright.api.base import Struct, copy_open, empty
 from trainwright.api.kubernetes.authentication.v1 import models as authentication_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -47,6 +47,14 @@ class AdmissionRequest(Struct, kw_only=True):
     options: dict[str, Any] | None = None
     """Options of the request."""
 
+    @property
+    def request_kind_or_empty(self) -> meta_v1.GroupVersionKind:
+        return self.request_kind or empty(meta_v1.GroupVersionKind)
+
+    @property
+    def request_resource_or_empty(self) -> meta_v1.GroupVersionResource:
+        return self.request_resource or empty(meta_v1.GroupVersionResource)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         n.kind = n.kind.deepcopy()
@@ -83,6 +91,10 @@ class AdmissionResponse(Struct, kw_only=True):
     warnings: list[str] | None = None
     """Warnings that the client shows."""
 
+    @property
+    def status_or_empty(self) -> meta_v1.Status:
+        return self.status or empty(meta_v1.Status)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.status is not None:
@@ -103,6 +115,14 @@ class AdmissionReview(Struct, kw_only=True):
     """The question."""
     response: AdmissionResponse | None = None
     """The answer."""
+
+    @property
+    def request_or_empty(self) -> AdmissionRequest:
+        return self.request or empty(AdmissionRequest)
+
+    @property
+    def response_or_empty(self) -> AdmissionResponse:
+        return self.response or empty(AdmissionResponse)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -58,6 +58,10 @@ class WebhookClientConfig(Struct, kw_only=True):
     service: ServiceReference | None = None
     url: str | None = None
 
+    @property
+    def service_or_empty(self) -> ServiceReference:
+        return self.service or empty(ServiceReference)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.service is not None:
@@ -86,6 +90,14 @@ class MutatingWebhook(Struct, kw_only=True):
     reinvocation_policy: str | None = field(name="reinvocationPolicy", default=None)
     rules: list[RuleWithOperations] | None = None
     timeout_seconds: int | None = field(name="timeoutSeconds", default=None)
+
+    @property
+    def namespace_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.namespace_selector or empty(meta_v1.LabelSelector)
+
+    @property
+    def object_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.object_selector or empty(meta_v1.LabelSelector)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -122,6 +134,10 @@ class MutatingWebhookConfiguration(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     webhooks: list[MutatingWebhook] | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -151,6 +167,14 @@ class ValidatingWebhook(Struct, kw_only=True):
     object_selector: meta_v1.LabelSelector | None = field(name="objectSelector", default=None)
     rules: list[RuleWithOperations] | None = None
     timeout_seconds: int | None = field(name="timeoutSeconds", default=None)
+
+    @property
+    def namespace_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.namespace_selector or empty(meta_v1.LabelSelector)
+
+    @property
+    def object_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.object_selector or empty(meta_v1.LabelSelector)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -186,6 +210,10 @@ class ValidatingWebhookConfiguration(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     webhooks: list[ValidatingWebhook] | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct
+from trainwright.api.base import Object, Resource, Struct, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -50,6 +50,10 @@ class TokenReviewStatus(Struct, kw_only=True):
     error: str | None = None
     user: UserInfo | None = None
 
+    @property
+    def user_or_empty(self) -> UserInfo:
+        return self.user or empty(UserInfo)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.audiences is not None:
@@ -75,6 +79,14 @@ class TokenReview(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     status: TokenReviewStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def status_or_empty(self) -> TokenReviewStatus:
+        return self.status or empty(TokenReviewStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

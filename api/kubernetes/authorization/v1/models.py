@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct
+from trainwright.api.base import Object, Resource, Struct, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -67,6 +67,14 @@ class ResourceAttributes(Struct, kw_only=True):
     verb: str | None = None
     version: str | None = None
 
+    @property
+    def field_selector_or_empty(self) -> FieldSelectorAttributes:
+        return self.field_selector or empty(FieldSelectorAttributes)
+
+    @property
+    def label_selector_or_empty(self) -> LabelSelectorAttributes:
+        return self.label_selector or empty(LabelSelectorAttributes)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.field_selector is not None:
@@ -85,6 +93,14 @@ class SubjectAccessReviewSpec(Struct, kw_only=True):
     resource_attributes: ResourceAttributes | None = field(name="resourceAttributes", default=None)
     uid: str | None = None
     user: str | None = None
+
+    @property
+    def non_resource_attributes_or_empty(self) -> NonResourceAttributes:
+        return self.non_resource_attributes or empty(NonResourceAttributes)
+
+    @property
+    def resource_attributes_or_empty(self) -> ResourceAttributes:
+        return self.resource_attributes or empty(ResourceAttributes)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -115,6 +131,14 @@ class SubjectAccessReview(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     status: SubjectAccessReviewStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def status_or_empty(self) -> SubjectAccessReviewStatus:
+        return self.status or empty(SubjectAccessReviewStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -55,6 +55,10 @@ class PodFailurePolicyRule(Struct, kw_only=True):
     action: str
     on_exit_codes: PodFailurePolicyOnExitCodesRequirement | None = field(name="onExitCodes", default=None)
     on_pod_conditions: list[PodFailurePolicyOnPodConditionsPattern] | None = field(name="onPodConditions", default=None)
+
+    @property
+    def on_exit_codes_or_empty(self) -> PodFailurePolicyOnExitCodesRequirement:
+        return self.on_exit_codes or empty(PodFailurePolicyOnExitCodesRequirement)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -111,6 +115,10 @@ class JobStatus(Struct, kw_only=True):
     terminating: int | None = None
     uncounted_terminated_pods: UncountedTerminatedPods | None = field(name="uncountedTerminatedPods", default=None)
 
+    @property
+    def uncounted_terminated_pods_or_empty(self) -> UncountedTerminatedPods:
+        return self.uncounted_terminated_pods or empty(UncountedTerminatedPods)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.conditions is not None:
@@ -166,6 +174,18 @@ class JobSpec(Struct, kw_only=True):
     suspend: bool | None = None
     ttl_seconds_after_finished: int | None = field(name="ttlSecondsAfterFinished", default=None)
 
+    @property
+    def pod_failure_policy_or_empty(self) -> PodFailurePolicy:
+        return self.pod_failure_policy or empty(PodFailurePolicy)
+
+    @property
+    def selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.selector or empty(meta_v1.LabelSelector)
+
+    @property
+    def success_policy_or_empty(self) -> SuccessPolicy:
+        return self.success_policy or empty(SuccessPolicy)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         n.template = n.template.deepcopy()
@@ -186,6 +206,14 @@ class JobTemplateSpec(Struct, kw_only=True):
 
     metadata: meta_v1.ObjectMeta | None = None
     spec: JobSpec | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> JobSpec:
+        return self.spec or empty(JobSpec)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -216,6 +244,18 @@ class Job(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: JobSpec | None = None
     status: JobStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> JobSpec:
+        return self.spec or empty(JobSpec)
+
+    @property
+    def status_or_empty(self) -> JobStatus:
+        return self.status or empty(JobStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource, Struct
+from trainwright.api.base import Object, Resource, Struct, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -39,6 +39,14 @@ class Lease(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     spec: LeaseSpec | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> LeaseSpec:
+        return self.spec or empty(LeaseSpec)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -516,6 +516,10 @@ class NodeConfigSource(Struct, kw_only=True):
 
     config_map: ConfigMapNodeConfigSource | None = field(name="configMap", default=None)
 
+    @property
+    def config_map_or_empty(self) -> ConfigMapNodeConfigSource:
+        return self.config_map or empty(ConfigMapNodeConfigSource)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.config_map is not None:
@@ -530,6 +534,18 @@ class NodeConfigStatus(Struct, kw_only=True):
     assigned: NodeConfigSource | None = None
     error: str | None = None
     last_known_good: NodeConfigSource | None = field(name="lastKnownGood", default=None)
+
+    @property
+    def active_or_empty(self) -> NodeConfigSource:
+        return self.active or empty(NodeConfigSource)
+
+    @property
+    def assigned_or_empty(self) -> NodeConfigSource:
+        return self.assigned or empty(NodeConfigSource)
+
+    @property
+    def last_known_good_or_empty(self) -> NodeConfigSource:
+        return self.last_known_good or empty(NodeConfigSource)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -546,6 +562,10 @@ class NodeDaemonEndpoints(Struct, kw_only=True):
     """NodeDaemonEndpoints of core/v1."""
 
     kubelet_endpoint: DaemonEndpoint | None = field(name="kubeletEndpoint", default=None)
+
+    @property
+    def kubelet_endpoint_or_empty(self) -> DaemonEndpoint:
+        return self.kubelet_endpoint or empty(DaemonEndpoint)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -617,6 +637,10 @@ class NodeSystemInfo(Struct, kw_only=True):
     system_uuid: str = field(name="systemUUID")
     swap: NodeSwapStatus | None = None
 
+    @property
+    def swap_or_empty(self) -> NodeSwapStatus:
+        return self.swap or empty(NodeSwapStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.swap is not None:
@@ -669,6 +693,10 @@ class PersistentVolumeClaimStatus(Struct, kw_only=True):
     current_volume_attributes_class_name: str | None = field(name="currentVolumeAttributesClassName", default=None)
     modify_volume_status: ModifyVolumeStatus | None = field(name="modifyVolumeStatus", default=None)
     phase: str | None = None
+
+    @property
+    def modify_volume_status_or_empty(self) -> ModifyVolumeStatus:
+        return self.modify_volume_status or empty(ModifyVolumeStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -853,6 +881,10 @@ class RBDVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
     user: str | None = None
+
+    @property
+    def secret_ref_or_empty(self) -> LocalObjectReference:
+        return self.secret_ref or empty(LocalObjectReference)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1065,6 +1097,10 @@ class SessionAffinityConfig(Struct, kw_only=True):
 
     client_ip: ClientIPConfig | None = field(name="clientIP", default=None)
 
+    @property
+    def client_ip_or_empty(self) -> ClientIPConfig:
+        return self.client_ip or empty(ClientIPConfig)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.client_ip is not None:
@@ -1090,6 +1126,10 @@ class StorageOSVolumeSource(Struct, kw_only=True):
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
     volume_name: str | None = field(name="volumeName", default=None)
     volume_namespace: str | None = field(name="volumeNamespace", default=None)
+
+    @property
+    def secret_ref_or_empty(self) -> LocalObjectReference:
+        return self.secret_ref or empty(LocalObjectReference)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1191,6 +1231,10 @@ class VolumeStatus(Struct, kw_only=True):
 
     image: ImageVolumeStatus | None = None
 
+    @property
+    def image_or_empty(self) -> ImageVolumeStatus:
+        return self.image or empty(ImageVolumeStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.image is not None:
@@ -1229,6 +1273,10 @@ class CSIVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     volume_attributes: dict[str, str] | None = field(name="volumeAttributes", default=None)
 
+    @property
+    def node_publish_secret_ref_or_empty(self) -> LocalObjectReference:
+        return self.node_publish_secret_ref or empty(LocalObjectReference)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.node_publish_secret_ref is not None:
@@ -1256,6 +1304,10 @@ class CephFSVolumeSource(Struct, kw_only=True):
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
     user: str | None = None
 
+    @property
+    def secret_ref_or_empty(self) -> LocalObjectReference:
+        return self.secret_ref or empty(LocalObjectReference)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         n.monitors = n.monitors.copy()
@@ -1279,6 +1331,10 @@ class CinderVolumeSource(Struct, kw_only=True):
     fs_type: str | None = field(name="fsType", default=None)
     read_only: bool | None = field(name="readOnly", default=None)
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
+
+    @property
+    def secret_ref_or_empty(self) -> LocalObjectReference:
+        return self.secret_ref or empty(LocalObjectReference)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1334,6 +1390,10 @@ class ContainerRestartRule(Struct, kw_only=True):
     action: str
     exit_codes: ContainerRestartRuleOnExitCodes | None = field(name="exitCodes", default=None)
 
+    @property
+    def exit_codes_or_empty(self) -> ContainerRestartRuleOnExitCodes:
+        return self.exit_codes or empty(ContainerRestartRuleOnExitCodes)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.exit_codes is not None:
@@ -1347,6 +1407,18 @@ class ContainerState(Struct, kw_only=True):
     running: ContainerStateRunning | None = None
     terminated: ContainerStateTerminated | None = None
     waiting: ContainerStateWaiting | None = None
+
+    @property
+    def running_or_empty(self) -> ContainerStateRunning:
+        return self.running or empty(ContainerStateRunning)
+
+    @property
+    def terminated_or_empty(self) -> ContainerStateTerminated:
+        return self.terminated or empty(ContainerStateTerminated)
+
+    @property
+    def waiting_or_empty(self) -> ContainerStateWaiting:
+        return self.waiting or empty(ContainerStateWaiting)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1363,6 +1435,10 @@ class ContainerUser(Struct, kw_only=True):
     """ContainerUser of core/v1."""
 
     linux: LinuxContainerUser | None = None
+
+    @property
+    def linux_or_empty(self) -> LinuxContainerUser:
+        return self.linux or empty(LinuxContainerUser)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1383,6 +1459,14 @@ class DownwardAPIVolumeFile(Struct, kw_only=True):
     field_ref: ObjectFieldSelector | None = field(name="fieldRef", default=None)
     mode: int | None = None
     resource_field_ref: ResourceFieldSelector | None = field(name="resourceFieldRef", default=None)
+
+    @property
+    def field_ref_or_empty(self) -> ObjectFieldSelector:
+        return self.field_ref or empty(ObjectFieldSelector)
+
+    @property
+    def resource_field_ref_or_empty(self) -> ResourceFieldSelector:
+        return self.resource_field_ref or empty(ResourceFieldSelector)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1418,6 +1502,14 @@ class EnvFromSource(Struct, kw_only=True):
     prefix: str | None = None
     secret_ref: SecretEnvSource | None = field(name="secretRef", default=None)
 
+    @property
+    def config_map_ref_or_empty(self) -> ConfigMapEnvSource:
+        return self.config_map_ref or empty(ConfigMapEnvSource)
+
+    @property
+    def secret_ref_or_empty(self) -> SecretEnvSource:
+        return self.secret_ref or empty(SecretEnvSource)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.config_map_ref is not None:
@@ -1449,6 +1541,26 @@ class EnvVarSource(Struct, kw_only=True):
     file_key_ref: FileKeySelector | None = field(name="fileKeyRef", default=None)
     resource_field_ref: ResourceFieldSelector | None = field(name="resourceFieldRef", default=None)
     secret_key_ref: SecretKeySelector | None = field(name="secretKeyRef", default=None)
+
+    @property
+    def config_map_key_ref_or_empty(self) -> ConfigMapKeySelector:
+        return self.config_map_key_ref or empty(ConfigMapKeySelector)
+
+    @property
+    def field_ref_or_empty(self) -> ObjectFieldSelector:
+        return self.field_ref or empty(ObjectFieldSelector)
+
+    @property
+    def file_key_ref_or_empty(self) -> FileKeySelector:
+        return self.file_key_ref or empty(FileKeySelector)
+
+    @property
+    def resource_field_ref_or_empty(self) -> ResourceFieldSelector:
+        return self.resource_field_ref or empty(ResourceFieldSelector)
+
+    @property
+    def secret_key_ref_or_empty(self) -> SecretKeySelector:
+        return self.secret_key_ref or empty(SecretKeySelector)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1485,6 +1597,10 @@ class FlexVolumeSource(Struct, kw_only=True):
     options: dict[str, str] | None = None
     read_only: bool | None = field(name="readOnly", default=None)
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
+
+    @property
+    def secret_ref_or_empty(self) -> LocalObjectReference:
+        return self.secret_ref or empty(LocalObjectReference)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1534,6 +1650,10 @@ class ISCSIVolumeSource(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     secret_ref: LocalObjectReference | None = field(name="secretRef", default=None)
 
+    @property
+    def secret_ref_or_empty(self) -> LocalObjectReference:
+        return self.secret_ref or empty(LocalObjectReference)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.portals is not None:
@@ -1556,6 +1676,22 @@ class LifecycleHandler(Struct, kw_only=True):
     http_get: HTTPGetAction | None = field(name="httpGet", default=None)
     sleep: SleepAction | None = None
     tcp_socket: TCPSocketAction | None = field(name="tcpSocket", default=None)
+
+    @property
+    def exec_or_empty(self) -> ExecAction:
+        return self.exec or empty(ExecAction)
+
+    @property
+    def http_get_or_empty(self) -> HTTPGetAction:
+        return self.http_get or empty(HTTPGetAction)
+
+    @property
+    def sleep_or_empty(self) -> SleepAction:
+        return self.sleep or empty(SleepAction)
+
+    @property
+    def tcp_socket_or_empty(self) -> TCPSocketAction:
+        return self.tcp_socket or empty(TCPSocketAction)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1603,6 +1739,10 @@ class NodeRuntimeHandler(Struct, kw_only=True):
     features: NodeRuntimeHandlerFeatures | None = None
     name: str | None = None
 
+    @property
+    def features_or_empty(self) -> NodeRuntimeHandlerFeatures:
+        return self.features or empty(NodeRuntimeHandlerFeatures)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.features is not None:
@@ -1635,6 +1775,10 @@ class NodeSpec(Struct, kw_only=True):
     provider_id: str | None = field(name="providerID", default=None)
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
+
+    @property
+    def config_source_or_empty(self) -> NodeConfigSource:
+        return self.config_source or empty(NodeConfigSource)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1669,6 +1813,22 @@ class NodeStatus(Struct, kw_only=True):
     runtime_handlers: list[NodeRuntimeHandler] | None = field(name="runtimeHandlers", default=None)
     volumes_attached: list[AttachedVolume] | None = field(name="volumesAttached", default=None)
     volumes_in_use: list[str] | None = field(name="volumesInUse", default=None)
+
+    @property
+    def config_or_empty(self) -> NodeConfigStatus:
+        return self.config or empty(NodeConfigStatus)
+
+    @property
+    def daemon_endpoints_or_empty(self) -> NodeDaemonEndpoints:
+        return self.daemon_endpoints or empty(NodeDaemonEndpoints)
+
+    @property
+    def features_or_empty(self) -> NodeFeatures:
+        return self.features or empty(NodeFeatures)
+
+    @property
+    def node_info_or_empty(self) -> NodeSystemInfo:
+        return self.node_info or empty(NodeSystemInfo)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1736,6 +1896,22 @@ class PodSecurityContext(Struct, kw_only=True):
     sysctls: list[Sysctl] | None = None
     windows_options: WindowsSecurityContextOptions | None = field(name="windowsOptions", default=None)
 
+    @property
+    def app_armor_profile_or_empty(self) -> AppArmorProfile:
+        return self.app_armor_profile or empty(AppArmorProfile)
+
+    @property
+    def se_linux_options_or_empty(self) -> SELinuxOptions:
+        return self.se_linux_options or empty(SELinuxOptions)
+
+    @property
+    def seccomp_profile_or_empty(self) -> SeccompProfile:
+        return self.seccomp_profile or empty(SeccompProfile)
+
+    @property
+    def windows_options_or_empty(self) -> WindowsSecurityContextOptions:
+        return self.windows_options or empty(WindowsSecurityContextOptions)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.app_armor_profile is not None:
@@ -1766,6 +1942,22 @@ class Probe(Struct, kw_only=True):
     tcp_socket: TCPSocketAction | None = field(name="tcpSocket", default=None)
     termination_grace_period_seconds: int | None = field(name="terminationGracePeriodSeconds", default=None)
     timeout_seconds: int | None = field(name="timeoutSeconds", default=None)
+
+    @property
+    def exec_or_empty(self) -> ExecAction:
+        return self.exec or empty(ExecAction)
+
+    @property
+    def grpc_or_empty(self) -> GRPCAction:
+        return self.grpc or empty(GRPCAction)
+
+    @property
+    def http_get_or_empty(self) -> HTTPGetAction:
+        return self.http_get or empty(HTTPGetAction)
+
+    @property
+    def tcp_socket_or_empty(self) -> TCPSocketAction:
+        return self.tcp_socket or empty(TCPSocketAction)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1799,6 +1991,26 @@ class SecurityContext(Struct, kw_only=True):
     se_linux_options: SELinuxOptions | None = field(name="seLinuxOptions", default=None)
     seccomp_profile: SeccompProfile | None = field(name="seccompProfile", default=None)
     windows_options: WindowsSecurityContextOptions | None = field(name="windowsOptions", default=None)
+
+    @property
+    def app_armor_profile_or_empty(self) -> AppArmorProfile:
+        return self.app_armor_profile or empty(AppArmorProfile)
+
+    @property
+    def capabilities_or_empty(self) -> Capabilities:
+        return self.capabilities or empty(Capabilities)
+
+    @property
+    def se_linux_options_or_empty(self) -> SELinuxOptions:
+        return self.se_linux_options or empty(SELinuxOptions)
+
+    @property
+    def seccomp_profile_or_empty(self) -> SeccompProfile:
+        return self.seccomp_profile or empty(SeccompProfile)
+
+    @property
+    def windows_options_or_empty(self) -> WindowsSecurityContextOptions:
+        return self.windows_options or empty(WindowsSecurityContextOptions)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1844,6 +2056,10 @@ class ServiceSpec(Struct, kw_only=True):
     traffic_distribution: str | None = field(name="trafficDistribution", default=None)
     type: str | None = None
 
+    @property
+    def session_affinity_config_or_empty(self) -> SessionAffinityConfig:
+        return self.session_affinity_config or empty(SessionAffinityConfig)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.cluster_ips is not None:
@@ -1877,6 +2093,10 @@ class ServiceStatus(Struct, kw_only=True):
     conditions: list[meta_v1.Condition] | None = None
     load_balancer: LoadBalancerStatus | None = field(name="loadBalancer", default=None)
 
+    @property
+    def load_balancer_or_empty(self) -> LoadBalancerStatus:
+        return self.load_balancer or empty(LoadBalancerStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.conditions is not None:
@@ -1894,6 +2114,10 @@ class VolumeMountStatus(Struct, kw_only=True):
     read_only: bool | None = field(name="readOnly", default=None)
     recursive_read_only: str | None = field(name="recursiveReadOnly", default=None)
     volume_status: VolumeStatus | None = field(name="volumeStatus", default=None)
+
+    @property
+    def volume_status_or_empty(self) -> VolumeStatus:
+        return self.volume_status or empty(VolumeStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1914,6 +2138,10 @@ class ClusterTrustBundleProjection(Struct, kw_only=True):
     name: str | None = None
     optional: bool | None = None
     signer_name: str | None = field(name="signerName", default=None)
+
+    @property
+    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.label_selector or empty(meta_v1.LabelSelector)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1939,6 +2167,10 @@ class ConfigMap(Object, kw_only=True):
     immutable: bool | None = None
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -1974,6 +2206,22 @@ class ContainerStatus(Struct, kw_only=True):
     stop_signal: str | None = field(name="stopSignal", default=None)
     user: ContainerUser | None = None
     volume_mounts: list[VolumeMountStatus] | None = field(name="volumeMounts", default=None)
+
+    @property
+    def last_state_or_empty(self) -> ContainerState:
+        return self.last_state or empty(ContainerState)
+
+    @property
+    def resources_or_empty(self) -> ResourceRequirements:
+        return self.resources or empty(ResourceRequirements)
+
+    @property
+    def state_or_empty(self) -> ContainerState:
+        return self.state or empty(ContainerState)
+
+    @property
+    def user_or_empty(self) -> ContainerUser:
+        return self.user or empty(ContainerUser)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2013,6 +2261,10 @@ class EnvVar(Struct, kw_only=True):
     value: str | None = None
     value_from: EnvVarSource | None = field(name="valueFrom", default=None)
 
+    @property
+    def value_from_or_empty(self) -> EnvVarSource:
+        return self.value_from or empty(EnvVarSource)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.value_from is not None:
@@ -2030,6 +2282,14 @@ class Lifecycle(Struct, kw_only=True):
     post_start: LifecycleHandler | None = field(name="postStart", default=None)
     pre_stop: LifecycleHandler | None = field(name="preStop", default=None)
     stop_signal: str | None = field(name="stopSignal", default=None)
+
+    @property
+    def post_start_or_empty(self) -> LifecycleHandler:
+        return self.post_start or empty(LifecycleHandler)
+
+    @property
+    def pre_stop_or_empty(self) -> LifecycleHandler:
+        return self.pre_stop or empty(LifecycleHandler)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2056,6 +2316,14 @@ class LimitRange(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: LimitRangeSpec | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> LimitRangeSpec:
+        return self.spec or empty(LimitRangeSpec)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -2081,6 +2349,18 @@ class Namespace(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: NamespaceSpec | None = None
     status: NamespaceStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> NamespaceSpec:
+        return self.spec or empty(NamespaceSpec)
+
+    @property
+    def status_or_empty(self) -> NamespaceStatus:
+        return self.status or empty(NamespaceStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2110,6 +2390,18 @@ class Node(Object, kw_only=True):
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> NodeSpec:
+        return self.spec or empty(NodeSpec)
+
+    @property
+    def status_or_empty(self) -> NodeStatus:
+        return self.status or empty(NodeStatus)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -2130,6 +2422,10 @@ class NodeAffinity(Struct, kw_only=True):
 
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
     required_during_scheduling_ignored_during_execution: NodeSelector | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+
+    @property
+    def required_during_scheduling_ignored_during_execution_or_empty(self) -> NodeSelector:
+        return self.required_during_scheduling_ignored_during_execution or empty(NodeSelector)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2158,6 +2454,22 @@ class PersistentVolumeClaimSpec(Struct, kw_only=True):
     volume_mode: str | None = field(name="volumeMode", default=None)
     volume_name: str | None = field(name="volumeName", default=None)
 
+    @property
+    def data_source_or_empty(self) -> TypedLocalObjectReference:
+        return self.data_source or empty(TypedLocalObjectReference)
+
+    @property
+    def data_source_ref_or_empty(self) -> TypedObjectReference:
+        return self.data_source_ref or empty(TypedObjectReference)
+
+    @property
+    def resources_or_empty(self) -> VolumeResourceRequirements:
+        return self.resources or empty(VolumeResourceRequirements)
+
+    @property
+    def selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.selector or empty(meta_v1.LabelSelector)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.access_modes is not None:
@@ -2178,6 +2490,10 @@ class PersistentVolumeClaimTemplate(Struct, kw_only=True):
 
     spec: PersistentVolumeClaimSpec
     metadata: meta_v1.ObjectMeta | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2201,6 +2517,14 @@ class PodAffinityTerm(Struct, kw_only=True):
     mismatch_label_keys: list[str] | None = field(name="mismatchLabelKeys", default=None)
     namespace_selector: meta_v1.LabelSelector | None = field(name="namespaceSelector", default=None)
     namespaces: list[str] | None = None
+
+    @property
+    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.label_selector or empty(meta_v1.LabelSelector)
+
+    @property
+    def namespace_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.namespace_selector or empty(meta_v1.LabelSelector)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2249,6 +2573,14 @@ class PodStatus(Struct, kw_only=True):
     resources: ResourceRequirements | None = None
     start_time: str | None = field(name="startTime", default=None)
 
+    @property
+    def extended_resource_claim_status_or_empty(self) -> PodExtendedResourceClaimStatus:
+        return self.extended_resource_claim_status or empty(PodExtendedResourceClaimStatus)
+
+    @property
+    def resources_or_empty(self) -> ResourceRequirements:
+        return self.resources or empty(ResourceRequirements)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.allocated_resources is not None:
@@ -2295,6 +2627,10 @@ class Secret(Object, kw_only=True):
     string_data: dict[str, str] | None = field(name="stringData", default=None)
     type: str | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.data is not None:
@@ -2322,6 +2658,18 @@ class Service(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: ServiceSpec | None = None
     status: ServiceStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> ServiceSpec:
+        return self.spec or empty(ServiceSpec)
+
+    @property
+    def status_or_empty(self) -> ServiceStatus:
+        return self.status or empty(ServiceStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2360,6 +2708,10 @@ class ServiceAccount(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     secrets: list[ObjectReference] | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.image_pull_secrets is not None:
@@ -2391,6 +2743,10 @@ class TopologySpreadConstraint(Struct, kw_only=True):
     node_affinity_policy: str | None = field(name="nodeAffinityPolicy", default=None)
     node_taints_policy: str | None = field(name="nodeTaintsPolicy", default=None)
 
+    @property
+    def label_selector_or_empty(self) -> meta_v1.LabelSelector:
+        return self.label_selector or empty(meta_v1.LabelSelector)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.label_selector is not None:
@@ -2414,6 +2770,30 @@ class VolumeProjection(Struct, kw_only=True):
     pod_certificate: PodCertificateProjection | None = field(name="podCertificate", default=None)
     secret: SecretProjection | None = None
     service_account_token: ServiceAccountTokenProjection | None = field(name="serviceAccountToken", default=None)
+
+    @property
+    def cluster_trust_bundle_or_empty(self) -> ClusterTrustBundleProjection:
+        return self.cluster_trust_bundle or empty(ClusterTrustBundleProjection)
+
+    @property
+    def config_map_or_empty(self) -> ConfigMapProjection:
+        return self.config_map or empty(ConfigMapProjection)
+
+    @property
+    def downward_api_or_empty(self) -> DownwardAPIProjection:
+        return self.downward_api or empty(DownwardAPIProjection)
+
+    @property
+    def pod_certificate_or_empty(self) -> PodCertificateProjection:
+        return self.pod_certificate or empty(PodCertificateProjection)
+
+    @property
+    def secret_or_empty(self) -> SecretProjection:
+        return self.secret or empty(SecretProjection)
+
+    @property
+    def service_account_token_or_empty(self) -> ServiceAccountTokenProjection:
+        return self.service_account_token or empty(ServiceAccountTokenProjection)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2485,6 +2865,30 @@ class Container(Struct, kw_only=True):
     volume_devices: list[VolumeDevice] | None = field(name="volumeDevices", default=None)
     volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
     working_dir: str | None = field(name="workingDir", default=None)
+
+    @property
+    def lifecycle_or_empty(self) -> Lifecycle:
+        return self.lifecycle or empty(Lifecycle)
+
+    @property
+    def liveness_probe_or_empty(self) -> Probe:
+        return self.liveness_probe or empty(Probe)
+
+    @property
+    def readiness_probe_or_empty(self) -> Probe:
+        return self.readiness_probe or empty(Probe)
+
+    @property
+    def resources_or_empty(self) -> ResourceRequirements:
+        return self.resources or empty(ResourceRequirements)
+
+    @property
+    def security_context_or_empty(self) -> SecurityContext:
+        return self.security_context or empty(SecurityContext)
+
+    @property
+    def startup_probe_or_empty(self) -> Probe:
+        return self.startup_probe or empty(Probe)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2572,6 +2976,30 @@ class EphemeralContainer(Struct, kw_only=True):
     volume_mounts: list[VolumeMount] | None = field(name="volumeMounts", default=None)
     working_dir: str | None = field(name="workingDir", default=None)
 
+    @property
+    def lifecycle_or_empty(self) -> Lifecycle:
+        return self.lifecycle or empty(Lifecycle)
+
+    @property
+    def liveness_probe_or_empty(self) -> Probe:
+        return self.liveness_probe or empty(Probe)
+
+    @property
+    def readiness_probe_or_empty(self) -> Probe:
+        return self.readiness_probe or empty(Probe)
+
+    @property
+    def resources_or_empty(self) -> ResourceRequirements:
+        return self.resources or empty(ResourceRequirements)
+
+    @property
+    def security_context_or_empty(self) -> SecurityContext:
+        return self.security_context or empty(SecurityContext)
+
+    @property
+    def startup_probe_or_empty(self) -> Probe:
+        return self.startup_probe or empty(Probe)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.args is not None:
@@ -2626,6 +3054,10 @@ class EphemeralVolumeSource(Struct, kw_only=True):
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = field(name="volumeClaimTemplate", default=None)
 
+    @property
+    def volume_claim_template_or_empty(self) -> PersistentVolumeClaimTemplate:
+        return self.volume_claim_template or empty(PersistentVolumeClaimTemplate)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.volume_claim_template is not None:
@@ -2649,6 +3081,18 @@ class PersistentVolumeClaim(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: PersistentVolumeClaimSpec | None = None
     status: PersistentVolumeClaimStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> PersistentVolumeClaimSpec:
+        return self.spec or empty(PersistentVolumeClaimSpec)
+
+    @property
+    def status_or_empty(self) -> PersistentVolumeClaimStatus:
+        return self.status or empty(PersistentVolumeClaimStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -2747,6 +3191,126 @@ class Volume(Struct, kw_only=True):
     storageos: StorageOSVolumeSource | None = None
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = field(name="vsphereVolume", default=None)
 
+    @property
+    def aws_elastic_block_store_or_empty(self) -> AWSElasticBlockStoreVolumeSource:
+        return self.aws_elastic_block_store or empty(AWSElasticBlockStoreVolumeSource)
+
+    @property
+    def azure_disk_or_empty(self) -> AzureDiskVolumeSource:
+        return self.azure_disk or empty(AzureDiskVolumeSource)
+
+    @property
+    def azure_file_or_empty(self) -> AzureFileVolumeSource:
+        return self.azure_file or empty(AzureFileVolumeSource)
+
+    @property
+    def cephfs_or_empty(self) -> CephFSVolumeSource:
+        return self.cephfs or empty(CephFSVolumeSource)
+
+    @property
+    def cinder_or_empty(self) -> CinderVolumeSource:
+        return self.cinder or empty(CinderVolumeSource)
+
+    @property
+    def config_map_or_empty(self) -> ConfigMapVolumeSource:
+        return self.config_map or empty(ConfigMapVolumeSource)
+
+    @property
+    def csi_or_empty(self) -> CSIVolumeSource:
+        return self.csi or empty(CSIVolumeSource)
+
+    @property
+    def downward_api_or_empty(self) -> DownwardAPIVolumeSource:
+        return self.downward_api or empty(DownwardAPIVolumeSource)
+
+    @property
+    def empty_dir_or_empty(self) -> EmptyDirVolumeSource:
+        return self.empty_dir or empty(EmptyDirVolumeSource)
+
+    @property
+    def ephemeral_or_empty(self) -> EphemeralVolumeSource:
+        return self.ephemeral or empty(EphemeralVolumeSource)
+
+    @property
+    def fc_or_empty(self) -> FCVolumeSource:
+        return self.fc or empty(FCVolumeSource)
+
+    @property
+    def flex_volume_or_empty(self) -> FlexVolumeSource:
+        return self.flex_volume or empty(FlexVolumeSource)
+
+    @property
+    def flocker_or_empty(self) -> FlockerVolumeSource:
+        return self.flocker or empty(FlockerVolumeSource)
+
+    @property
+    def gce_persistent_disk_or_empty(self) -> GCEPersistentDiskVolumeSource:
+        return self.gce_persistent_disk or empty(GCEPersistentDiskVolumeSource)
+
+    @property
+    def git_repo_or_empty(self) -> GitRepoVolumeSource:
+        return self.git_repo or empty(GitRepoVolumeSource)
+
+    @property
+    def glusterfs_or_empty(self) -> GlusterfsVolumeSource:
+        return self.glusterfs or empty(GlusterfsVolumeSource)
+
+    @property
+    def host_path_or_empty(self) -> HostPathVolumeSource:
+        return self.host_path or empty(HostPathVolumeSource)
+
+    @property
+    def image_or_empty(self) -> ImageVolumeSource:
+        return self.image or empty(ImageVolumeSource)
+
+    @property
+    def iscsi_or_empty(self) -> ISCSIVolumeSource:
+        return self.iscsi or empty(ISCSIVolumeSource)
+
+    @property
+    def nfs_or_empty(self) -> NFSVolumeSource:
+        return self.nfs or empty(NFSVolumeSource)
+
+    @property
+    def persistent_volume_claim_or_empty(self) -> PersistentVolumeClaimVolumeSource:
+        return self.persistent_volume_claim or empty(PersistentVolumeClaimVolumeSource)
+
+    @property
+    def photon_persistent_disk_or_empty(self) -> PhotonPersistentDiskVolumeSource:
+        return self.photon_persistent_disk or empty(PhotonPersistentDiskVolumeSource)
+
+    @property
+    def portworx_volume_or_empty(self) -> PortworxVolumeSource:
+        return self.portworx_volume or empty(PortworxVolumeSource)
+
+    @property
+    def projected_or_empty(self) -> ProjectedVolumeSource:
+        return self.projected or empty(ProjectedVolumeSource)
+
+    @property
+    def quobyte_or_empty(self) -> QuobyteVolumeSource:
+        return self.quobyte or empty(QuobyteVolumeSource)
+
+    @property
+    def rbd_or_empty(self) -> RBDVolumeSource:
+        return self.rbd or empty(RBDVolumeSource)
+
+    @property
+    def scale_io_or_empty(self) -> ScaleIOVolumeSource:
+        return self.scale_io or empty(ScaleIOVolumeSource)
+
+    @property
+    def secret_or_empty(self) -> SecretVolumeSource:
+        return self.secret or empty(SecretVolumeSource)
+
+    @property
+    def storageos_or_empty(self) -> StorageOSVolumeSource:
+        return self.storageos or empty(StorageOSVolumeSource)
+
+    @property
+    def vsphere_volume_or_empty(self) -> VsphereVirtualDiskVolumeSource:
+        return self.vsphere_volume or empty(VsphereVirtualDiskVolumeSource)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.aws_elastic_block_store is not None:
@@ -2843,6 +3407,18 @@ class Affinity(Struct, kw_only=True):
     pod_affinity: PodAffinity | None = field(name="podAffinity", default=None)
     pod_anti_affinity: PodAntiAffinity | None = field(name="podAntiAffinity", default=None)
 
+    @property
+    def node_affinity_or_empty(self) -> NodeAffinity:
+        return self.node_affinity or empty(NodeAffinity)
+
+    @property
+    def pod_affinity_or_empty(self) -> PodAffinity:
+        return self.pod_affinity or empty(PodAffinity)
+
+    @property
+    def pod_anti_affinity_or_empty(self) -> PodAntiAffinity:
+        return self.pod_anti_affinity or empty(PodAntiAffinity)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.node_affinity is not None:
@@ -2913,6 +3489,30 @@ class PodSpec(Struct, kw_only=True):
     topology_spread_constraints: list[TopologySpreadConstraint] | None = field(name="topologySpreadConstraints", default=None)
     volumes: list[Volume] | None = None
 
+    @property
+    def affinity_or_empty(self) -> Affinity:
+        return self.affinity or empty(Affinity)
+
+    @property
+    def dns_config_or_empty(self) -> PodDNSConfig:
+        return self.dns_config or empty(PodDNSConfig)
+
+    @property
+    def os_or_empty(self) -> PodOS:
+        return self.os or empty(PodOS)
+
+    @property
+    def resources_or_empty(self) -> ResourceRequirements:
+        return self.resources or empty(ResourceRequirements)
+
+    @property
+    def scheduling_group_or_empty(self) -> PodSchedulingGroup:
+        return self.scheduling_group or empty(PodSchedulingGroup)
+
+    @property
+    def security_context_or_empty(self) -> PodSecurityContext:
+        return self.security_context or empty(PodSecurityContext)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         n.containers = [x.deepcopy() for x in n.containers]
@@ -2973,6 +3573,14 @@ class PodTemplateSpec(Struct, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: PodSpec | None = None
 
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> PodSpec:
+        return self.spec or empty(PodSpec)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.metadata is not None:
@@ -3002,6 +3610,18 @@ class Pod(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     spec: PodSpec | None = None
     status: PodStatus | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def spec_or_empty(self) -> PodSpec:
+        return self.spec or empty(PodSpec)
+
+    @property
+    def status_or_empty(self) -> PodStatus:
+        return self.status or empty(PodStatus)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -54,6 +54,26 @@ class Event(Object, kw_only=True):
     reporting_instance: str | None = field(name="reportingInstance", default=None)
     series: EventSeries | None = None
     type: str | None = None
+
+    @property
+    def deprecated_source_or_empty(self) -> core_v1.EventSource:
+        return self.deprecated_source or empty(core_v1.EventSource)
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def regarding_or_empty(self) -> core_v1.ObjectReference:
+        return self.regarding or empty(core_v1.ObjectReference)
+
+    @property
+    def related_or_empty(self) -> core_v1.ObjectReference:
+        return self.related or empty(core_v1.ObjectReference)
+
+    @property
+    def series_or_empty(self) -> EventSeries:
+        return self.series or empty(EventSeries)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

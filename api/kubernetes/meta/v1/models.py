@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Struct, copy_open
+from trainwright.api.base import Merge, Struct, copy_open, empty
 
 
 class Condition(Struct, kw_only=True):
@@ -146,6 +146,10 @@ class DeleteOptions(Struct, kw_only=True):
     preconditions: Preconditions | None = None
     propagation_policy: str | None = field(name="propagationPolicy", default=None)
 
+    @property
+    def preconditions_or_empty(self) -> Preconditions:
+        return self.preconditions or empty(Preconditions)
+
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.dry_run is not None:
@@ -178,6 +182,10 @@ class ListMeta(Struct, kw_only=True):
     resource_version: str | None = field(name="resourceVersion", default=None)
     self_link: str | None = field(name="selfLink", default=None)
     shard_info: ShardInfo | None = field(name="shardInfo", default=None)
+
+    @property
+    def shard_info_or_empty(self) -> ShardInfo:
+        return self.shard_info or empty(ShardInfo)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -236,6 +244,14 @@ class Status(Struct, kw_only=True):
     metadata: ListMeta | None = None
     reason: str | None = None
     status: str | None = None
+
+    @property
+    def details_or_empty(self) -> StatusDetails:
+        return self.details or empty(StatusDetails)
+
+    @property
+    def metadata_or_empty(self) -> ListMeta:
+        return self.metadata or empty(ListMeta)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.base import Merge, Object, Resource, Struct, empty
 from trainwright.api.kubernetes.core.v1 import models as core_v1
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
@@ -62,6 +62,18 @@ class RuntimeClass(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     overhead: Overhead | None = None
     scheduling: Scheduling | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
+
+    @property
+    def overhead_or_empty(self) -> Overhead:
+        return self.overhead or empty(Overhead)
+
+    @property
+    def scheduling_or_empty(self) -> Scheduling:
+        return self.scheduling or empty(Scheduling)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

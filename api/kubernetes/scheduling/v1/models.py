@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from msgspec import field
 
-from trainwright.api.base import Object, Resource
+from trainwright.api.base import Object, Resource, empty
 from trainwright.api.kubernetes.meta.v1 import models as meta_v1
 
 
@@ -30,6 +30,10 @@ class PriorityClass(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     preemption_policy: str | None = field(name="preemptionPolicy", default=None)
     value: int | None = None
+
+    @property
+    def metadata_or_empty(self) -> meta_v1.ObjectMeta:
+        return self.metadata or empty(meta_v1.ObjectMeta)
 
     def deepcopy(self) -> Self:
         n = self.__copy__()

@@ -33,6 +33,8 @@ class Weather:
     """A write is not carried out, and the connection breaks."""
     lost_after: float = 0.0
     """A write is carried out, and the connection breaks before the answer."""
+    slow_answer: float = 0.0
+    """A write is carried out, and the answer is late by up to `slow_seconds`."""
     timeout_after: float = 0.0
     """A write is carried out, and the answer is waited for until the limit of the request."""
     error_500: float = 0.0
@@ -48,6 +50,7 @@ class Weather:
     slow_frame: float = 0.0
     """A frame is late by up to `slow_seconds`, and later ones wait behind it."""
     slow_seconds: float = 20.0
+    """Of an answer or a frame that is late."""
 
     def calm(self) -> None:
         """Stop all faults."""
@@ -156,10 +159,15 @@ class Network:
         self._alive()
         if draws[5] < weather.lost_after:
             raise self._fault("lost-after", ConnectionLost(f"{request}: lost (simulated)"), request)
-        if draws[6] < weather.timeout_after:
+        limit = _LIMIT_SECONDS if request.timeout is None else request.timeout
+        late = weather.slow_seconds * draws[0] if 1.0 - draws[7] < weather.slow_answer else 0.0
+        if draws[6] < weather.timeout_after or late >= limit:
             self._note("timeout-after", request)
-            await asyncio.sleep(_LIMIT_SECONDS if request.timeout is None else request.timeout)
+            await asyncio.sleep(limit)
             raise RequestTimeout(f"{request}: no answer (simulated)")
+        if late:
+            self._note("slow-answer", request, f"{late:.3f} ")
+            await asyncio.sleep(late)
         if draws[7] < weather.error_500:
             self._note("500-after", request)
             return _status(500, "InternalError", {})

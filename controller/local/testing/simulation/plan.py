@@ -4,7 +4,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -101,6 +101,7 @@ def drawn_weather(chance: random.Random) -> Weather:
         refused=rate(0.05),
         lost_before=rate(0.1),
         lost_after=rate(0.1),
+        slow_answer=rate(0.3),
         timeout_after=rate(0.02),
         error_500=rate(0.1),
         conflict=rate(0.2),
@@ -114,7 +115,8 @@ def drawn_weather(chance: random.Random) -> Weather:
 def drawn_lives(chance: random.Random) -> PodLives:
     """How pods live in the world of a seed."""
     # Some end about when deadlines pass.
-    runs = chance.choice([(1.0, 30.0), (5.0, 300.0), (_LONG, 2 * _LONG), (10.0, _LONG), (54.0, 62.0)])
+    long = (_LONG, 2 * _LONG)
+    runs = chance.choice([(1.0, 30.0), (5.0, 300.0), long, long, (10.0, _LONG), (54.0, 62.0)])
     fails = chance.choice([0.0, 0.0, 0.0, chance.uniform(0, 0.5), chance.uniform(0.5, 1.0)])
     return PodLives(runs=runs, fails=round(fails, 4))
 
@@ -126,6 +128,7 @@ def drawn_steps(
     machine_actions: Mapping[str, float],
     *,
     replicas: int,
+    fits: Callable[[str, str], bool] = lambda action, target: True,  # noqa: ARG005 - all fit
 ) -> list[Step]:
     """Each target is created, and things happen to it: a few actions, milliseconds to a minute apart.
 
@@ -139,8 +142,10 @@ def drawn_steps(
         actions: on a target, with their weights.
         machine_actions: on a replica, with their weights.
         replicas: how many there are.
+        fits: whether an action can do something to a target, such as delete an object that it has.
     """
-    known = {**actions, **machine_actions}
+    useful = {name: weight for name, weight in actions.items() if any(fits(name, one) for one in targets)}
+    known = {**useful, **machine_actions}
     chosen = sorted(_chosen([name for name, weight in known.items() if weight], known, chance))
     is_flat, is_left_alone = chance.random() < 0.5, chance.random() < 0.5
     weights = {name: chance.choice([1, 1, 3]) * (1.0 if is_flat else known[name]) for name in chosen}
@@ -149,8 +154,10 @@ def drawn_steps(
     steps = [Step(at, "create", one) for one, at in created.items()]
 
     def chain(target: str) -> None:
-        at, kinds = _beginning(created[target], chance), _vocabulary(weights, chance)
-        for _ in range(chance.choice([1, 2, 3, 5])):
+        at = _beginning(created[target], chance)
+        fitting = {name: weights[name] for name in chosen if name in machine_actions or fits(name, target)}
+        kinds = _vocabulary(fitting, chance) if fitting else []
+        for _ in range(chance.choice([1, 2, 3, 5]) if kinds else 0):
             what = chance.choices(kinds, [weights[name] for name in kinds])[0]
             if at > CHAOS_SECONDS:
                 break
@@ -162,7 +169,7 @@ def drawn_steps(
         for target in targets:
             chain(target)
     else:
-        while len(steps) < len(targets) * 5:
+        for _ in range(len(targets) * 3 // 2):
             chain(chance.choice(list(targets)))
     return sorted(steps, key=lambda step: (step.at, step.what, step.on))
 

@@ -175,7 +175,7 @@ class HistoryKeeper:
 
     def _consider(self, job: TrainJob, *, at_start: bool = False) -> None:
         """Take in what is new of a job."""
-        status = job.status.trainer_status if job.status is not None else None
+        status = job.status_or_empty.trainer_status
         kept = self._kept.get(uid_of(job))
         if not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._kept.pop(uid_of(job), None)
@@ -202,7 +202,7 @@ class HistoryKeeper:
         return ring.add(moment, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
 
     def _ended_lately(self, job: TrainJob) -> bool:
-        conditions = job.status.conditions if job.status is not None else None
+        conditions = job.status_or_empty.conditions
         held = (find(conditions, name) for name in (CONDITION_COMPLETE, CONDITION_FAILED))
         moments = [parse(one.last_transition_time) for one in held if one is not None and one.status == "True"]
         return any(self._now() - moment < timedelta(seconds=RECENT_SECONDS) for moment in moments)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
@@ -50,7 +50,7 @@ def _claim_missing(picture: Picture, name: str, more: dict[str, Any]) -> Cause:
         f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
         "volume in the runtime and create the job again"
     )
-    about = About(kind="PersistentVolumeClaim", namespace=picture.namespace, name=name)
+    about = here(picture, "PersistentVolumeClaim", name)
     return cause("ClaimMissing", text, **{**more, "about": about})
 
 
@@ -136,7 +136,7 @@ def _missing_by_event(picture: Picture, pod: Document) -> Cause | None:
 def _not_mounted(picture: Picture, pod: Document) -> Cause | None:
     for message, volume, since in _mount_events(picture, pod):
         text = f"volume {volume or 'of the pods'} cannot be mounted on node {_node(pod)}: {quoted(message)}"
-        return cause("VolumeNotMounted", text, about=About.of(pod, "Pod"), since=since, pods=1, index=index_of(pod))
+        return of_pods("VolumeNotMounted", text, pod, since=since)
     return None
 
 
@@ -150,7 +150,7 @@ def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) ->
         "correct the runtime and create the job again"
     )
     about = About.of(pod, "Pod")
-    return cause("VolumeSourceMissing", text, about=about, since=since, pods=1, index=index_of(pod))
+    return cause("VolumeSourceMissing", text, about, since, pods=1, index=index_of(pod))
 
 
 def _from_volumes(picture: Picture, pod: Document) -> Cause | None:
@@ -182,7 +182,7 @@ def _source_missing(picture: Picture, pod: Document, kind: str, name: str, volum
     )
     about = About(kind=kind, namespace=picture.namespace, name=name)
     reason = "VolumeSourceMissing"
-    return cause(reason, text, about=about, since=since, pods=1, index=index_of(pod))
+    return cause(reason, text, about, since, pods=1, index=index_of(pod))
 
 
 def _node(pod: Document) -> str:

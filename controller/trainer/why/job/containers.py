@@ -24,7 +24,7 @@ _LOGS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class PodContainer:
     """One container with its state."""
 
     name: str
@@ -48,7 +48,7 @@ class Container:
         return None
 
 
-def containers_of(pod: Document) -> Iterator[Container]:
+def containers_of(pod: Document) -> Iterator[PodContainer]:
     """The containers of the pod, those of initialisation first."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     for init, field, statuses in (
@@ -59,7 +59,7 @@ def containers_of(pod: Document) -> Iterator[Container]:
         for one in status.get(statuses) or ():
             own = specs.get(one.get("name")) or {}
             state = one.get("state") or {}
-            yield Container(
+            yield PodContainer(
                 name=str(one.get("name")),
                 image=str(own.get("image") or one.get("image") or ""),
                 init=init,
@@ -88,11 +88,11 @@ def made_good(picture: Picture) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedRun:
     """One container that ended with an error."""
 
     pod: Document
-    container: Container
+    container: PodContainer
     state: Document
 
     @property
@@ -138,14 +138,14 @@ class Failure:
         return self.began, not self.out_of_memory, killed, index_of(self.pod)
 
 
-def failures(picture: Picture) -> list[Failure]:
+def failures(picture: Picture) -> list[FailedRun]:
     """The containers of the present attempt that ended with an error, the first cause first.
 
     Of a container that failed twice, its present run tells: a kubelet keeps no log of the run before that. A record
     that a manager has taken knows which one was seen first. Without one, words of a victim go last.
     """
     found = [
-        Failure(pod, container, state)
+        FailedRun(pod, container, state)
         for pod in picture.present_pods
         for container in containers_of(pod)
         if (state := container.ended) is not None
@@ -153,14 +153,14 @@ def failures(picture: Picture) -> list[Failure]:
     return _culprit_first(picture, sorted(found, key=lambda one: one.order))
 
 
-def _culprit_first(picture: Picture, found: list[Failure]) -> list[Failure]:
+def _culprit_first(picture: Picture, found: list[FailedRun]) -> list[FailedRun]:
     if len(found) < 2:
         return found
     culprit = _recorded(picture, found) or _by_words(picture, found)
     return [culprit, *(one for one in found if one is not culprit)]
 
 
-def _recorded(picture: Picture, found: list[Failure]) -> Failure | None:
+def _recorded(picture: Picture, found: list[FailedRun]) -> FailedRun | None:
     """The failure that the record names, if it is that of a run which the pods still show."""
     entry = record_of(picture).get(attempt_of(picture.present_pods[0]))
     for one in found:
@@ -185,7 +185,7 @@ def record_of(picture: Picture) -> dict[int, Entry]:
     return entries_of_jobset(entries, uid_of(picture.jobset)) if picture.jobset is not None else entries
 
 
-def _by_words(picture: Picture, found: list[Failure]) -> Failure:
+def _by_words(picture: Picture, found: list[FailedRun]) -> FailedRun:
     """The first one whose log does not tell of another failure, if its program ended soon enough to be the reason."""
     first = found[0]
     lines = _log(picture, first)
@@ -209,10 +209,10 @@ def _is_later(ended_at: str, victim: str, seconds: float) -> bool:
     return began is not None and ended is not None and (ended - began).total_seconds() > seconds
 
 
-def _log(picture: Picture, failure: Failure) -> Sequence[str]:
+def _log(picture: Picture, failure: FailedRun) -> Sequence[str]:
     return picture.log(failure.pod, failure.container.name, previous=failure.is_previous)
 
 
-def last_words(picture: Picture, failure: Failure) -> str:
+def last_words(picture: Picture, failure: FailedRun) -> str:
     """The line of the log that says most of the failure; empty without a log."""
     return telling_line(_log(picture, failure))

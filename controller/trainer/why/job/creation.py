@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.why import words
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import cause, here
 from trainwright.controller.trainer.why.job.capacity import requests_of
-from trainwright.controller.trainer.why.kinds import (
-    LIMIT_RANGE,
-    PRIORITY_CLASS,
-    QUOTA,
-    RUNTIME_CLASS,
-    SERVICE_ACCOUNT,
-)
+from trainwright.controller.trainer.why.kinds import LIMIT_RANGE, PRIORITY_CLASS, QUOTA, RUNTIME_CLASS, SERVICE_ACCOUNT
 from trainwright.controller.trainer.why.words import listed, quoted, replicated_jobs
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds
 from trainwright.plugins.contract.picture import event_since
@@ -35,6 +30,11 @@ _PRIORITY = re.compile(r"no PriorityClass with name (\S+) was found")
 _RUNTIME = re.compile(r'RuntimeClass "([^"]+)" not found')
 _LIMIT = re.compile(r"(maximum|minimum) (\S+) usage per (\w+) is ([^,.\s]+)(?:, but (request|limit) is ([^\s,.\]]+))?")
 _WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
+_NAMED = (
+    ("serviceAccountName", SERVICE_ACCOUNT),
+    ("priorityClassName", PRIORITY_CLASS),
+    ("runtimeClassName", RUNTIME_CLASS),
+)
 _DENIED = re.compile(r'admission webhook "([^"]+)" denied the request: (.+)', re.DOTALL)
 
 
@@ -76,39 +76,39 @@ def _translated(  # noqa: PLR0911 - one return for each answer that is known
     if found := _QUOTA.search(message):
         return _quota(picture, found, count, **more)
     if found := _UNCOUNTED.search(message):
-        about = About(kind="ResourceQuota", namespace=picture.namespace, name=found[1])
+        about = here(picture, "ResourceQuota", found[1])
         text = f"{count}: ResourceQuota {found[1]} is not counted yet for {found[2]}; it is tried again"
-        return cause("QuotaExceeded", text, about=about, **more)
+        return cause("QuotaExceeded", text, about, **more)
     if found := _MUST_SPECIFY.search(message):
-        about = About(kind="ResourceQuota", namespace=picture.namespace, name=found[1])
+        about = here(picture, "ResourceQuota", found[1])
         text = (
             f"{count}: ResourceQuota {found[1]} needs {quoted(found[2], 100)}: set it in "
             "spec.trainer.resourcesPerNode, or in the runtime"
         )
-        return cause("PodsRefused", text, about=about, **more)
+        return cause("PodsRefused", text, about, **more)
     if found := _SECURITY.search(message):
         text = (
             f"namespace {picture.namespace} allows {found[1]} pods only, and those of the job violate that: "
             f"{_security(found[2])}; use another runtime, or another namespace"
         )
         about = About(kind="Namespace", namespace="", name=picture.namespace)
-        return cause("PodSecurityRefused", text, about=about, **more)
+        return cause("PodSecurityRefused", text, about, **more)
     if found := _ACCOUNT.search(message):
-        return _account(picture, found[1] or found[2], **more)
+        return _missing(picture, SERVICE_ACCOUNT, found[1] or found[2], **more)
     if found := _PRIORITY.search(message):
-        return _priority(found[1], **more)
+        return _missing(picture, PRIORITY_CLASS, found[1], **more)
     if found := _RUNTIME.search(message):
-        return _runtime_class(found[1], **more)
+        return _missing(picture, RUNTIME_CLASS, found[1], **more)
     if found := _LIMIT.search(message):
         return _limit(picture, found, **more)
     if found := _WEBHOOK.search(message):
         text = f"pods of the job cannot be created: webhook {found[1]} does not answer; ask who runs it"
-        return cause("PodWebhookUnreachable", text, about=About.of(job, "Job"), **more)
+        return cause("PodWebhookUnreachable", text, About.of(job, "Job"), **more)
     about = About.of(job, "Job")
     if found := _DENIED.search(message):
         text = f"{count}: webhook {found[1]} refuses them: {quoted(found[2], 160)}"
-        return cause("PodsRefused", text, about=about, **more)
-    return cause("PodsRefused", f"{count}: {quoted(message, 220)}", about=about, **more)
+        return cause("PodsRefused", text, about, **more)
+    return cause("PodsRefused", f"{count}: {quoted(message, 220)}", about, **more)
 
 
 def _quota(picture: Picture, found: re.Match[str], count: str, *, since: datetime | None, pods: int) -> Cause:
@@ -127,8 +127,8 @@ def _quota(picture: Picture, found: re.Match[str], count: str, *, since: datetim
         f"{'is' if used.get(resource) == '1' else 'are'} used, and each pod asks for {asked.get(resource)}; {advice}"
     )
     more: dict[str, Any] = {"severity": Severity.STUCK} if never else {}
-    about = About(kind="ResourceQuota", namespace=picture.namespace, name=name)
-    return cause("QuotaExceeded", text, about=about, since=since, pods=pods, **more)
+    about = here(picture, "ResourceQuota", name)
+    return cause("QuotaExceeded", text, about, since, pods=pods, **more)
 
 
 def _amounts(text: str) -> dict[str, str]:
@@ -149,35 +149,18 @@ def _security(text: str) -> str:
     return f"they lack {listed(names, 5)}" if names else quoted(text, 120)
 
 
-def _account(picture: Picture, name: str, *, since: datetime | None, pods: int) -> Cause:
-    return cause(
-        "ServiceAccountMissing",
-        f"ServiceAccount {name} does not exist in namespace {picture.namespace}: create it, or correct the runtime "
-        "and create the job again",
-        about=About(kind="ServiceAccount", namespace=picture.namespace, name=name),
-        since=since,
-        pods=pods,
-    )
-
-
-def _priority(name: str, *, since: datetime | None, pods: int) -> Cause:
-    return cause(
-        "PriorityClassMissing",
-        f"PriorityClass {name} does not exist: correct priorityClassName in the runtime, or have the class created",
-        about=About(kind="PriorityClass", namespace="", name=name),
-        since=since,
-        pods=pods,
-    )
-
-
-def _runtime_class(name: str, *, since: datetime | None, pods: int) -> Cause:
-    return cause(
-        "RuntimeClassMissing",
-        f"RuntimeClass {name} does not exist: correct runtimeClassName in the runtime, or have the class created",
-        about=About(kind="RuntimeClass", namespace="", name=name),
-        since=since,
-        pods=pods,
-    )
+def _missing(picture: Picture, resource: Resource, name: str, *, since: datetime | None, pods: int) -> Cause:
+    """What the pods name does not exist: their service account, or a class."""
+    kind = resource.kind
+    if resource.namespaced:
+        where = f" in namespace {picture.namespace}"
+        advice = "create it, or correct the runtime and create the job again"
+    else:
+        where, field = "", f"{kind[0].lower()}{kind[1:]}Name"
+        advice = f"correct {field} in the runtime, or have the class created"
+    text = f"{kind} {name} does not exist{where}: {advice}"
+    place = picture.namespace if resource.namespaced else ""
+    return cause(f"{kind}Missing", text, About(kind=kind, namespace=place, name=name), since, pods=pods)
 
 
 def _limit(picture: Picture, found: re.Match[str], *, since: datetime | None, pods: int) -> Cause:
@@ -191,8 +174,8 @@ def _limit(picture: Picture, found: re.Match[str], *, since: datetime | None, po
         f"{who} of namespace {picture.namespace} allows {most} {allowed} {resource} for a {per.lower()}, {compared}: "
         "change spec.trainer.resourcesPerNode, or the runtime"
     )
-    about = About(kind="LimitRange", namespace=picture.namespace, name=name) if name else None
-    return cause("LimitRangeRefused", text, about=about, since=since, pods=pods)
+    about = here(picture, "LimitRange", name) if name else None
+    return cause("LimitRangeRefused", text, about, since, pods=pods)
 
 
 # ---------------------------------------------------------------------- without events
@@ -202,15 +185,11 @@ def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> C
     """What the pods name and does not exist, and quotas that are too small: events are gone after an hour."""
     pod = dig(job, "spec.template.spec") or {}
     more: dict[str, Any] = {"since": created_at(job), "pods": wanted - done}
-    account = pod.get("serviceAccountName")
-    if account and picture.lacks(SERVICE_ACCOUNT, account):
-        return _account(picture, account, **more)
-    priority = pod.get("priorityClassName")
-    if priority and not priority.startswith("system-") and picture.lacks(PRIORITY_CLASS, priority):
-        return _priority(priority, **more)
-    runtime = pod.get("runtimeClassName")
-    if runtime and picture.lacks(RUNTIME_CLASS, runtime):
-        return _runtime_class(runtime, **more)
+    for field, resource in _NAMED:
+        name = pod.get(field)
+        is_built_in = resource == PRIORITY_CLASS and str(name).startswith("system-")
+        if name and not is_built_in and picture.lacks(resource, name):
+            return _missing(picture, resource, name, **more)
     requests = requests_of(pod)
     for quota in picture.list(QUOTA):
         status = quota.get("status") or {}
@@ -230,4 +209,4 @@ def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> C
         f"Job {name_of(job)} has none of its {wanted} pods, and no event says why: is the Job controller running? "
         f"See `kubectl describe job {name_of(job)}`"
     )
-    return cause("PodsRefused", text, about=About.of(job, "Job"), **more)
+    return cause("PodsRefused", text, About.of(job, "Job"), **more)

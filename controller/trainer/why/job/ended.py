@@ -10,10 +10,10 @@ from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.failures.first import is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.ruling import END_REASONS
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import about_job, cause, here
 from trainwright.controller.trainer.why.job.attempts import summary_in
 from trainwright.controller.trainer.why.job.containers import failures, record_of
-from trainwright.controller.trainer.why.job.failures import told
+from trainwright.controller.trainer.why.job.failures import INITIALIZERS, sentence_in, told
 from trainwright.controller.trainer.why.job.jobset import FIRST_JOB
 from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
@@ -31,8 +31,8 @@ def over(picture: Picture) -> Iterator[Cause]:
         left = list(remaining(picture, over="the job is complete"))
         yield from left
         if not left:
-            about = About.of(picture.job, "TrainJob")
-            yield cause("Complete", "the job is complete", about=about, since=since_of(complete))
+            about = about_job(picture)
+            yield cause("Complete", "the job is complete", about, since_of(complete))
     elif failed is not None:
         yield _ended(picture, failed)
         yield from remaining(picture, over="the job has failed")
@@ -76,12 +76,14 @@ def _recorded(picture: Picture) -> Cause | None:
     entry = entries[max(entries)]
     is_rank = entry.replicated_job == NODE and not entry.job_index
     who = f"rank {entry.rank}" if is_rank else entry.failure.where
-    about = About(kind="ConfigMap", namespace=picture.namespace, name=name)
+    about = here(picture, "ConfigMap", name)
     more: dict[str, Any] = {"about": about, "since": moment(entry.finished_at), "pods": 1, "index": entry.rank}
     if is_program_missing(entry.exit_code, entry.reason, entry.message):
         return cause(
             "ProgramMissing", cannot_run(picture, f"container {entry.container} of {who}", entry.message), **more
         )
+    if entry.replicated_job in INITIALIZERS and (sentence := sentence_in(entry.message)):
+        return cause("InitializerFailed", f"{entry.replicated_job} failed: {sentence}", **more)
     log = ends_with(entry.said)
     log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
     if entry.reason == "OOMKilled":
@@ -124,7 +126,7 @@ def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
     else:
         last = quoted(str(failed.get("message", "")))
     text = f"the job failed after {attempts}; the last: {last}"
-    return cause("RestartsExhausted", text, about=About.of(picture.job, "TrainJob"), since=since_of(failed))
+    return cause("RestartsExhausted", text, about_job(picture), since_of(failed))
 
 
 def _deadline(picture: Picture, failed: Document) -> Cause:
@@ -133,7 +135,7 @@ def _deadline(picture: Picture, failed: Document) -> Cause:
     before = _before(picture)
     advice = f"; before that: {before}" if before else "; allow more time, or find out what took so long"
     text = f"the job ran out of {limit}{advice}"
-    return cause("DeadlineExceeded", text, about=About.of(picture.job, "TrainJob"), since=since_of(failed))
+    return cause("DeadlineExceeded", text, about_job(picture), since_of(failed))
 
 
 def _before(picture: Picture) -> str:
@@ -157,17 +159,17 @@ def _job_deadline(job: Document, since: datetime | None) -> Cause:
         f"the runtime allows a Job {seconds} s, and Job {name_of(job)} took longer (DeadlineExceeded); this is not "
         "the deadline of the TrainJob: change the runtime"
     )
-    return cause("JobDeadlineExceeded", text, about=About.of(job, "Job"), since=since)
+    return cause("JobDeadlineExceeded", text, About.of(job, "Job"), since)
 
 
 def _without_evidence(picture: Picture, failed: Document) -> Cause:
     message, since = str(failed.get("message", "")), since_of(failed)
-    about = About.of(picture.job, "TrainJob")
+    about = about_job(picture)
     job = next((one for one in picture.jobs if holds(one, "Failed")), None)
     named = FIRST_JOB.search(message)
     if job is None and named is None:
         text = f"the job failed with reason {failed.get('reason')}: {quoted(message, 220)}"
-        return cause("Failed", text, about=about, since=since)
+        return cause("Failed", text, about, since)
     name = name_of(job) if job is not None else named[1] if named else ""
     why = dig(holds(job, "Failed"), "reason") if job is not None else "BackoffLimitExceeded"
     limit = "reached its backoff limit" if why == "BackoffLimitExceeded" else f"failed ({why})"
@@ -180,5 +182,5 @@ def _without_evidence(picture: Picture, failed: Document) -> Cause:
             f"Job {name} {limit}; its pods are still there: see `kubectl describe pods -l "
             f"jobset.sigs.k8s.io/jobset-name={picture.name}`"
         )
-        return cause("Failed", text, about=About(kind="Job", namespace=picture.namespace, name=name), since=since)
-    return cause("EvidenceGone", text, about=About(kind="Job", namespace=picture.namespace, name=name), since=since)
+        return cause("Failed", text, here(picture, "Job", name), since)
+    return cause("EvidenceGone", text, here(picture, "Job", name), since)

@@ -5,23 +5,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.job.restarts import loops
 from trainwright.controller.trainer.why.catalogue import cause
-from trainwright.controller.trainer.why.job.containers import (
-    Failure,
-    containers_of,
-    failures,
-    last_words,
-    made_good,
-)
+from trainwright.controller.trainer.why.job.containers import FailedRun, containers_of, failures, last_words, made_good
 from trainwright.controller.trainer.why.job.starting import not_created
 from trainwright.controller.trainer.why.words import (
     STEP_LABEL,
     counted,
     ends_with,
     lasting,
+    quoted,
     rank_of,
     replicated_jobs,
     role_of,
@@ -34,7 +30,7 @@ from trainwright.plugins.contract.picture import created_at, index_of, moment, p
 _MOMENT_SECONDS = 10.0
 _STOPPED = frozenset({137, 143})
 """Exit codes of containers that were told to stop, or were killed."""
-_INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
+INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
 
 def failed(picture: Picture) -> Iterator[Cause]:
@@ -56,7 +52,7 @@ def failed(picture: Picture) -> Iterator[Cause]:
     yield replace(first, severity=Severity.TEMPORARY) if is_retried else first
 
 
-def _is_retried(picture: Picture, failure: Failure) -> bool:
+def _is_retried(picture: Picture, failure: FailedRun) -> bool:
     """Whether the failed run is followed by another: its container starts again, or another pod takes its place."""
     job = job_of(picture, failure.pod)
     if job is None or holds(job, "Failed") is not None or holds(job, "FailureTarget") is not None:
@@ -92,16 +88,16 @@ def _is_disrupted(pod: Document) -> bool:
     return is_disrupted(pod) or dig(pod, "status.reason") == EVICTED
 
 
-def _is_deleted(failure: Failure) -> bool:
+def _is_deleted(failure: FailedRun) -> bool:
     """Whether it was stopped since its pod is deleted; what makes the pod again tells more."""
     return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
 
 
-def _runs_again(failure: Failure) -> bool:
+def _runs_again(failure: FailedRun) -> bool:
     return failure.container.running is not None and holds(failure.pod, "Ready") is not None
 
 
-def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
+def _recovered(picture: Picture, found: Sequence[FailedRun]) -> Cause:
     first = found[0]
     of_rank = [one for one in found if pod_order(one.pod)[:3] == pod_order(first.pod)[:3]]
     times = max(len(of_rank), sum({id(one.pod): one.container.restarts for one in of_rank}.values()))
@@ -112,7 +108,7 @@ def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
     return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
 
 
-def told(picture: Picture, found: Sequence[Failure]) -> Cause:
+def told(picture: Picture, found: Sequence[FailedRun]) -> Cause:
     """The first failure in words. `found` is in the order of `failures`."""
     first = found[0]
     if first.out_of_memory:
@@ -127,7 +123,7 @@ def told(picture: Picture, found: Sequence[Failure]) -> Cause:
     return _made("RankFailed", picture, first, text)
 
 
-def _others(first: Failure, found: Sequence[Failure]) -> str:
+def _others(first: FailedRun, found: Sequence[FailedRun]) -> str:
     """How many other pods were stopped after the first failure, and how many ended by themselves."""
     places: dict[object, bool] = {}
     for one in found:
@@ -141,7 +137,7 @@ def _others(first: Failure, found: Sequence[Failure]) -> str:
     return "".join(f"; {part}" for part in parts)
 
 
-def _after(failure: Failure) -> str:
+def _after(failure: FailedRun) -> str:
     """How long it ran, if that is more than a moment."""
     started, ended = moment(failure.state.get("startedAt")), failure.finished
     if started is None or ended is None or (ended - started).total_seconds() < _MOMENT_SECONDS:
@@ -149,12 +145,12 @@ def _after(failure: Failure) -> str:
     return f", {lasting((ended - started).total_seconds())} after its start"
 
 
-def _code(failure: Failure) -> str:
+def _code(failure: FailedRun) -> str:
     names = {137: " (killed)", 139: " (segmentation fault)", 134: " (aborted)", 143: " (terminated)"}
     return f"exit code {failure.code}{names.get(failure.code, '')}"
 
 
-def _memory(picture: Picture, first: Failure) -> Cause:
+def _memory(picture: Picture, first: FailedRun) -> Cause:
     limit = dig(first.container.spec, "resources.limits.memory")
     most = (
         f"container {first.container.name} may use {limit}"
@@ -169,7 +165,7 @@ def _memory(picture: Picture, first: Failure) -> Cause:
     return _made("OutOfMemory", picture, first, text)
 
 
-def _loop(picture: Picture, first: Failure) -> Cause:
+def _loop(picture: Picture, first: FailedRun) -> Cause:
     limit = _limit(job_of(picture, first.pod))
     times = first.container.restarts
     text = (
@@ -180,17 +176,35 @@ def _loop(picture: Picture, first: Failure) -> Cause:
     return _made("CrashLoop", picture, first, text)
 
 
-def _initializer(picture: Picture, first: Failure) -> Cause:
+def _initializer(picture: Picture, first: FailedRun) -> Cause:
     step = _step(picture, first.pod)
     name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
     times = f" {first.container.restarts} times, last" if first.container.restarts else ""
-    field = _INITIALIZERS.get(step)
+    field = INITIALIZERS.get(step)
     initializer = (dig(picture.job, "spec.initializer") or {}).get(field or "") or {}
     uri = initializer.get("storageUri")
     source = f"; storageUri is {uri}" if uri else ""
     which = f"init container {name} of {rank_of(picture, first.pod)}" if first.container.init else name
+    if sentence := _termination_message(first):
+        # Ours say what to do in one sentence, which is more than the end of a log, and needs no right to read logs.
+        text = f"{which} failed{times.removesuffix(', last')}: {sentence}"
+        whole = f"{text}{source}"
+        return _made("InitializerFailed", picture, first, whole if len(whole) <= CONDITION_LIMIT else text)
     text = f"{which} failed{times} with {_code(first)}, so training has not begun{source}{_log(picture, first)}"
     return _made("InitializerFailed", picture, first, text)
+
+
+def _termination_message(failure: FailedRun) -> str:
+    """What the container left on purpose."""
+    if failure.container.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        return ""
+    return sentence_in(str(failure.state.get("message") or ""))
+
+
+def sentence_in(message: str) -> str:
+    """The sentence of a termination message of an initializer; empty if there is none."""
+    line = next(iter(message.strip().splitlines()), "")
+    return "" if line.startswith("{") else quoted(line, CONDITION_LIMIT)
 
 
 def _step(picture: Picture, pod: Document) -> str:
@@ -202,14 +216,14 @@ def _step(picture: Picture, pod: Document) -> str:
     found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
     if found is not None:
         return step_of(found)
-    return role if role in _INITIALIZERS else ""
+    return role if role in INITIALIZERS else ""
 
 
-def _last_line(picture: Picture, failure: Failure) -> str:
+def _last_line(picture: Picture, failure: FailedRun) -> str:
     return ends_with(last_words(picture, failure))
 
 
-def _log(picture: Picture, failure: Failure) -> str:
+def _log(picture: Picture, failure: FailedRun) -> str:
     """The last line of the log of the container that failed, or the command that shows the log."""
     if ending := _last_line(picture, failure):
         return ending
@@ -220,7 +234,7 @@ def _log(picture: Picture, failure: Failure) -> str:
     return f"; see `kubectl logs {name_of(failure.pod)}{options}`"
 
 
-def _made(reason: str, picture: Picture, first: Failure, text: str, **more: object) -> Cause:
+def _made(reason: str, picture: Picture, first: FailedRun, text: str, **more: object) -> Cause:
     pods = sum(any(one.ended for one in containers_of(pod)) for pod in picture.present_pods)
     about = About.of(first.pod, "Pod")
-    return cause(reason, text, about=about, since=first.finished, pods=pods, index=index_of(first.pod), **more)
+    return cause(reason, text, about, first.finished, pods=pods, index=index_of(first.pod), **more)

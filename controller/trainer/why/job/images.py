@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainwright.api.objects import Document, dig
-from trainwright.controller.trainer.why.catalogue import cause
-from trainwright.controller.trainer.why.job.containers import Container, containers_of
+from trainwright.controller.trainer.why.catalogue import of_pods
+from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of
 from trainwright.controller.trainer.why.kinds import SECRET
 from trainwright.controller.trainer.why.words import quoted, role_of
-from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
-from trainwright.plugins.contract.picture import condition_of, counted, earliest, event_since, index_of
+from trainwright.plugins.contract import Cause, Picture, created_at, since_of
+from trainwright.plugins.contract.picture import condition_of, counted, earliest, event_since
 
 FIRST_TRY_SECONDS = 10.0
 _WAITING = frozenset(
@@ -39,7 +39,7 @@ _SILENT = re.compile(
 
 class _Pull(NamedTuple):
     pod: Document
-    container: Container
+    container: PodContainer
     message: str
     reason: str
 
@@ -110,15 +110,13 @@ def _told(picture: Picture, kind: str, image: str, pulls: list[_Pull]) -> Cause:
     else:
         told = quoted(first.message.rpartition(": ")[2] or first.message, 90)
         text = f"{who} now: {told or 'the node says no more'}; it is tried again"
-    return cause(
+    return of_pods(
         kind,
         text,
-        about=About.of(pods[0], "Pod"),
+        *pods,
         since=earliest(
             event_since(event) if event else created_at(pods[0]) for event in _first_failure(picture, pods[0])
         ),
-        pods=len(pods),
-        index=index_of(pods[0]),
         failed=False,
     )
 

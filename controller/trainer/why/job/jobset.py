@@ -8,11 +8,11 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATE
 from trainwright.api.objects import Document, controller_of, dig, labels_of, name_of, uid_of
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.trainer.job.pods import number
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import cause, here
 from trainwright.controller.trainer.why.job.refusals import about_jobset
 from trainwright.controller.trainer.why.kinds import SERVICE
 from trainwright.controller.trainer.why.words import listed, pods_of, quoted, replicated_jobs
-from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
+from trainwright.plugins.contract import Cause, Picture, created_at, since_of
 from trainwright.plugins.contract.picture import BATCH_JOB, event_since, holds
 
 _UNMADE_SECONDS = 10.0
@@ -59,27 +59,23 @@ def _expected_jobs(picture: Picture) -> list[str]:
 
 
 def _job_taken(picture: Picture, name: str, other: Document) -> Cause:
-    return cause(
-        "JobNotCreated",
-        f"JobSet cannot create Job {name}: a Job of that name exists and is not of this JobSet; delete that Job",
-        about=About(kind="Job", namespace=picture.namespace, name=name),
-        since=created_at(other),
-    )
+    text = f"JobSet cannot create Job {name}: a Job of that name exists and is not of this JobSet; delete that Job"
+    return cause("JobNotCreated", text, here(picture, "Job", name), created_at(other))
 
 
 def _from_event(picture: Picture, event: Document) -> Cause | None:
     reason, message, since = event.get("reason"), str(event.get("message", "")), event_since(event)
     told = quoted(message, 180)
     if reason == "JobCreationFailed":
-        return cause("JobNotCreated", f"JobSet cannot create a Job: {told}", about=about_jobset(picture), since=since)
+        return cause("JobNotCreated", f"JobSet cannot create a Job: {told}", about_jobset(picture), since)
     if reason == "HeadlessServiceCreationFailed":
         name = service_name(picture)
-        about = About(kind="Service", namespace=picture.namespace, name=name)
+        about = here(picture, "Service", name)
         text = f"JobSet cannot create Service {name}, by which the nodes find each other: {told}"
-        return cause("ServiceNotCreated", text, about=about, since=since)
+        return cause("ServiceNotCreated", text, about, since)
     if reason == "PVCCreationFailed":
         text = f"JobSet cannot create a volume claim of the runtime: {told}"
-        return cause("ClaimNotCreated", text, about=about_jobset(picture), since=since)
+        return cause("ClaimNotCreated", text, about_jobset(picture), since)
     return None
 
 
@@ -108,12 +104,9 @@ def service_taken(picture: Picture) -> Iterator[Cause]:
         why = f"selects {found} and not the pods of this job"
     else:
         why = "is not headless, so that host names of pods do not resolve"
+    text = f"the nodes cannot find each other: Service {name} {why}; delete it, or create the job under another name"
     yield cause(
-        "ServiceTaken",
-        f"the nodes cannot find each other: Service {name} {why}; delete it, or create the job under another name",
-        about=About(kind="Service", namespace=picture.namespace, name=name),
-        since=created_at(service),
-        pods=len(picture.present_pods),
+        "ServiceTaken", text, here(picture, "Service", name), created_at(service), pods=len(picture.present_pods)
     )
 
 
@@ -145,12 +138,8 @@ def waiting_steps(picture: Picture) -> Iterator[Cause]:
         if one["name"] in started or not waiting:
             continue
         step, wanted = waiting[0]
-        yield cause(
-            "StepWaits",
-            f"{one['name']} starts when {step} is {wanted.lower()}",
-            about=about_jobset(picture),
-            since=created_at(jobset),
-        )
+        text = f"{one['name']} starts when {step} is {wanted.lower()}"
+        yield cause("StepWaits", text, about_jobset(picture), created_at(jobset))
         return
 
 
@@ -207,9 +196,5 @@ def restarting(picture: Picture) -> Iterator[Cause]:
     message = str(condition.get("message", ""))
     first = FIRST_JOB.search(message)
     told = f"Job {first[1]} failed in the one before" if first else quoted(message, 160) or "a Job failed before"
-    yield cause(
-        "Restarting",
-        f"attempt {attempt[0]} of {attempt[1]} starts: {told}",
-        about=about_jobset(picture),
-        since=since_of(condition),
-    )
+    text = f"attempt {attempt[0]} of {attempt[1]} starts: {told}"
+    yield cause("Restarting", text, about_jobset(picture), since_of(condition))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the causes is said: a pure function from a picture to one explanation."""
+"""Chooses the cause to show: a pure function from a picture to one explanation."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +76,7 @@ class Explanation:
 
     @property
     def exit_code(self) -> int:
-        """0: it runs or is complete, 1: it failed or needs somebody, 3: it waits."""
+        """0: it runs or is complete, 1: it failed or needs an action, 3: it waits."""
         if self.outcome is Word.COMPLETE or self.cause.reason == "Running":
             return 0
         return 1 if self.outcome is Word.FAILED or self.cause.severity is Severity.STUCK else 3
@@ -187,7 +187,7 @@ def _outcome(picture: Picture, first: Cause) -> Word:
         return Word.DELETING
     if state is State.BLOCKED:
         return Word.BLOCKED
-    # Before a manager has looked at it, a job may need somebody for more than that.
+    # A job that no manager has looked at yet may be stuck for another reason.
     is_to_be = dig(picture.job, "spec.suspend") and first.severity is not Severity.STUCK
     if state is State.SUSPENDED or is_to_be:
         return Word.SUSPENDED

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import about_job, cause, of_pods
 from trainwright.controller.trainer.why.job.capacity import requests_of
 from trainwright.controller.trainer.why.job.containers import made_good
 from trainwright.controller.trainer.why.kinds import NODE
@@ -69,7 +69,7 @@ def _evicted(picture: Picture, pod: Document) -> Cause | None:
     else:
         text = f"node {node} evicted {who}: {quoted(message)}; the pod is made again"
     since = since_of(holds(pod, "DisruptionTarget"))
-    return cause("EvictedByNode", text, about=About.of(pod, "Pod"), since=since, pods=1, index=index_of(pod))
+    return of_pods("EvictedByNode", text, pod, since=since)
 
 
 def _lost(picture: Picture, pod: Document) -> Cause | None:
@@ -89,7 +89,7 @@ def _lost(picture: Picture, pod: Document) -> Cause | None:
     if gone:
         since = since_of(target) or moment(dig(pod, "metadata.deletionTimestamp"))
         text = f"node {name}, on which {who} ran, does not exist any more; the pod is made again"
-        return cause("NodeLost", text, about=about, since=since, pods=1, index=index_of(pod))
+        return cause("NodeLost", text, about, since, pods=1, index=index_of(pod))
     node = picture.get(NODE, name)
     ready = condition_of(node, "Ready")
     if ready is None or ready.get("status") == "True":
@@ -98,7 +98,7 @@ def _lost(picture: Picture, pod: Document) -> Cause | None:
     text = (
         f"node {name}, on which {who} runs, is not ready: {why}; the pod is made again if the node does not come back"
     )
-    return cause("NodeLost", text, about=about, since=since_of(ready), pods=1, index=index_of(pod))
+    return cause("NodeLost", text, about, since_of(ready), pods=1, index=index_of(pod))
 
 
 def _target(picture: Picture, pod: Document) -> Cause | None:
@@ -108,7 +108,7 @@ def _target(picture: Picture, pod: Document) -> Cause | None:
     what = _WHY.get(str(condition.get("reason")), f"was disrupted ({condition.get('reason')})")
     text = f"{rank_of(picture, pod)} {what}; the pod is made again"
     more: dict[str, Any] = {"since": since_of(condition), "pods": 1, "index": index_of(pod)}
-    return cause("Preempted", text, about=About.of(pod, "Pod"), **more)
+    return cause("Preempted", text, About.of(pod, "Pod"), **more)
 
 
 def remaining(picture: Picture, *, over: str) -> Iterator[Cause]:
@@ -133,7 +133,7 @@ def remaining(picture: Picture, *, over: str) -> Iterator[Cause]:
     )
     about = About.of(left[0], "Pod")
     since = moment(left[0]["metadata"]["deletionTimestamp"])
-    yield cause("PodsRemain", text, about=about, since=since, pods=number)
+    yield cause("PodsRemain", text, about, since, pods=number)
 
 
 def _held(pods: list[Document]) -> str:
@@ -150,16 +150,16 @@ def ending(picture: Picture) -> Iterator[Cause]:
     metadata = picture.job.get("metadata") or {}
     since = moment(metadata.get("deletionTimestamp"))
     finalizers = [one for one in metadata.get("finalizers") or () if one != "foregroundDeletion"]
-    about = About.of(picture.job, "TrainJob")
+    about = about_job(picture)
     if finalizers:
         text = (
             f"the job is being deleted and waits for {_finalizers(finalizers)}: the controller that set it must "
             "remove it"
         )
-        yield cause("DeletionWaits", text, about=about, since=since)
+        yield cause("DeletionWaits", text, about, since)
         return
     if not picture.lasted(since, TERMINATING_SECONDS):
-        yield cause("Deleting", "the job is being deleted", about=about, since=since)
+        yield cause("Deleting", "the job is being deleted", about, since)
         return
     yield from remaining(picture, over="the job is being deleted")
     for kind, obj in [
@@ -172,9 +172,9 @@ def ending(picture: Picture) -> Iterator[Cause]:
         if obj is None or not own.get("deletionTimestamp") or not held:
             continue
         text = f"the job is being deleted and waits for {kind} {name_of(obj)}, which has {_finalizers(held)}"
-        yield cause("DeletionWaits", text, about=About.of(obj, kind), since=since)
+        yield cause("DeletionWaits", text, About.of(obj, kind), since)
         return
-    yield cause("Deleting", "the job is being deleted", about=about, since=since)
+    yield cause("Deleting", "the job is being deleted", about, since)
 
 
 def _finalizers(names: list[str]) -> str:

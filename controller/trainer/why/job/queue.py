@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.objects import Document, dig, labels_of, name_of, owners_of, uid_of
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import about_job, cause, here
 from trainwright.controller.trainer.why.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from trainwright.controller.trainer.why.words import counted, listed, quoted, verb
 from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
@@ -47,21 +47,18 @@ def suspended(picture: Picture) -> Iterator[Cause]:
     elif queue:
         yield _without_workload(picture, queue)
     else:
+        text = "the job is suspended by its spec.suspend: set it to false to start the job"
         yield cause(
             "SuspendedByOwner",
-            "the job is suspended by its spec.suspend: set it to false to start the job",
-            about=About.of(picture.job, "TrainJob"),
-            since=since_of(holds(picture.job, "Suspended")) or created_at(picture.job),
+            text,
+            about_job(picture),
+            since_of(holds(picture.job, "Suspended")) or created_at(picture.job),
         )
     left = [pod for pod in picture.pods if dig(pod, "status.phase") not in ("Succeeded", "Failed")]
     if left:
         number = len(left)
-        yield cause(
-            "PodsEnding",
-            f"{counted(number, 'pod')} of the job {verb(number, 'is', 'are')} still ending",
-            about=About.of(left[0], "Pod"),
-            pods=number,
-        )
+        text = f"{counted(number, 'pod')} of the job {verb(number, 'is', 'are')} still ending"
+        yield cause("PodsEnding", text, About.of(left[0], "Pod"), pods=number)
 
 
 def workload_of(picture: Picture) -> Document | None:
@@ -80,32 +77,28 @@ def _jobset(picture: Picture) -> set[str]:
 
 
 def _without_workload(picture: Picture, queue: str) -> Cause:
-    about = About.of(picture.job, "TrainJob")
+    about = about_job(picture)
     since = since_of(holds(picture.job, "Suspended")) or created_at(picture.job)
     served = picture.serves(WORKLOAD)
     if served is True and not picture.knows(WORKLOAD):
         text = f"the job is suspended and labelled for queue {queue}; its Workload may not be read, which would say why"
-        return cause("QueueFull", text, about=about, since=since)
+        return cause("QueueFull", text, about, since)
     if served is True and picture.lacks(LOCAL_QUEUE, queue):
         return _queue_missing(picture, queue)
     if served is None or (served and not picture.lasted(created_at(picture.job), NO_WORKLOAD_SECONDS)):
         text = f"the job waits in queue {queue}: Kueue has not made a Workload for it yet"
-        return cause("QueueFull", text, about=about, since=since)
+        return cause("QueueFull", text, about, since)
     why = "Kueue does not manage TrainJobs" if served else "Kueue is not installed"
     text = (
         f"the job is labelled for queue {queue}, but there is no Workload for it: {why}; ask the administrator, or "
         f"remove the label {QUEUE_LABEL} and set spec.suspend to false"
     )
-    return cause("NotQueued", text, about=about, since=since)
+    return cause("NotQueued", text, about, since)
 
 
 def _queue_missing(picture: Picture, queue: str) -> Cause:
-    return cause(
-        "QueueMissing",
-        f"LocalQueue {queue} does not exist in namespace {picture.namespace}: correct the label {QUEUE_LABEL}",
-        about=About(kind="LocalQueue", namespace=picture.namespace, name=queue),
-        since=created_at(picture.job),
-    )
+    text = f"LocalQueue {queue} does not exist in namespace {picture.namespace}: correct the label {QUEUE_LABEL}"
+    return cause("QueueMissing", text, here(picture, "LocalQueue", queue), created_at(picture.job))
 
 
 def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa: PLR0911 - one for each state
@@ -115,7 +108,7 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
         ended = holds(workload, "Evicted") or {}
         why = f" ({quoted(str(ended['message']), 120)})" if ended.get("message") else ""
         text = f"Workload {name_of(workload)} is deactivated{why}: set its spec.active to true to queue the job again"
-        return cause("EvictedByQueue", text, about=about, since=since_of(ended), severity=Severity.STUCK)
+        return cause("EvictedByQueue", text, about, since_of(ended), severity=Severity.STUCK)
     if reserved.get("status") == "True":
         return _reserved(workload, about)
     local = picture.get(LOCAL_QUEUE, queue)
@@ -142,28 +135,28 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
             )
         else:
             text = f"{target} can never admit the job: {quoted(message)}; change the job, or use another queue"
-        return cause("QueueTooSmall", text, about=about, since=since)
+        return cause("QueueTooSmall", text, about, since)
     if "LocalQueue" in message and "doesn't exist" in message:
         return _queue_missing(picture, queue)
     if reason in ("Misconfigured", "Inadmissible"):
-        return cause("QueueMissing", f"{where} cannot take the job: {quoted(message)}", about=about, since=since)
+        return cause("QueueMissing", f"{where} cannot take the job: {quoted(message)}", about, since)
     evicted = holds(workload, "Evicted")
     if evicted is not None:
         why = _WHY_EVICTED.get(str(evicted.get("reason")), quoted(str(evicted.get("message", "")), 100))
         text = f"Kueue stopped the job ({why}); it is queued again in {where} and starts by itself"
-        return cause("EvictedByQueue", text, about=about, since=since_of(evicted))
+        return cause("EvictedByQueue", text, about, since_of(evicted))
     needed = [f"{found[3]} more {found[1]}" for found in _UNUSED.finditer(message)]
     if needed:
         text = f"{listed(needed)} must become free; wait, or ask for less"
     else:
         text = quoted(message) if message else "Kueue has not looked at it yet"
-    return cause("QueueFull", f"the job waits in {where}: {text}", about=about, since=since)
+    return cause("QueueFull", f"the job waits in {where}: {text}", about, since)
 
 
 def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str, reserved: Document) -> Cause | None:
     stopper = None
     if str(dig(local, "spec.stopPolicy") or "None") != "None":
-        stopper = About(kind="LocalQueue", namespace=picture.namespace, name=queue)
+        stopper = here(picture, "LocalQueue", queue)
     elif cluster:
         policy = dig(picture.get(CLUSTER_QUEUE, cluster), "spec.stopPolicy")
         stopper = About(kind="ClusterQueue", namespace="", name=cluster) if (policy or "None") != "None" else None
@@ -180,7 +173,7 @@ def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str,
     text = (
         f"{stopper.kind} {stopper.name} is stopped by its administrator: wait until it is started, or use another queue"
     )
-    return cause("QueueStopped", text, about=stopper, since=since_of(reserved))
+    return cause("QueueStopped", text, stopper, since_of(reserved))
 
 
 def _reserved(workload: Document, about: About) -> Cause:
@@ -194,6 +187,6 @@ def _reserved(workload: Document, about: About) -> Cause:
             str(first.get("state")), "waits for"
         )
         text = f"the job has its quota and {word} admission check {first.get('name')}{told}"
-        return cause("AdmissionCheckPending", text, about=about, since=since)
+        return cause("AdmissionCheckPending", text, about, since)
     text = f"Kueue has admitted Workload {name_of(workload)}, and the job is about to be resumed"
-    return cause("QueueFull", text, about=about, since=since)
+    return cause("QueueFull", text, about, since)

@@ -11,7 +11,7 @@ from datetime import datetime
 from trainwright.api.objects import Document, dig, name_of, owners_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import about_job, cause, here
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP, QUOTA
 from trainwright.controller.trainer.why.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
@@ -68,7 +68,7 @@ def runtime_missing(picture: Picture, since: datetime | None = None) -> Cause | 
         advice = f"create it, or create the job again with a runtime that `kubectl get {resource.plural}` lists"
     about = About(kind=kind, namespace=picture.namespace if resource.namespaced else "", name=name)
     since = since or created_at(picture.job)
-    return cause("RuntimeMissing", f"{kind} {name} does not exist{where}: {advice}", about=about, since=since)
+    return cause("RuntimeMissing", f"{kind} {name} does not exist{where}: {advice}", about, since)
 
 
 def reference_of(job: Document) -> tuple[str, str]:
@@ -85,25 +85,21 @@ def runtime_of(picture: Picture) -> Document | None:
 
 def _translated(picture: Picture, reason: str, message: str, since: datetime | None) -> Cause:
     """The condition or event in words that say what to do."""
-    about = About.of(picture.job, "TrainJob")
+    about = about_job(picture)
     if reason == "RuntimeMissing":
         found = runtime_missing(picture, since)
-        return found if found is not None else cause("RuntimeMissing", message, about=about, since=since)
+        return found if found is not None else cause("RuntimeMissing", message, about, since)
     if reason == "SnapshotInvalid":
         name = f"{picture.name}{SUFFIX_RUNTIME_SNAPSHOT}"
-        return cause(
-            "SnapshotInvalid",
-            f"{quoted(message, 220)}" if name in message else f"ConfigMap {name} cannot be used: {quoted(message)}",
-            about=About(kind="ConfigMap", namespace=picture.namespace, name=name),
-            since=since,
-        )
+        text = f"{quoted(message, 220)}" if name in message else f"ConfigMap {name} cannot be used: {quoted(message)}"
+        return cause("SnapshotInvalid", text, here(picture, "ConfigMap", name), since)
     for translate in _TRANSLATIONS:
         told = translate(picture, message, since)
         if told is not None:
             return told
     if reason == "BuildFailed" or message.startswith("plugin "):
-        return cause("BuildFailed", _build_failed(message), about=about, since=since)
-    return cause("Refused", f"an object of the job is refused: {quoted(message, 240)}", about=about, since=since)
+        return cause("BuildFailed", _build_failed(message), about, since)
+    return cause("Refused", f"an object of the job is refused: {quoted(message, 240)}", about, since)
 
 
 def _webhook(picture: Picture, message: str, since: datetime | None) -> Cause | None:
@@ -113,13 +109,9 @@ def _webhook(picture: Picture, message: str, since: datetime | None) -> Cause | 
     of_jobset = "jobset" in found[1] or found[1].endswith(".kb.io")
     who = "is the JobSet controller running?" if of_jobset else "is the program behind it running?"
     what = message.partition(":")[0] if "/" in message.partition(":")[0] else f"jobsets/{picture.name}"
-    about = About.of(picture.job, "TrainJob")
-    return cause(
-        "WebhookUnreachable",
-        f"{what} cannot be made: webhook {found[1]} does not answer; {who}",
-        about=about,
-        since=since,
-    )
+    about = about_job(picture)
+    text = f"{what} cannot be made: webhook {found[1]} does not answer; {who}"
+    return cause("WebhookUnreachable", text, about, since)
 
 
 def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause | None:
@@ -128,13 +120,11 @@ def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause 
         return None
     user, verb, what = found.groups()
     who = f" ({user.removeprefix('system:serviceaccount:').replace(':', '/')})" if user else ""
-    return cause(
-        "ManagerForbidden",
+    text = (
         f"the manager{who} may not {verb} {what} in namespace {picture.namespace}: its administrator must apply the "
-        "roles that `trainwright rbac` prints",
-        about=About.of(picture.job, "TrainJob"),
-        since=since,
+        "roles that `trainwright rbac` prints"
     )
+    return cause("ManagerForbidden", text, about_job(picture), since)
 
 
 def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | None:
@@ -144,14 +134,12 @@ def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | No
     if found is None:
         return None
     resource, _, limit = found[4].strip().partition("=")
-    return cause(
-        "ObjectQuotaExceeded",
+    text = (
         f"ResourceQuota {found[1]} allows {limit} {resource.removeprefix('count/')} in namespace "
         f"{picture.namespace}, and {found[3].partition('=')[2]} are used: delete finished jobs, or ask for a larger "
-        "quota",
-        about=About(kind="ResourceQuota", namespace=picture.namespace, name=found[1]),
-        since=since,
+        "quota"
     )
+    return cause("ObjectQuotaExceeded", text, here(picture, "ResourceQuota", found[1]), since)
 
 
 def _uncounted(picture: Picture, name: str, resource: str, since: datetime | None) -> Cause:
@@ -162,8 +150,8 @@ def _uncounted(picture: Picture, name: str, resource: str, since: datetime | Non
         text = f"ResourceQuota {name} allows 0 {what} in namespace {picture.namespace}: ask for a larger quota"
     else:
         text = f"ResourceQuota {name} of namespace {picture.namespace} is not counted yet for {what}; it is tried again"
-    about = About(kind="ResourceQuota", namespace=picture.namespace, name=name)
-    return cause("ObjectQuotaExceeded", text, about=about, since=since)
+    about = here(picture, "ResourceQuota", name)
+    return cause("ObjectQuotaExceeded", text, about, since)
 
 
 def _name(picture: Picture, message: str, since: datetime | None) -> Cause | None:
@@ -177,7 +165,7 @@ def _name(picture: Picture, message: str, since: datetime | None) -> Cause | Non
         )
     else:
         text = f"the name {picture.name} is too long: JobSet makes names of more than {_LIMIT} characters from it"
-    return cause("NameTooLong", text, about=About.of(picture.job, "TrainJob"), since=since)
+    return cause("NameTooLong", text, about_job(picture), since)
 
 
 def longest_name(picture: Picture) -> int | None:
@@ -206,12 +194,8 @@ def _taken(picture: Picture, kind: str, name: str, owner: str, since: datetime |
         if owner
         else ("delete it, or create the job under another name")
     )
-    return cause(
-        "NameTaken",
-        f"{kind} {name} exists already and {whose}: {advice}",
-        about=About(kind=kind, namespace=picture.namespace, name=name),
-        since=since,
-    )
+    text = f"{kind} {name} exists already and {whose}: {advice}"
+    return cause("NameTaken", text, About(kind=kind, namespace=picture.namespace, name=name), since)
 
 
 def _controller(obj: Document) -> str:
@@ -224,17 +208,15 @@ def _scheduler(picture: Picture, message: str, since: datetime | None) -> Cause 
         return None
     kind, group = found[1], found[2].partition("/")[0]
     if kind == "JobSet":
-        return cause("JobSetMissing", jobset_missing(), about=About.of(picture.job, "TrainJob"), since=since)
+        return cause("JobSetMissing", jobset_missing(), about_job(picture), since)
     who = {"scheduling.volcano.sh": "Volcano", "scheduling.x-k8s.io": "the scheduler plugins (coscheduling)"}
     name = who.get(group, f"{kind} of {group}")
     kind_of_runtime, runtime = reference_of(picture.job)
-    return cause(
-        "GangSchedulerMissing",
+    text = (
         f"{kind_of_runtime} {runtime} needs {name}, which this cluster does not have: install it and restart the "
-        "manager, or use another runtime",
-        about=About(kind=kind_of_runtime, namespace="", name=runtime),
-        since=since,
+        "manager, or use another runtime"
     )
+    return cause("GangSchedulerMissing", text, About(kind=kind_of_runtime, namespace="", name=runtime), since)
 
 
 def jobset_missing() -> str:
@@ -264,4 +246,4 @@ def about_jobset(picture: Picture) -> About:
     """The JobSet of the job."""
     jobset = picture.jobset
     name = name_of(jobset) if jobset is not None else picture.name
-    return About(kind="JobSet", namespace=picture.namespace, name=name)
+    return here(picture, "JobSet", name)

@@ -11,19 +11,14 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
 from trainwright.controller.trainer.job.silence import COMPLETE, Reason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.attempts import cost_before
-from trainwright.controller.trainer.why.job.jobset import (
-    attempt_of,
-    open_dependencies,
-    running_pods,
-    wanted_now,
-)
+from trainwright.controller.trainer.why.job.jobset import attempt_of, open_dependencies, running_pods, wanted_now
 from trainwright.controller.trainer.why.job.nodes import is_of_lost_node
 from trainwright.controller.trainer.why.job.refusals import about_jobset
 from trainwright.controller.trainer.why.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
-from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds, since_of
-from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, index_of, moment
+from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
+from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, moment
 from trainwright.plugins.contract.picture import counted as share
 
 NOT_READY_SECONDS = 60.0
@@ -49,13 +44,12 @@ def unready(picture: Picture) -> Iterator[Cause]:
         run = verb(len(late), "runs and fails its readiness probe", "run and fail their readiness probe")
         runs = f"{share(late, pods)} {run}"
         who = f"{waiting[0]} starts when {role} is ready: {runs}" if waiting else f"{role} is not ready: {runs}"
-        yield cause(
+        text = f"{who}{probe}; look at its log, or correct the probe in the runtime"
+        yield of_pods(
             "NotReady",
-            f"{who}{probe}; look at its log, or correct the probe in the runtime",
-            about=About.of(late[0], "Pod"),
+            text,
+            *late,
             since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
-            pods=len(late),
-            index=index_of(late[0]),
             explains=frozenset({"StepWaits"}),
         )
         return
@@ -90,14 +84,12 @@ def _not_ready_without_probe(role: str, late: list[Document], pods: list[Documen
         f"{role} is not ready: {share(late, pods)} {verb(len(late), 'runs and has', 'run and have')} no readiness "
         f"probe, so {nodes} may not answer; ask the administrator"
     )
-    return cause(
+    return of_pods(
         "NotReady",
         text,
-        about=About.of(late[0], "Pod"),
+        *late,
         since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
         severity=Severity.TEMPORARY,
-        pods=len(late),
-        index=index_of(late[0]),
         explains=frozenset({"StepWaits"}),
     )
 
@@ -131,15 +123,15 @@ def left_alone(picture: Picture) -> Iterator[Cause]:
     ended = ended_ranks(picture.present_pods)
     text, _ = standing(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
     if text:
-        about = About(kind="Pod", namespace=picture.namespace, name=ended[0].pod)
-        yield cause("RankEnded", text, about=about, since=ended[0].at)
+        about = here(picture, "Pod", ended[0].pod)
+        yield cause("RankEnded", text, about, ended[0].at)
         return
     # What the manager alone knows, or the user may not read.
     stalled = holds(picture.job, CONDITION_STALLED) or {}
     reason = {"RankEnded": "RankEnded", "RankSilent": "NoReport"}.get(str(stalled.get("reason")))
     if reason is not None:
         message = str(stalled.get("message") or "")
-        yield cause(reason, message, about=About.of(picture.job, "TrainJob"), since=since_of(stalled))
+        yield cause(reason, message, about_job(picture), since_of(stalled))
 
 
 def silent(picture: Picture) -> Iterator[Cause]:
@@ -165,7 +157,7 @@ def silent(picture: Picture) -> Iterator[Cause]:
         case _:
             what = f"the job has stopped reporting its progress{last}"
     text = f"{what}; {share(ready, pods)} {verb(len(ready), 'is', 'are')} ready: look at the logs, {advice}"
-    yield cause("NoReport", text, about=About.of(picture.job, "TrainJob"), since=since)
+    yield cause("NoReport", text, about_job(picture), since)
 
 
 def _is_late(picture: Picture, reported: datetime | None, began: datetime | None) -> bool:
@@ -199,7 +191,7 @@ def ordinary(picture: Picture) -> Cause:
         runs = verb(len(active), "runs", "run")
         text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{cost_before(picture)}"
         since = earliest(_started(pod) for pod in active)
-        return cause("Running", text, about=about_jobset(picture), since=since, pods=len(active))
+        return cause("Running", text, about_jobset(picture), since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
         return _by_counters(picture)
     about = about_jobset(picture)
@@ -208,10 +200,10 @@ def ordinary(picture: Picture) -> Cause:
             text = "the job was created a moment ago; the manager makes its JobSet"
         else:
             text = "the job has no pods yet; JobSets may not be read, which could say why"
-        return cause("Starting", text, about=About.of(picture.job, "TrainJob"), since=created_at(picture.job))
+        return cause("Starting", text, about_job(picture), created_at(picture.job))
     total = wanted or len(pods) or pods_wanted(picture)
     text = f"the job is starting: {share(active, total)} run{which}"
-    return cause("Starting", text, about=about, since=created_at(picture.jobset or picture.job), pods=len(pods))
+    return cause("Starting", text, about, created_at(picture.jobset or picture.job), pods=len(pods))
 
 
 def _started(pod: Document) -> datetime | None:
@@ -221,12 +213,12 @@ def _started(pod: Document) -> datetime | None:
 def _by_counters(picture: Picture) -> Cause:
     """What the status of the job says, for users who may not read pods."""
     statuses = dig(picture.job, "status.jobsStatus") or ()
-    about = About.of(picture.job, "TrainJob")
+    about = about_job(picture)
     ready = sum(int(one.get("ready") or 0) + int(one.get("succeeded") or 0) for one in statuses)
     waiting = [str(one.get("name")) for one in statuses if not (one.get("ready") or 0) + (one.get("succeeded") or 0)]
     if ready and not waiting:
         text = "the pods of all replicated jobs are ready, by the status of the job; pods may not be read"
-        return cause("Running", text, about=about)
+        return cause("Running", text, about)
     what = f"pods of {listed(waiting)} are not ready" if waiting else "the job has no pods yet"
     text = f"{what}, by the status of the job; pods may not be read, which would say why"
-    return cause("Starting", text, about=about, since=created_at(picture.job))
+    return cause("Starting", text, about, created_at(picture.job))

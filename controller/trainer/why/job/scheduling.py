@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from trainwright.api.nodes import is_local
 from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import cause, of_pods
 from trainwright.controller.trainer.why.job import capacity, claims
 from trainwright.controller.trainer.why.kinds import NODE
 from trainwright.controller.trainer.why.words import amount, counted, listed, quoted, scheduler_says, verb
@@ -26,7 +26,7 @@ _TAINT = "untolerated taint"
 _GANG = ("PodGroup", "sibling pods", "gang", "pod group")
 
 
-class Group(NamedTuple):
+class WaitingPods(NamedTuple):
     """Pods that wait with the same message."""
 
     message: str
@@ -53,7 +53,7 @@ def _has_no_node(pod: Document) -> bool:
     return phase == "Pending" and not is_ending and not dig(pod, "spec.nodeName")
 
 
-def _groups(pods: Sequence[Document]) -> list[Group]:
+def _groups(pods: Sequence[Document]) -> list[WaitingPods]:
     found: dict[str, list[Document]] = {}
     for pod in pods:
         condition = condition_of(pod, "PodScheduled")
@@ -65,7 +65,7 @@ def _groups(pods: Sequence[Document]) -> list[Group]:
             message = f"gate {listed(str(gate.get('name')) for gate in gates)}"
         found.setdefault(message, []).append(pod)
     return [
-        Group(message, tuple(some), earliest(since_of(condition_of(pod, "PodScheduled")) for pod in some))
+        WaitingPods(message, tuple(some), earliest(since_of(condition_of(pod, "PodScheduled")) for pod in some))
         for message, some in sorted(found.items())
     ]
 
@@ -75,52 +75,41 @@ def _unseen(picture: Picture, pods: Sequence[Document]) -> Iterator[Cause]:
     if not old:
         return
     name = str(dig(old[0], "spec.schedulerName") or "default-scheduler")
-    yield cause(
-        "SchedulerMissing",
+    text = (
         f"no scheduler has looked at {share(old, picture.present_pods)}: their schedulerName is {name}; is it "
-        "installed and running? If not, use another runtime",
-        about=About.of(old[0], "Pod"),
-        since=earliest(created_at(pod) for pod in old),
-        pods=len(old),
+        "installed and running? If not, use another runtime"
+    )
+    yield cause(
+        "SchedulerMissing", text, About.of(old[0], "Pod"), earliest(created_at(pod) for pod in old), pods=len(old)
     )
 
 
-def _gated(group: Group) -> Cause:
+def _gated(group: WaitingPods) -> Cause:
     gates = group.message.removeprefix("gate ")
     who = (
         "Kueue removes it when the job is admitted"
         if "kueue" in gates
         else "the controller that set it has to remove it"
     )
-    return cause(
-        "SchedulingGated",
-        f"{counted(len(group.pods), 'pod')} {verb(len(group.pods), 'is', 'are')} held by scheduling gate {gates}: "
-        f"{who}",
-        about=About.of(group.pods[0], "Pod"),
-        since=group.since,
-        pods=len(group.pods),
-        index=index_of(group.pods[0]),
+    text = (
+        f"{counted(len(group.pods), 'pod')} {verb(len(group.pods), 'is', 'are')} held by scheduling gate {gates}: {who}"
     )
+    return of_pods("SchedulingGated", text, *group.pods, since=group.since)
 
 
-def _coming(picture: Picture, group: Group) -> Cause | None:
+def _coming(picture: Picture, group: WaitingPods) -> Cause | None:
     """The autoscaler has asked for a node for these pods."""
     for event in picture.events(*group.pods):
         if event.get("reason") == "NotTriggerScaleUp":
             return None
         if event.get("reason") == "TriggeredScaleUp":
             number = len(group.pods)
-            return cause(
-                "NodeComing",
-                f"the autoscaler adds a node for {counted(number, 'pod')} of the job; nothing is to be done",
-                about=About.of(group.pods[0], "Pod"),
-                since=event_since(event),
-                pods=number,
-            )
+            text = f"the autoscaler adds a node for {counted(number, 'pod')} of the job; nothing is to be done"
+            return cause("NodeComing", text, About.of(group.pods[0], "Pod"), event_since(event), pods=number)
     return None
 
 
-def _why(picture: Picture, group: Group) -> Cause:
+def _why(picture: Picture, group: WaitingPods) -> Cause:
     first = group.pods[0]
     more: dict[str, Any] = {
         "about": About.of(first, "Pod"),
@@ -144,9 +133,8 @@ def _why(picture: Picture, group: Group) -> Cause:
         return cause("NoNodeMatches", _selector_text(picture, first, nodes), **more)
     told_by = quoted(_after(group.message) or group.message, 200)
     who = share(group.pods, picture.present_pods)
-    return cause(
-        "Unschedulable", f"{who} {verb(len(group.pods), 'has', 'have')} no node; the scheduler says: {told_by}", **more
-    )
+    text = f"{who} {verb(len(group.pods), 'has', 'have')} no node; the scheduler says: {told_by}"
+    return cause("Unschedulable", text, **more)
 
 
 def _after(message: str) -> str:
@@ -155,7 +143,7 @@ def _after(message: str) -> str:
 
 
 def _from_nodes(
-    picture: Picture, group: Group, nodes: Sequence[Document], short: Sequence[str], more: dict[str, Any]
+    picture: Picture, group: WaitingPods, nodes: Sequence[Document], short: Sequence[str], more: dict[str, Any]
 ) -> Cause | None:
     """What the nodes themselves tell: selector, then taints, then size; None if they would do."""
     spec = group.pods[0].get("spec") or {}
@@ -201,7 +189,7 @@ def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: 
     )
 
 
-def _shortage(picture: Picture, group: Group, short: Sequence[str], nodes: Sequence[Document]) -> str:
+def _shortage(picture: Picture, group: WaitingPods, short: Sequence[str], nodes: Sequence[Document]) -> str:
     requests = capacity.requests_of(group.pods[0].get("spec") or {})
     asked = listed(f"{amount(name, requests[name])} {name}" if name in requests else name for name in short)
     number = len(group.pods)
@@ -218,7 +206,7 @@ def _shortage(picture: Picture, group: Group, short: Sequence[str], nodes: Seque
     return f"{who}: no node has that much free; wait, or ask for less"
 
 
-def _room(picture: Picture, group: Group, nodes: Sequence[Document]) -> int | None:
+def _room(picture: Picture, group: WaitingPods, nodes: Sequence[Document]) -> int | None:
     """How many such pods the nodes hold at the same time, if the job has more of them that run at the same time."""
     spec = group.pods[0].get("spec") or {}
     requests = capacity.requests_of(spec)
@@ -265,7 +253,7 @@ def _has_key(value: object, key: str) -> bool:
     return isinstance(value, list) and any(_has_key(item, key) for item in value)
 
 
-def _tainted_text(picture: Picture, group: Group, nodes: Sequence[Document]) -> str:
+def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document]) -> str:
     spec = group.pods[0].get("spec") or {}
     taints = [taint for node in nodes for taint in capacity.untolerated(node, spec)]
     who = share(group.pods, picture.present_pods)

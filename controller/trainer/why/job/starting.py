@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, uid_of
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import cause, of_pods
 from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, is_creating
-from trainwright.controller.trainer.why.job.containers import Container, containers_of, made_good
+from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
 from trainwright.controller.trainer.why.words import last_line, quoted, rank_of
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.picture import event_since, index_of, moment
@@ -36,7 +36,7 @@ def not_created(picture: Picture) -> Iterator[Cause]:
                 return
 
 
-def _variable(picture: Picture, pod: Document, container: Container) -> Cause | None:
+def _variable(picture: Picture, pod: Document, container: PodContainer) -> Cause | None:
     waiting = container.waiting or {}
     if waiting.get("reason") != "CreateContainerConfigError":
         return None
@@ -54,12 +54,12 @@ def _variable(picture: Picture, pod: Document, container: Container) -> Cause | 
         what, advice = f"{kind} {name}, which does not exist in namespace {picture.namespace}", "create it"
     else:
         text = f"container {container.name} cannot be created: {quoted(message, 200)}"
-        return cause("VariableSourceMissing", text, about=About.of(pod, "Pod"), **more)
+        return cause("VariableSourceMissing", text, About.of(pod, "Pod"), **more)
     subject = _subject(container.spec, kind, name, key)
     wrong = "envFrom" if subject == "envFrom" else "the variable"
     text = f"{subject} of container {container.name} comes from {what}: {advice}, or correct {wrong} in a new job"
     about = About(kind=kind, namespace=picture.namespace, name=name)
-    return cause("VariableSourceMissing", text, about=about, **more)
+    return cause("VariableSourceMissing", text, about, **more)
 
 
 def _subject(spec: Document, kind: str, name: str, key: str) -> str:
@@ -74,7 +74,7 @@ def _subject(spec: Document, kind: str, name: str, key: str) -> str:
     return "a variable"
 
 
-def _program(picture: Picture, pod: Document, container: Container) -> Cause | None:
+def _program(picture: Picture, pod: Document, container: PodContainer) -> Cause | None:
     if container.running is not None:
         return None
     waiting, ended = container.waiting or {}, container.ended or {}
@@ -146,14 +146,7 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
             f"node {node} refused {rank_of(picture, pod)} ({reason}: {quoted(str(status.get('message', '')), 110)}); "
             "the Job makes another pod; if that happens again, ask the administrator to check the node"
         )
-        yield cause(
-            "NodeRefusedPod",
-            text,
-            about=About.of(pod, "Pod"),
-            since=created_at(pod),
-            pods=1,
-            index=index_of(pod),
-        )
+        yield of_pods("NodeRefusedPod", text, pod, since=created_at(pod))
         return
 
 
@@ -164,7 +157,7 @@ def _failed_as_a_whole(picture: Picture, pod: Document, reason: str) -> Iterator
     message = quoted(str(dig(pod, "status.message") or ""))
     text = f"{rank_of(picture, pod)} failed ({reason}{': ' if message else ''}{message})"
     about = About.of(pod, "Pod")
-    yield cause("RankFailed", text, about=about, since=created_at(pod), pods=1, index=index_of(pod))
+    yield cause("RankFailed", text, about, created_at(pod), pods=1, index=index_of(pod))
 
 
 def slow(picture: Picture) -> Iterator[Cause]:

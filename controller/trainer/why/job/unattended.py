@@ -7,7 +7,7 @@ from datetime import timedelta
 from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFIX_RUNTIME_SNAPSHOT
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import about_job, cause
 from trainwright.controller.trainer.why.job.refusals import about_jobset, jobset_missing
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, VALIDATING_WEBHOOKS
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at
@@ -30,12 +30,8 @@ def elsewhere(picture: Picture) -> Iterator[Cause]:
     if not manager or manager == MANAGED_BY_TRAINER:
         return
     what = "it runs in another cluster, look there" if "multikueue" in manager else "ask that controller"
-    yield cause(
-        "ManagedElsewhere",
-        f"the job is managed by {manager} (spec.managedBy): {what}",
-        about=About.of(picture.job, "TrainJob"),
-        since=created_at(picture.job),
-    )
+    text = f"the job is managed by {manager} (spec.managedBy): {what}"
+    yield cause("ManagedElsewhere", text, about_job(picture), created_at(picture.job))
 
 
 def unattended(picture: Picture) -> Iterator[Cause]:
@@ -44,19 +40,17 @@ def unattended(picture: Picture) -> Iterator[Cause]:
     if jobset is None:
         if picture.serves(JOBSET) is False:
             about = About(kind="CustomResourceDefinition", namespace="", name="jobsets.jobset.x-k8s.io")
-            yield cause("JobSetMissing", jobset_missing(), about=about, since=created_at(picture.job))
+            yield cause("JobSetMissing", jobset_missing(), about, created_at(picture.job))
         elif picture.lacks(JOBSET, picture.name) or picture.serves(JOBSET) is None:
             yield from _no_manager(picture)
         return
     if not picture.is_controller_of(jobset) or not _is_silent(picture, jobset):
         return
-    yield cause(
-        "JobSetControllerSilent",
+    text = (
         f"JobSet {picture.name} exists and the JobSet controller has not looked at it: is the JobSet controller "
-        f"running? See `kubectl get pods -n {_jobset_namespace(picture)}`",
-        about=about_jobset(picture),
-        since=created_at(jobset),
+        f"running? See `kubectl get pods -n {_jobset_namespace(picture)}`"
     )
+    yield cause("JobSetControllerSilent", text, about_jobset(picture), created_at(jobset))
 
 
 def _no_manager(picture: Picture) -> Iterator[Cause]:
@@ -83,11 +77,12 @@ def _no_manager(picture: Picture) -> Iterator[Cause]:
         why = "no Deployment, Lease or webhook of a manager was found in this cluster; install or start one"
     else:
         why = "is a manager running? Where it runs may not be read: ask its administrator"
+    text = f"no manager has looked at the job since it was created: {why}"
     yield cause(
         "ManagerMissing",
-        f"no manager has looked at the job since it was created: {why}",
-        about=About.of(lease, "Lease") if lease is not None else About.of(picture.job, "TrainJob"),
-        since=created_at(picture.job),
+        text,
+        About.of(lease, "Lease") if lease is not None else about_job(picture),
+        created_at(picture.job),
         severity=severity,
     )
 

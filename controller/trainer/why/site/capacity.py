@@ -8,7 +8,7 @@ from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime, pods_of
 from trainwright.controller.trainer.why.kinds import CLUSTER_QUEUE, KUEUE, QUOTA
 from trainwright.controller.trainer.why.site.survey import SiteFinding, SiteSurvey, note, problem, warning
 
@@ -114,12 +114,10 @@ def leftovers(site: SiteSurvey) -> Iterator[SiteFinding]:
 
 def _extended(runtime: Runtime) -> Iterator[tuple[str, int]]:
     """The extended resources that containers of a runtime ask for, such as nvidia.com/gpu."""
-    template = runtime.spec.template if runtime.spec is not None else None
-    for job in (template.spec.replicated_jobs if template is not None and template.spec is not None else None) or ():
-        pod = job.template.spec.template.spec if job.template.spec is not None else None
-        for container in (pod.containers if pod is not None else None) or ():
-            resources = container.resources
-            amounts = {**(resources.requests or {}), **(resources.limits or {})} if resources is not None else {}
+    for _, pod in pods_of(runtime):
+        for container in pod.containers or ():
+            resources = container.resources_or_empty
+            amounts = {**(resources.requests or {}), **(resources.limits or {})}
             for name, amount in amounts.items():
                 if "/" in name and not name.startswith(("hugepages-", "requests.", "kubernetes.io/")):
                     yield name, Quantity.parse(amount).rounded_up()

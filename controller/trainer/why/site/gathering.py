@@ -60,7 +60,7 @@ class Gatherer:
         self._tell("API server")
         now, skew, version = await self._api_server()
         if self._namespace is not None:
-            # Whoever may not look hears from the dry runs what they lack.
+            # A user who may not read namespaces learns from the dry runs which right is missing.
             with suppress(Forbidden):
                 await self._client.get(NAMESPACE, self._namespace)
 

@@ -4,8 +4,7 @@
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
-from trainwright.api.kubernetes.core.v1 import PodSpec
-from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.api.trainer.v1alpha1.runtimes import pods_of
 from trainwright.controller.trainer.why.kinds import PRIORITY_CLASS, RUNTIME_CLASS
 from trainwright.controller.trainer.why.site.survey import (
     SiteFinding,
@@ -40,7 +39,7 @@ def usable(site: SiteSurvey) -> Iterator[SiteFinding]:
 def named(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The classes that the pods of each runtime name exist."""
     for one in site.rendered:
-        for job, pod in _pods(one.runtime):
+        for job, pod in pods_of(one.runtime):
             name = pod.priority_class_name
             if name and not name.startswith(_BUILT_IN) and site.one(PRIORITY_CLASS, name) is None:
                 yield _lacks(one, job, f"PriorityClass {name}")
@@ -52,15 +51,15 @@ def named(site: SiteSurvey) -> Iterator[SiteFinding]:
 def gangs(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The gang scheduler of each runtime is installed, and its pods ask for it."""
     for one in site.rendered:
-        policy = one.runtime.spec.pod_group_policy if one.runtime.spec is not None else None
+        policy = one.runtime.spec_or_empty.pod_group_policy_or_empty
         for name, (group, remedy) in _GANGS.items():
-            if policy is not None and getattr(policy, name) is not None and not site.has_group(group):
+            if getattr(policy, name) is not None and not site.has_group(group):
                 yield problem(
                     f"{one.title} needs the gang scheduler {name}, and the cluster does not serve {group}",
                     f"install {remedy}, or remove podGroupPolicy from the runtime",
                 )
-        if policy is not None and policy.coscheduling is not None:
-            plain = [job.name for job, pod in _pods(one.runtime) if pod.scheduler_name in {None, _DEFAULT}]
+        if policy.coscheduling is not None:
+            plain = [job.name for job, pod in pods_of(one.runtime) if pod.scheduler_name in {None, _DEFAULT}]
             if plain:
                 yield warning(
                     f"{one.title} wants coscheduling, and the pods of {', '.join(plain)} ask for the {_DEFAULT}",
@@ -76,7 +75,9 @@ def evidence(site: SiteSurvey) -> Iterator[SiteFinding]:
     gates = configuration.get("featureGates") or {}
     if gates.get("Explain", gates.get("AllAlpha", False)):
         return
-    losing = [one.title for one in site.rendered if any(pod.restart_policy != "Never" for _, pod in _pods(one.runtime))]
+    losing = [
+        one.title for one in site.rendered if any(pod.restart_policy != "Never" for _, pod in pods_of(one.runtime))
+    ]
     if losing:
         yield note(
             f"after the backoff limit, failed pods and their logs are gone with {first_of(sorted(losing))}",
@@ -87,10 +88,7 @@ def evidence(site: SiteSurvey) -> Iterator[SiteFinding]:
 def lifetimes(site: SiteSurvey) -> Iterator[SiteFinding]:
     """No JobSet deletes itself."""
     for one in site.rendered:
-        template = one.runtime.spec.template if one.runtime.spec is not None else None
-        seconds = (
-            template.spec.ttl_seconds_after_finished if template is not None and template.spec is not None else None
-        )
+        seconds = one.runtime.spec_or_empty.template_or_empty.spec_or_empty.ttl_seconds_after_finished
         if seconds is not None:
             yield warning(
                 f"{one.title} lets JobSets delete themselves {seconds} s after their end: if no manager runs for so "
@@ -103,11 +101,3 @@ def _lacks(one: TriedRuntime, job: ReplicatedJob, what: str) -> SiteFinding:
     return problem(
         f"{one.title}: the pods of {job.name} name {what}, which does not exist", "create it, or correct the runtime"
     )
-
-
-def _pods(runtime: Runtime) -> Iterator[tuple[ReplicatedJob, PodSpec]]:
-    template = runtime.spec.template if runtime.spec is not None else None
-    for job in (template.spec.replicated_jobs if template is not None and template.spec is not None else None) or ():
-        pod = job.template.spec.template.spec if job.template.spec is not None else None
-        if pod is not None:
-            yield job, pod

@@ -51,6 +51,7 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 _BY_CHANCE = ("follower pod", "already exists")
 """In events that depend on whether a pod is scheduled before the next one is created, and whether the cache of JobSet's
 manager still has a Job that is gone."""
+_LOOK_SECONDS = 0.4
 _SETTLED_SECONDS = 2.0
 """How long nothing may change. kube-controller-manager looks at a Job one second after its pods have changed."""
 
@@ -124,6 +125,7 @@ async def _steady(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
 
     async def look_again() -> float:
         nonlocal last, since
+        await asyncio.sleep(_LOOK_SECONDS)  # a look costs more than it takes
         found = await look()
         if found != last:
             last, since = found, loop.time()

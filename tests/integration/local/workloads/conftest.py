@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,11 +18,13 @@ from trainwright.controller.local.workloads.kinds import NAMESPACE, POD
 from trainwright.controller.runtime import (
     NO_SERVERS,
     Client,
+    ClusterConfig,
     HTTPTransport,
     Manager,
     ProcessSettings,
     load_config,
 )
+from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync, has_length
@@ -78,38 +81,67 @@ async def living(
     everywhere: bool = False,
     **allocatable: str,
 ) -> "AsyncIterator[World]":
-    """A node, its kubelet and some of our controllers for the length of the block.
-
-    They work in one namespace, so that they leave the objects of other tests alone, or with `everywhere` in all.
-    """
-    scope = "" if everywhere else namespace
+    """A node, its kubelet and some of our controllers for the length of the block, in one namespace or in all."""
     config = load_config(control_plane.kubeconfig)
-    client = Client(HTTPTransport(config), user_agent="test")
-    await add_node(client, **allocatable)
-    manager = Manager(
+    settings = WorkloadSettings(authority=control_plane.ca.decode(), volumes=control_plane.folder / "volumes")
+    controllers = Controllers(
         config,
-        field_manager="workloads",
-        namespace=scope,
-        servers=NO_SERVERS,
-        process=ProcessSettings(detect_mutation=True),
+        lambda _: HTTPTransport(config),
+        settings,
+        tuple(workloads),
+        scope="" if everywhere else namespace,
     )
-    folder = control_plane.folder / "volumes"
-    settings = WorkloadSettings(authority=control_plane.ca.decode(), volumes=folder)
-    declare_workloads(manager, settings=settings, only=tuple(workloads))
-    # A manager of its own: the kubelet's writes must not be taken for those of the controllers.
-    node = Manager(config, field_manager="kubelet", namespace=scope, servers=NO_SERVERS)
-    kubelet = Kubelet(node)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(node.run())
-        tasks.create_task(manager.run())
-        try:
-            await manager.wait_ready()
-            await node.wait_ready()
-            yield World(client, namespace, kubelet)
-        finally:
-            manager.stop()
-            node.stop()
-    await client.close()
+    async with controllers.living(namespace, **allocatable) as world:
+        yield world
+
+
+@dataclass(frozen=True)
+class Controllers:
+    """Some of our controllers and the kubelet, on an API server.
+
+    They work in one namespace, so that they leave the objects of other tests alone, or with an empty `scope` in all.
+    """
+
+    config: ClusterConfig
+    transport: Callable[[str], Transport]
+    """The way of a process to the API server, by its name."""
+    settings: WorkloadSettings
+    workloads: tuple[str, ...]
+    scope: str = ""
+    watchdog: bool = True
+    """Whether a thread looks whether the loop is late."""
+
+    @asynccontextmanager
+    async def living(self, namespace: str, **allocatable: str) -> "AsyncIterator[World]":
+        """A node, its kubelet and the controllers for the length of the block."""
+        client = Client(self.transport("test"), user_agent="test")
+        await add_node(client, **allocatable)
+        manager = self._manager("workloads", detect_mutation=True)
+        declare_workloads(manager, settings=self.settings, only=self.workloads)
+        # A manager of its own: the kubelet's writes must not be taken for those of the controllers.
+        node = self._manager("kubelet", detect_mutation=False)
+        kubelet = Kubelet(node)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(node.run())
+            tasks.create_task(manager.run())
+            try:
+                await manager.wait_ready()
+                await node.wait_ready()
+                yield World(client, namespace, kubelet)
+            finally:
+                manager.stop()
+                node.stop()
+        await client.close()
+
+    def _manager(self, name: str, *, detect_mutation: bool) -> Manager:
+        return Manager(
+            self.config,
+            field_manager=name,
+            namespace=self.scope,
+            servers=NO_SERVERS,
+            process=ProcessSettings(watchdog=self.watchdog, detect_mutation=detect_mutation),
+            transport=self.transport(name),
+        )
 
 
 class World:

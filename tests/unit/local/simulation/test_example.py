@@ -31,9 +31,16 @@ def test_an_operator_that_looks_at_what_is_there_has_no_failure(
     assert outcome.counts["user"] > 3
 
 
-def test_the_planted_defect_is_found_and_shrunk_to_two_steps(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def found() -> Outcome:
+    """The first world in which the planted defect shows."""
     defective = scenario(remembers=True)
-    outcome = next(found for seed in range(20) if (found := simulate(defective, str(seed))).broken)
+    return next(found for seed in range(20) if (found := simulate(defective, str(seed))).broken)
+
+
+def test_the_planted_defect_is_found_and_shrunk_to_two_steps(tmp_path: Path, found: Outcome) -> None:
+    outcome = found
+    defective = scenario(remembers=True)
     assert "fresh-build" in outcome.broken
     plan = shrink(defective, outcome.plan, "fresh-build")
     assert [step.what for step in plan.steps] == ["create", "delete-copy"]
@@ -45,8 +52,8 @@ def test_the_planted_defect_is_found_and_shrunk_to_two_steps(tmp_path: Path) -> 
     assert again.broken == ["fresh-build"]
 
 
-def test_the_fixture_fails_a_test_with_the_broken_rules(simulated: Callable[[Any, str | Plan], Outcome]) -> None:
-    defective = scenario(remembers=True)
-    plan = next(found.plan for seed in range(20) if (found := simulate(defective, str(seed))).broken)
+def test_the_fixture_fails_a_test_with_the_broken_rules(
+    simulated: Callable[[Any, str | Plan], Outcome], found: Outcome
+) -> None:
     with pytest.raises(pytest.fail.Exception, match="fresh-build: a fresh process had to write ADDED configmaps"):
-        simulated(defective, plan)
+        simulated(scenario(remembers=True), found.plan)

@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 
 from tests.unit.trainer.explain.world import NOW, World, at, condition
-from trainwright.controller.trainer.why import Objects, explain
+from trainwright.controller.trainer.why import GivenObjects, explain
 from trainwright.controller.trainer.why.catalogue import CATALOGUE
 from trainwright.controller.trainer.why.job import scheduling
 from trainwright.plugins.contract import Cause, Link, Picture
@@ -271,7 +271,7 @@ def test_a_plugin_that_fails_hides_nothing() -> None:
             yield Cause(reason="AcmeHeld", message="Acme holds the job", link=Link.SCHEDULING)
 
     world = World()
-    picture = Objects(world.objects, unserved=world.unserved).picture(world.job, NOW)
+    picture = GivenObjects(world.objects, unserved=world.unserved).picture(world.job, NOW)
     found = explain(picture, (Broken(), Acme()))
     assert (found.cause.message, found.exit_code) == ("Acme holds the job", 1)
     assert found.unread == ("what plugin Broken knows: it failed with KeyError: 'x'",)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.trainer.explain.world import PLUGINS
 from trainwright.api.times import parse
-from trainwright.controller.trainer.why import Objects, explain
+from trainwright.controller.trainer.why import GivenObjects, explain
 
 PICTURES = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 
@@ -24,7 +24,7 @@ def test_there_are_pictures() -> None:
 def test_a_recorded_picture_says_what_it_said(file: Path) -> None:
     recorded = json.loads(file.read_text(encoding="utf-8"))
     job, *_ = recorded["objects"]
-    picture = Objects(recorded["objects"], unserved=recorded["unserved"]).picture(job, parse(recorded["now"]))
+    picture = GivenObjects(recorded["objects"], unserved=recorded["unserved"]).picture(job, parse(recorded["now"]))
     found = explain(picture, PLUGINS)
     assert (found.cause.reason, found.cause.message) == (recorded["reason"], recorded["sentence"])
     assert found.outcome == recorded["outcome"]

@@ -187,6 +187,29 @@ def test_52_an_initializer_fails() -> None:
     )
 
 
+def test_52_a_download_fails_and_its_sentence_is_the_cause() -> None:
+    """Without any log: users may have no right to read it."""
+    world = World(steps=("model-initializer",))
+    world.job["spec"]["initializer"] = {"model": {"storageUri": "hf://o/n"}}
+    sentence = "model o/n needs a token: put ACCESS_TOKEN into a Secret and name it in spec.initializer.model.secretRef"
+    world.terminated(0, 1, message=f'{sentence}\n{{"state":"failed"}}\n')
+    assert world.says() == f"InitializerFailed: model-initializer failed: {sentence}; storageUri is hf://o/n"
+    # A sentence is not cut for the sake of the address, which the user knows.
+    sentence = f"{'long ' * 50}end"
+    world.terminated(0, 1, message=sentence)
+    assert world.says() == f"InitializerFailed: model-initializer failed: {sentence}"
+
+
+def test_52_a_message_that_is_a_progress_document_or_the_log_is_no_sentence() -> None:
+    world = World(steps=("dataset-initializer",))
+    world.terminated(0, 1, message='{"state": "failed"}')
+    assert "failed with exit code 1, so training has not begun" in world.says()
+    world = World(steps=("dataset-initializer",))
+    world.pods[0]["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    world.terminated(0, 1, message="Traceback (most recent call last):")
+    assert "failed with exit code 1, so training has not begun" in world.says()
+
+
 def test_52_an_init_container_fails() -> None:
     world = World(pods=1)
     world.waiting("PodInitializing")

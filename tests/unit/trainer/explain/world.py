@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainwright.api.times import format_time
-from trainwright.controller.trainer.why import Explanation, Objects, explain
+from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 from trainwright.plugins.contract import Explains
 from trainwright.plugins.coscheduling import CoSchedulingPlugin
 from trainwright.plugins.volcano import VolcanoPlugin
@@ -274,7 +274,7 @@ class World:
     def explained(self) -> Explanation:
         """The explanation of the job; the objects are not changed by it."""
         before = deepcopy(self.objects)
-        source = Objects(self.objects, unreadable=self.unreadable, unserved=self.unserved, logs=self.logs)
+        source = GivenObjects(self.objects, unreadable=self.unreadable, unserved=self.unserved, logs=self.logs)
         picture = source.picture(self.job, NOW)
         found = explain(picture, PLUGINS)
         assert not picture.wanted

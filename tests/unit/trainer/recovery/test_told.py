@@ -8,7 +8,7 @@ from tests.unit.trainer.recovery.test_causes import pod
 from trainwright.api.objects import Document
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
 from trainwright.controller.trainer.recovery.verdict import Counts
-from trainwright.controller.trainer.why import Explanation, Objects, explain
+from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 WHY = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
@@ -56,7 +56,7 @@ def said(
         status={"restarts": 2, "replicatedJobsStatus": counts},
     )
     record = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data={KEY: text_of(summary)})
-    return explain(Objects((job, jobset, record, *pods)).picture(job, NOW))
+    return explain(GivenObjects((job, jobset, record, *pods)).picture(job, NOW))
 
 
 def running(rank: int) -> Document:

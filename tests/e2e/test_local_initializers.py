@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models and data on a local cluster: a hub of this machine, the steps as processes, and a training."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.test_local import NAMESPACES, Shell
+from tests.repository import ROOT
+from tests.unit.initialize.hub import Hub, Repository, serving
+
+TOKEN = "hf_token_of_a_secret"
+DATA = {"data/a.csv": b"1,2\n", "data/b.csv": b"3,4\n", "README.md": b"numbers"}
+MODEL = {"config.json": b"{}", "model.safetensors": b"weights" * 10_000, "model.bin": b"pickle"}
+SAMPLE = ROOT / "config" / "samples" / "14-models-and-data.yaml"
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[Hub]:
+    repositories = {
+        "datasets/scikit-learn/iris": Repository(DATA),
+        "models/hf-internal-testing/tiny-random-bert": Repository(MODEL, large=("model.safetensors",)),
+        "models/o/gated": Repository(MODEL, gated_for=("", TOKEN)),
+        "models/o/private": Repository(MODEL, token=TOKEN),
+    }
+    async with serving(Hub(repositories, tokens=(TOKEN,))) as it:
+        yield it
+
+
+@pytest.fixture
+async def shell(hub: Hub, tmp_path: Path) -> AsyncIterator[Shell]:
+    made = Shell(tmp_path)
+    made.set("HF_ENDPOINT", hub.url)
+    yield made
+    assert (await asyncio.to_thread(made.local, "down", "--delete")).returncode == 0
+
+
+def sample(shell: Shell, name: str = "models-and-data", **model: Any) -> str:
+    """The sample with its claim, as a job of that name."""
+    text = SAMPLE.read_text()
+    # Its head has the claim as comments.
+    claim = "\n".join(line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   ")).partition(
+        "kubectl"
+    )
+    documents = [yaml.safe_load(claim[0]), *yaml.safe_load_all(text)]
+    documents[-1]["metadata"]["name"] = name
+    documents[-1]["spec"]["initializer"]["model"].update(model)
+    file = shell.folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return str(file)
+
+
+async def local(shell: Shell, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(shell.local, *arguments)
+
+
+@pytest.mark.parametrize("isolation", [pytest.param("namespaces", marks=NAMESPACES), "rewrite"])
+async def test_a_job_trains_with_both_and_a_second_one_fetches_nothing(shell: Shell, hub: Hub, isolation: str) -> None:
+    assert (await local(shell, "up", f"--isolation={isolation}")).returncode == 0
+    first = await local(shell, "run", "--file", sample(shell))
+    assert first.returncode == 0, first.stdout + first.stderr
+    said = [line.partition("] ")[2] for line in first.stdout.splitlines() if line.startswith("[node-0]")]
+    assert said == ["trains with 3 files of dataset", "trains with 2 files of model"]
+    files = {one.rpartition("/")[2] for one in hub.requests if "/resolve/" in one}
+    assert files == {"a.csv", "b.csv", "README.md", "config.json", "model.safetensors"}
+    hub.requests.clear()
+    second = await local(shell, "run", "--file", sample(shell, "second"))
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert sorted(one.rpartition("/")[2] for one in hub.requests) == ["main", "main"]
+    assert second.stdout.count("is complete: nothing to fetch") == 2
+
+
+@pytest.mark.parametrize(
+    ("uri", "secret", "sentence"),
+    [
+        (
+            "hf://o/gated",
+            True,
+            "o/gated is gated and this token's user has no access yet: ask for it on its page",
+        ),
+        (
+            "hf://o/private",
+            False,
+            (
+                "model o/private is private or does not exist: if it is private, it needs a token: put ACCESS_TOKEN "
+                "into a Secret and name it in spec.initializer.model.secretRef"
+            ),
+        ),
+        (
+            "hf://hf-internal-testing/tiny-random-bert@v3",
+            False,
+            "hf-internal-testing/tiny-random-bert has no revision v3",
+        ),
+    ],
+)
+async def test_a_download_that_fails_is_the_cause(shell: Shell, uri: str, secret: bool, sentence: str) -> None:
+    assert (await local(shell, "up")).returncode == 0
+    done = await local(shell, "run", "--keep", "--file", failing(shell, uri, secret=secret))
+    assert done.returncode == 1, done.stdout + done.stderr
+    shown = await local(shell, "show", "models-and-data")
+    assert f"model-initializer failed: {sentence}" in " ".join(shown.stdout.split()), shown.stdout
+    assert TOKEN not in done.stdout + done.stderr + shown.stdout
+
+
+def failing(shell: Shell, uri: str, *, secret: bool) -> str:
+    """The sample with another model, whose steps are not tried again; it has a Secret with the token."""
+    model = {"storageUri": uri} | ({"secretRef": {"name": "hugging-face"}} if secret else {})
+    file = Path(sample(shell, **model))
+    documents = list(yaml.safe_load_all(file.read_text()))
+    for step in documents[1]["spec"]["template"]["spec"]["replicatedJobs"]:
+        step["template"]["spec"]["backoffLimit"] = 0
+        step["template"]["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    token = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "hugging-face"},
+        "stringData": {"ACCESS_TOKEN": TOKEN},
+    }
+    file.write_text(yaml.safe_dump_all([token, *documents]))
+    return str(file)
+
+
+@NAMESPACES
+async def test_a_cluster_without_a_network_names_its_option(shell: Shell) -> None:
+    assert (await local(shell, "up", "--network=isolated")).returncode == 0
+    done = await local(shell, "run", "--file", sample(shell), "--timeout=20")
+    told = done.stdout + done.stderr
+    assert "pods of a cluster with --network=isolated reach nothing outside" in told
