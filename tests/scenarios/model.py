@@ -16,8 +16,8 @@ that are created first). A step is one of:
   the last such step.
 
 Fields of a request: `query`, `headers`, `body` (sent as JSON), `text` (sent as it is), `token` (instead of the
-administrator's), `status` (repeat until it is answered so), `capture` (names for values of the answer, by dotted path),
-`each` (a list of steps that differ from this one in the named fields; `query` and `headers` are merged).
+administrator's), `status` or `until` (repeat until it is answered so), `capture` (names for values of the answer, by
+dotted path), `each` (a list of steps that differ from this one in the named fields; `query` and `headers` are merged).
 
 A path `~/configmaps` is in the scenario's own namespace; `batch/v1~/jobs` is the same in another group. Texts may hold
 `${ns}`, `${name}` of a captured value, `${name+5}`, and `${a*254}`: a text 254 times. `${hooks}` is the URL of the

@@ -58,7 +58,7 @@ class Runner:
                 answers.append({"step": str(step), "status": 200})
             elif step.verb == "WATCH":
                 await self._watch(step, answers)
-            elif step.verb == "WAIT" or step.status is not None:
+            elif step.verb == "WAIT" or step.status is not None or step.until:
                 answers.append(await self._wait(step))
             else:
                 answer = await self._ask(step)
@@ -117,7 +117,8 @@ class Runner:
         if step.gone or step.status is not None:
             return bool(answer["status"] == (step.status or 404))
         missing = object()
-        return all(_at(answer.get("body"), path, missing) == value for path, value in step.until.items())
+        wanted = {path: self._filled(one) if isinstance(one, str) else one for path, one in step.until.items()}
+        return all(_at(answer.get("body"), path, missing) == value for path, value in wanted.items())
 
     async def _watch(self, step: Step, answers: list[Answer]) -> None:
         request = self._request(step)

@@ -121,6 +121,17 @@ MUTANTS: tuple[Mutant, ...] = (
         ],
     ),
     Mutant(
+        "half-made-for-a-ghost",
+        "objects of a build that fails half way are made again for a job that was deleted a moment ago",
+        [
+            Edit(
+                _TRAINER + "build/objects.py",
+                "        if any(found[reference] is None for reference in found.keys() & memory.there):\n",
+                "        if memory.made_once and not all(found.values()):\n",
+            )
+        ],
+    ),
+    Mutant(
         "unwritten-record",
         "a record of failures that a lost request kept from the cluster is not written again",
         [

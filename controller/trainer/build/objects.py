@@ -12,9 +12,15 @@ from typing import Literal, Protocol
 
 from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Manager, NotFound
-from trainwright.controller.runtime.apply.owner import refuse_foreign
-from trainwright.controller.runtime.errors import AlreadyExists, Conflict, Forbidden, Invalid
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Manager,
+    NotFound,
+    refuse_foreign,
+)
 from trainwright.controller.trainer.build.built import BuildMemory, Built
 from trainwright.controller.trainer.build.ends import check_end, had_pods
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -90,14 +96,17 @@ class JobObjects:
         found = {component.reference: self._facts.find(component.reference) for component in rendering.components}
         if not memory.made_once and not end_is_known and had_pods(job):
             check_end(job, rendering.components, self._pipeline.begin_status(job).references(), found)
-        if memory.made_once and not all(found.values()):
+        if any(found[reference] is None for reference in found.keys() & memory.there):
             await self._check_exists(job)
+        memory.there.update(reference for reference, obj in found.items() if obj is not None)
         # A new job has no objects. For any other job, the cluster may hold objects that the cache does not show.
         is_new = snapshot is None and not any(found.values())
-        made = {
-            component.reference: await self._make_one(job, component, memory, is_new=is_new)
-            for component in rendering.components
-        }
+        made: dict[Reference, AnyObject | None] = {}
+        for component in rendering.components:
+            reference = component.reference
+            made[reference] = await self._make_one(job, component, memory, is_new=is_new)
+            if made[reference] is not None:
+                memory.there.add(reference)
         settled = [
             component.reference
             for component in rendering.components
