@@ -46,6 +46,10 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(subresource)
         return "/".join(parts)
 
+    if TYPE_CHECKING:
+
+        def read_as(self) -> dict[str, Any]: ...  # the type of its objects; see `controller.runtime.kinds.KindOf`
+
 
 class Merge(msgspec.Struct, frozen=True):
     """How several writers share one field; `trainwright.api.merge` has the rules for undeclared fields."""

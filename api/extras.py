@@ -17,6 +17,11 @@ from trainwright.api.errors import UserError
 LIBRARIES: Final = {
     "dashboard": {"aiohttp": "aiohttp"},
     "fast": {"uvloop": "uvloop"},
+    "generate": {
+        "datamodel_code_generator": "datamodel-code-generator",
+        "jsonschema": "jsonschema",
+        "kubernetes_validate": "kubernetes-validate",
+    },
     "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2"},
     "progress": {"rich": "rich"},
     "s3": {"opendal": "opendal"},

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+from trainwright.api import extras
 from trainwright.codegen import output
 from trainwright.codegen.compatibility import SchemaChange
 from trainwright.codegen.problems import CompileError
@@ -20,7 +21,7 @@ def _start_in_development_environment(missing: str) -> NoReturn:
     """Start the same command in .venv, which has the libraries of the compiler. That of `make run` has not: 130 MB."""
     venv, installer = _ROOT / ".venv", _ROOT / "hack" / "install.py"
     if not installer.is_file():
-        raise SystemExit(f"error: the schema compiler needs {missing}: run `make generate` in a clone")
+        raise SystemExit(f"error: the schema compiler needs {missing}: {extras.install(extras.missing('generate'))}")
     if Path(sys.prefix).resolve() == venv.resolve():
         raise SystemExit(f"error: .venv lacks {missing}: run `make install`, then this again")
     print(f"codegen: {sys.prefix} lacks {missing}: going on in .venv", file=sys.stderr, flush=True)

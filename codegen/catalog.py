@@ -15,11 +15,13 @@ import jsonschema
 from trainwright.api.manifest import Document, ManifestError, Path, documents
 from trainwright.codegen.definition import Definition, Kind, Package, Schema, subschemas
 from trainwright.codegen.kubernetes import SCALARS, KubernetesTypes, published_versions
+from trainwright.codegen.output import is_generated
 from trainwright.codegen.problems import Problems
 
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 AUTHORED_SCHEMA = "authored.schema.json"
+KUBERNETES_TYPES = "kubernetes/kinds.yaml"
 
 
 @dataclass
@@ -27,6 +29,8 @@ class Catalog:
     """The definitions and kinds, by full reference."""
 
     kubernetes: KubernetesTypes
+    root: str = "trainwright.api"
+    """The Python package of the authored types."""
     definitions: dict[str, Definition] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
 
@@ -70,10 +74,37 @@ def read(api: File, problems: Problems) -> Catalog:
     Raises `CompileError` if the files cannot be read. A reference without a target is added to `problems`: check those
     before the result is used.
     """
-    files = list(_files(api, problems))
+    files = list(_files(api, problems, api))
     problems.stop_if_any()
     listing = _listing(files, problems)
-    catalog = Catalog(_kubernetes(listing, problems))
+    return _read(files, listing, Catalog(_kubernetes(listing, problems)), problems)
+
+
+def read_project(folder: File, ours: File, root: str, problems: Problems) -> Catalog:
+    """Read the authored files of another project; its types of Kubernetes are ours. Raises as `read`.
+
+    Args:
+        folder: of the project.
+        ours: the folder api/ of this distribution.
+        root: name of the Python package that the folder is.
+        problems: gets those of references.
+    """
+    files = list(_files(folder, problems, ours))
+    if not files and not problems.found:
+        problems.add(str(folder), 0, "", "has no schemas in folders below it, such as boats/v1/boat.yaml")
+    for file in files:
+        if file.document.data["kind"] == "KubernetesTypes":
+            problems.add(file.name, 0, "", "the types of Kubernetes are those of trainwright: remove the document")
+    problems.stop_if_any()
+    kinds = ours / KUBERNETES_TYPES
+    (document,) = documents(kinds.read_text(encoding="utf-8"))
+    listing = _File(KUBERNETES_TYPES, "kubernetes", document)
+    catalog = Catalog(_kubernetes(listing, problems), root)
+    document.data.update(kinds=[], types=[])  # only what the project refers to
+    return _read(files, listing, catalog, problems)
+
+
+def _read(files: list[_File], listing: _File, catalog: Catalog, problems: Problems) -> Catalog:
     packages: dict[str, Package] = {}
     for file in files:
         if file.document.data["kind"] != "KubernetesTypes":
@@ -84,16 +115,16 @@ def read(api: File, problems: Problems) -> Catalog:
     return catalog
 
 
-def _files(api: File, problems: Problems) -> Iterator[_File]:
-    if not (api / AUTHORED_SCHEMA).is_file():
-        problems.add(str(api), 0, "", f"is not a folder of schemas: it has no {AUTHORED_SCHEMA}")
+def _files(api: File, problems: Problems, ours: File) -> Iterator[_File]:
+    if not (ours / AUTHORED_SCHEMA).is_file():
+        problems.add(str(ours), 0, "", f"is not a folder of schemas: it has no {AUTHORED_SCHEMA}")
         return
-    schema = json.loads((api / AUTHORED_SCHEMA).read_text(encoding="utf-8"))
+    schema = json.loads((ours / AUTHORED_SCHEMA).read_text(encoding="utf-8"))
     rules = jsonschema.Draft202012Validator(schema)
     for path in sorted(api.glob("*/**/*.yaml")):
-        if "released" in path.relative_to(api).parts:
+        if "released" in path.relative_to(api).parts or is_generated(path):
             continue
-        name = f"api/{path.relative_to(api).as_posix()}"
+        name = f"{api.name}/{path.relative_to(api).as_posix()}"
         try:
             found = list(documents(path.read_text(encoding="utf-8")))
         except ManifestError as error:
@@ -145,7 +176,8 @@ def _take(file: _File, catalog: Catalog, packages: dict[str, Package], problems:
     version: Schema = spec["versions"][0] if is_crd else {"name": data["version"]}
     key = f"{spec['group']}/{version['name']}"
     foreign = bool(data.get("foreign")) or file.folder.startswith("kubernetes/")
-    package = packages.setdefault(key, Package(key, file.folder, spec["group"], version["name"], foreign))
+    made = Package(key, file.folder, spec["group"], version["name"], foreign, catalog.root)
+    package = packages.setdefault(key, made)
     if package.folder != file.folder:
         problems.add(file.name, 1, "", f"{key} is already authored in api/{package.folder}")
     if is_crd:

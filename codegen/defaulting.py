@@ -14,7 +14,7 @@ from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Definition, Package, Schema
 from trainwright.codegen.shape import FieldShape, Form, shape_of
 from trainwright.codegen.structs import Class, StructField
-from trainwright.codegen.text import API, literal
+from trainwright.codegen.text import literal
 
 _HOOKS = "defaulting.py"
 
@@ -105,7 +105,8 @@ def _value(item: StructField, value: Any, annotation: str) -> str:
 
 
 def _call(package: Package, name: str) -> str:
-    return f"        from {API}.{package.module}.defaulting import default_{name}\n\n        default_{name}(self)\n"
+    hook = f"{package.root}.{package.module}.defaulting"
+    return f"        from {hook} import default_{name}\n\n        default_{name}(self)\n"
 
 
 def _functions(path: Path) -> set[str]:

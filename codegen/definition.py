@@ -18,16 +18,18 @@ class Package:
     key: str
     """Its name in references: `trainer.kubeflow.org/v1alpha1`; for types of Kubernetes short, such as `core/v1`."""
     folder: str
-    """The folder below api/, with slashes: `trainer/v1alpha1`, `kubernetes/core/v1`."""
+    """The folder below api/ or that of another project, with slashes: `trainer/v1alpha1`, `kubernetes/core/v1`."""
     group: str
     """The API group; empty for core."""
     version: str
     foreign: bool
     """It belongs to another project, whose servers may use values and fields that its schema here does not have."""
+    root: str = "trainwright.api"
+    """The Python package that `folder` lies below."""
 
     @property
     def module(self) -> str:
-        """The dotted name below `trainwright.api`."""
+        """The dotted name below `root`."""
         return self.folder.replace("/", ".")
 
 

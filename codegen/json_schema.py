@@ -11,10 +11,9 @@ import json
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.crd import COMPILER_WORDS, EMBEDDED_METADATA, OBJECT_META
 from trainwright.codegen.definition import Kind, Schema
+from trainwright.codegen.output import RESOURCE_WORD
 
 _BOUNDS = {"int32": 2**31, "int64": 2**63}
-RESOURCE_WORD = "x-kubernetes-resource"
-"""How the kind is served; `plural` is empty when it is not."""
 
 _EMBEDDED_NAME = "EmbeddedObjectMeta"
 

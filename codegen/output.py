@@ -7,12 +7,19 @@ interrupted before that changes no file; the next run removes what it leaves beh
 
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "Generated from the schemas in api/ by `make generate`."
 """The first line of every generated file whose format has comments."""
+
+PROJECT_MARK = "Generated from schemas by `trainwright generate`."
+"""The same in other projects."""
+RESOURCE_WORD = "x-kubernetes-resource"
+"""In a generated JSON Schema: how the kind is served; `plural` is empty when it is not."""
+FOLDERS = ("api", "config/crd", "docs/api", "controller/cli", "controller/local")
+"""Where files are generated, below the root."""
 
 _SUFFIX = ".codegen-new"
 
@@ -32,7 +39,7 @@ class FileChange:
         return "".join(difflib.unified_diff(old, new, f"a/{self.path}", f"b/{self.path}", n=2))
 
 
-def changes(root: Path, files: dict[str, str]) -> list[FileChange]:
+def changes(root: Path, files: dict[str, str], folders: Sequence[str] = FOLDERS) -> list[FileChange]:
     """The changes that `write` would make: files that differ or are missing, and generated files without a schema."""
     found: list[FileChange] = []
     for path, new in sorted(files.items()):
@@ -40,11 +47,11 @@ def changes(root: Path, files: dict[str, str]) -> list[FileChange]:
         old = target.read_text(encoding="utf-8") if target.exists() else None
         if old != new:
             found.append(FileChange(path, old, new))
-    stale = [path for path in _generated(root) if path not in files]
+    stale = [path for path in _generated(root, folders) if path not in files]
     return found + [FileChange(path, (root / path).read_text(encoding="utf-8"), None) for path in stale]
 
 
-def write(root: Path, pending: list[FileChange]) -> None:
+def write(root: Path, pending: list[FileChange], folders: Sequence[str] = FOLDERS) -> None:
     """Make the changes, or none of them if one cannot be prepared."""
     prepared: list[tuple[Path, Path]] = []
     try:
@@ -60,7 +67,7 @@ def write(root: Path, pending: list[FileChange]) -> None:
             if temporary.is_file():
                 temporary.unlink()
         raise
-    for leftover in _files(root):
+    for leftover in _files(root, folders):
         if leftover.name.endswith(_SUFFIX) and leftover not in dict(prepared):
             leftover.unlink()
     for temporary, target in prepared:
@@ -70,19 +77,23 @@ def write(root: Path, pending: list[FileChange]) -> None:
             (root / change.path).unlink()
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for folder in ("api", "config/crd", "docs/api", "controller/cli", "controller/local"):
+def _files(root: Path, folders: Sequence[str]) -> Iterator[Path]:
+    for folder in folders:
         yield from (path for path in sorted((root / folder).rglob("*")) if path.is_file())
 
 
-def _generated(root: Path) -> Iterator[str]:
-    """Files that an earlier run generated, by their first line or, without comments in the format, by their name."""
-    return (path.relative_to(root).as_posix() for path in _files(root) if _is_generated(root, path))
+def _generated(root: Path, folders: Sequence[str]) -> Iterator[str]:
+    return (path.relative_to(root).as_posix() for path in _files(root, folders) if is_generated(path))
 
 
-def _is_generated(root: Path, path: Path) -> bool:
+def is_generated(path: Path) -> bool:
+    """Whether an earlier run generated a file: by its first lines or, without comments in the format, by its words."""
     if path.name.endswith(".schema.json"):
-        return path.parent != root / "api" and path.is_relative_to(root / "api")
+        return f'"{RESOURCE_WORD}"' in path.read_text(encoding="utf-8")
     if path.name.endswith(".crd.json"):
         return True
-    return path.suffix in (".py", ".yaml", ".md") and MARK in path.read_text(encoding="utf-8")[:400]
+    if path.suffix not in (".py", ".yaml", ".md"):
+        return False
+    with path.open(encoding="utf-8") as file:
+        head = file.read(400)
+    return MARK in head or PROJECT_MARK in head

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, order=True)
-class SchemaProblem:
+class SchemaMistake:
     """One problem and its place."""
 
     file: str
@@ -24,7 +24,7 @@ class SchemaProblem:
 class CompileError(Exception):
     """The schemas cannot be compiled. It has all problems, in the order of the files."""
 
-    def __init__(self, problems: list[SchemaProblem]) -> None:
+    def __init__(self, problems: list[SchemaMistake]) -> None:
         self.problems = problems
         super().__init__("\n".join(str(problem) for problem in problems))
 
@@ -33,11 +33,11 @@ class CompileError(Exception):
 class Problems:
     """The problems found so far."""
 
-    found: list[SchemaProblem] = field(default_factory=list)
+    found: list[SchemaMistake] = field(default_factory=list)
 
     def add(self, file: str, line: int, path: str, message: str) -> None:
         """Add one problem, unless it was added before."""
-        problem = SchemaProblem(file, line, path, message)
+        problem = SchemaMistake(file, line, path, message)
         if problem not in self.found:
             self.found.append(problem)
 

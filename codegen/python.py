@@ -31,16 +31,19 @@ def packages(catalog: Catalog, modules: dict[str, StructModule], api: Path) -> d
     files: dict[str, str] = {}
     defaulting = DefaultsWriter(catalog, api)
     for package in catalog.packages():
+        if package.root != catalog.root:
+            continue  # Kubernetes' own, for another project
         module = modules[package.module]
         files[f"{package.folder}/{MODULE}.py"] = _Writer(catalog, package, module, defaulting).text()
         files[f"{package.folder}/__init__.py"] = _front(package, module)
         for parent in Path(package.folder).parents:
             if parent.name:
-                files.setdefault(f"{parent.as_posix()}/__init__.py", _folder(parent.name))
+                files.setdefault(f"{parent.as_posix()}/__init__.py", front_of_folder(parent.name))
     return files
 
 
-def _folder(name: str) -> str:
+def front_of_folder(name: str) -> str:
+    """The `__init__.py` of a folder of packages."""
     return f'{BANNER}"""API groups below `{name}`, one package each."""\n'
 
 
@@ -50,7 +53,7 @@ def _front(package: Package, module: StructModule) -> str:
     exported = "".join(f'    "{name}",\n' for name in sorted(names))
     return (
         f'{BANNER}"""The types of {_spoken(package)}."""\n\n'
-        f"from {API}.{package.module}.{MODULE} import (\n{imports})\n\n__all__ = [\n{exported}]\n"
+        f"from {package.root}.{package.module}.{MODULE} import (\n{imports})\n\n__all__ = [\n{exported}]\n"
     )
 
 
@@ -83,7 +86,9 @@ class _Writer:
                 block = "ours" if source.startswith(API) else "msgspec" if source == "msgspec" else "python"
                 lines.setdefault(block, []).append(f"from {source} import {', '.join(used)}")
         for alias, target in sorted(self._module.imports.items(), key=lambda item: item[1]):
-            lines["ours"].append(f"from {API}.{target} import {MODULE} as {self._aliases[alias]}")
+            root = API if target.startswith("kubernetes.") else self._package.root
+            block = "ours" if root.partition(".")[0] == "trainwright" else "theirs"
+            lines.setdefault(block, []).append(f"from {root}.{target} import {MODULE} as {self._aliases[alias]}")
         return "\n\n".join("\n".join(block) for block in lines.values()) + "\n"
 
     def _struct(self, made: Class) -> str:

@@ -8,6 +8,7 @@ import textwrap
 from trainwright.codegen.output import MARK
 
 API = "trainwright.api"
+"""Where the types of Kubernetes are, for every project."""
 BANNER = f"# SPDX-License-Identifier: Apache-2.0\n# {MARK} Edit those, not this file.\n"
 
 _WIDTH = 120

@@ -17,7 +17,7 @@ import yaml
 
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.build import find_go
-from trainwright.controller.runtime.testing.tools import MODULES, Module
+from trainwright.controller.runtime.testing.tools import MODULES, GoModule
 
 ROOT = Path(__file__).resolve().parent.parent
 CHARTS = ("trainwright", "trainwright-runtimes")
@@ -64,7 +64,7 @@ def add_jobset(chart: Path, scratch: Path) -> None:
     (chart / "Chart.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
 
 
-def _module_folder(module: Module, scratch: Path) -> Path:
+def _module_folder(module: GoModule, scratch: Path) -> Path:
     """Where the sources of a module are, downloaded if need be."""
     work = scratch / "module"
     work.mkdir()

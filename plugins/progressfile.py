@@ -17,7 +17,11 @@ from trainwright.api.kubernetes.core.v1 import (
 )
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_CONTAINER
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_PROGRESS_CONTAINER,
+    STEP_DATASET_INITIALIZER,
+    STEP_MODEL_INITIALIZER,
+)
 from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, Declaration, Problem, declared
 from trainwright.plugins.contract import (
     APPLY,
@@ -45,6 +49,7 @@ WRITER_MODULE = "trainwright_progress"
 _TUNE = ("tune", "run")
 _PYTHONPATH = "PYTHONPATH"
 _WHY = "where training reports its progress"
+_WHY_LOADING = "where an initializer reports its progress"
 
 
 class ProgressFilePlugin:
@@ -98,12 +103,10 @@ class ProgressFilePlugin:
         pods, container = _reporting(info, wanted)
         if not wanted.reads_file or pods is None or container is None:
             return
-        container.set_env(VARIABLE_FILE, wanted.file, why=_WHY)
-        container.set_env(VARIABLE_FINAL, container.termination_message_path, why="where its last report is left")
-        if wanted.file == DEFAULT_FILE:
-            pods.set_volume(Volume(name=VOLUME, empty_dir=EmptyDirVolumeSource(size_limit=VOLUME_SIZE)), why=_WHY)
-            folder = DEFAULT_FILE.rpartition("/")[0]
-            container.set_mount(VolumeMount(name=VOLUME, mount_path=folder), why=_WHY)
+        _report(pods, container, wanted.file, why=_WHY)
+        for step in (pods for pods in info.pod_sets if pods.step in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER)):
+            if (initializer := step.container(step.step or "")) is not None:
+                _report(step, initializer, DEFAULT_FILE, why=_WHY_LOADING)
         if _is_tuned(job):
             _log_metrics(info, job, pods, container)
 
@@ -112,6 +115,14 @@ class ProgressFilePlugin:
         if _declaration(info, job).reads_file and _is_tuned(job):
             data = {"data": {f"{WRITER_MODULE}.py": _writer()}}
             yield Component.owned_by(job, ConfigMap.RESOURCE, _writer_name(job), data, stage=Stage.POD_INPUT)
+
+
+def _report(pods: PodSet, container: ContainerModel, file: str, *, why: str) -> None:
+    container.set_env(VARIABLE_FILE, file, why=why)
+    container.set_env(VARIABLE_FINAL, container.termination_message_path, why="where its last report is left")
+    if file == DEFAULT_FILE:
+        pods.set_volume(Volume(name=VOLUME, empty_dir=EmptyDirVolumeSource(size_limit=VOLUME_SIZE)), why=why)
+        container.set_mount(VolumeMount(name=VOLUME, mount_path=DEFAULT_FILE.rpartition("/")[0]), why=why)
 
 
 def _ignored(problem: Problem) -> str:

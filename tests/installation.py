@@ -18,8 +18,8 @@ import yaml
 from tests.managers import COMMAND, MANAGER, is_asked
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.readiness import answers
 
 CONFIG = ROOT / "config"
 NAMESPACE = "kubeflow-system"

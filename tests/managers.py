@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trainwright.controller.runtime.testing import Component, ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneComponent, ControlPlaneError
+from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.readiness import answers
 
 MANAGER = "trainwright"
 COMMAND = (sys.executable, "-m", "trainwright.controller.cli.main", "manager")
@@ -26,7 +26,7 @@ def start_manager(
     python: Path | None = None,
     samples: Path | None = None,
     **configuration: Any,
-) -> Component:
+) -> ControlPlaneComponent:
     """Run it until the control plane ends, and wait until it is ready; `restart` and `stop_program` know its name.
 
     Args:

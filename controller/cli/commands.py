@@ -39,6 +39,7 @@ COMMANDS = {
     "dashboard": Command("show TrainJobs in the browser", clusters.dashboard, "dashboard.commands:run", 2),
     "doctor": Command("say what is wrong with an installation", clusters.doctor, "doctor:run", 2),
     "explain": Command("say why a TrainJob does not train", clusters.explain, "explain:run", 2),
+    "generate": Command("compile schemas of your own kinds into models", files.generate, "generate:run", 3),
     "initialize": Command("fetch a model or a data set into a folder", files.initialize, "initialize:run"),
     "kubectl": Command(
         "run the kubectl of this machine on the local cluster",

@@ -12,11 +12,11 @@ import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import ManifestError, documents
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.features import features_of
 from trainwright.controller.trainer.assembly.installation import shipped_installation
 from trainwright.controller.trainer.assembly.selection import selection_of
-from trainwright.controller.trainer.assembly.settings import Settings, settings_of
+from trainwright.controller.trainer.assembly.settings import ManagerSettings, settings_of
 from trainwright.plugins.registry import Registry
 
 API_VERSION = "config.trainer.kubeflow.org/v1alpha1"
@@ -49,7 +49,7 @@ def load_registry(path: Path | None) -> Registry:
     return Registry.load(selection, installation=shipped_installation(configuration))
 
 
-def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> Settings:
+def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> ManagerSettings:
     """The settings of a manager with the Configuration in the file.
 
     Args:

@@ -12,8 +12,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, uid_of, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.state import State, entered, state_of
 

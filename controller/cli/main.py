@@ -70,9 +70,9 @@ def _run(arguments: argparse.Namespace) -> int:
     """Run a command. Ctrl-C, a reader who has gone, such as `head`, and errors for users end it without a traceback."""
     try:
         if arguments.tuned:
-            from trainwright.controller.runtime.manager import collector  # noqa: PLC0415 - not for the help
+            from trainwright.controller.runtime import tune_collector  # noqa: PLC0415 - not for the help
 
-            collector.tune()
+            tune_collector()
         return loaded(arguments.run)(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED

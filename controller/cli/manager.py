@@ -10,11 +10,8 @@ from prometheus_client import disable_created_metrics
 
 from trainwright.controller.cli.arguments.files import ZAP_WITHOUT_EFFECT
 from trainwright.controller.cli.configuration import load_settings
-from trainwright.controller.runtime import load_config
+from trainwright.controller.runtime import ConfigurationError, configure_logging, is_in_cluster, load_config
 from trainwright.controller.runtime import run as run_manager
-from trainwright.controller.runtime.client.config import is_inside
-from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.manager import logs
 from trainwright.controller.trainer.assembly.manager import make_manager
 
 USER_AGENT = "trainwright"
@@ -32,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     log = logging.getLogger(__name__)
     # Without this, the library adds a second series to each counter.
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    level, style = _logging(arguments, inside=is_inside(cluster))
-    logs.configure(level, style)
+    level, style = _logging(arguments, inside=is_in_cluster(cluster))
+    configure_logging(level, style)
     for flag in ZAP_WITHOUT_EFFECT:
         if getattr(arguments, flag.replace("-", "_")) is not None:
             log.info("--%s has no effect: times and tracebacks are always written", flag)

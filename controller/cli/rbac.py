@@ -13,7 +13,7 @@ from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.configuration import load_settings
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
 from trainwright.controller.trainer.assembly.settings import Election
 from trainwright.plugins.contract import RegistryError

@@ -12,8 +12,7 @@ from typing import Any
 
 from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
-from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, load_config
-from trainwright.controller.runtime.errors import NoClusterError, NotFound
+from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, NoClusterError, NotFound, load_config
 
 TERMINATED = 143
 

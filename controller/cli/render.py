@@ -18,7 +18,7 @@ from trainwright.controller.cli.rendering.cluster import ClusterView
 from trainwright.controller.cli.rendering.output import RenderedJob, runtime_problems, runtime_warnings, show
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 from trainwright.controller.cli.rendering.views import ExistingObjects, FilesOnly
-from trainwright.controller.runtime.errors import ApiError, ConfigurationError, KubernetesError
+from trainwright.controller.runtime import ApiError, ConfigurationError, KubernetesError
 from trainwright.controller.trainer.build.runtimes import target_of
 from trainwright.plugins.contract import FactUnavailable, PipelineError, RegistryError, Runtime
 from trainwright.plugins.pipeline import Pipeline

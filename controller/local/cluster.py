@@ -60,14 +60,19 @@ from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
-from trainwright.controller.runtime import Client, Manager
-from trainwright.controller.runtime.client.config import ClusterConfig
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import ConfigurationError, NotFound
-from trainwright.controller.runtime.manager.settings import NO_SERVERS, ProcessSettings
-from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS
-from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.webhook.configurations import by_url
+from trainwright.controller.runtime import (
+    GRACE_SECONDS,
+    NO_SERVERS,
+    Client,
+    ClusterConfig,
+    ConfigurationError,
+    Discovery,
+    Manager,
+    NotFound,
+    ProcessSettings,
+    TaskScope,
+    webhooks_by_url,
+)
 
 log = logging.getLogger(__name__)
 
@@ -472,7 +477,7 @@ async def install_jobset(client: Client) -> None:
     """JobSet, as its own installation has it: the definition, and the webhooks, which `JOBSET_WEBHOOKS` stands for."""
     definition = msgspec.json.decode(_JOBSET_DEFINITION.read_bytes())
     definition.pop("//")
-    hooks = [by_url(one, JOBSET_WEBHOOKS, b"", {}) for one in jobset_webhooks.configurations()]
+    hooks = [webhooks_by_url(one, JOBSET_WEBHOOKS, b"", {}) for one in jobset_webhooks.configurations()]
     await install(client, [definition, *hooks], owner="trainwright-local")
 
 

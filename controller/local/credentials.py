@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from trainwright.controller.local.apiserver.identity import SigningKey
+from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.runtime.certificates import authority
-from trainwright.controller.runtime.errors import ConfigurationError
 
 _AUTHORITY_LIFETIME = timedelta(days=3650)
 _LIFETIME = timedelta(days=365)
@@ -32,7 +32,7 @@ _TOKEN_BYTES = 32
 class Credentials:
     """What one cluster proves its identity with, and knows its users by. Making it blocks for some milliseconds."""
 
-    def __init__(self, folder: Path, pair: authority.Pair, hosts: tuple[str, ...], now: datetime) -> None:
+    def __init__(self, folder: Path, pair: authority.KeyPair, hosts: tuple[str, ...], now: datetime) -> None:
         """Use `provide`."""
         self._folder = folder
         self._authority = pair
@@ -71,7 +71,7 @@ class Credentials:
         """Replace the server's certificate if it ends soon, or is not for these hosts; new connections use it."""
         certificate, key = self._folder / "server.crt", self._folder / "server.key"
         if not self._is_usable(certificate, key, now):
-            leaf = authority.issue(self._authority, self._hosts, now=now, lifetime=_LIFETIME)
+            leaf = authority.issue_certificate(self._authority, self._hosts, now=now, lifetime=_LIFETIME)
             write_private(key, authority.key_pem(leaf.key))
             write_private(certificate, authority.certificate_pem(leaf.certificate))
         self.tls.load_cert_chain(certificate, key)
@@ -113,10 +113,10 @@ def _check_mode(path: Path) -> None:
         )
 
 
-def _authority(folder: Path, now: datetime) -> authority.Pair:
+def _authority(folder: Path, now: datetime) -> authority.KeyPair:
     certificate, key = folder / "ca.crt", folder / "ca.key"
     if certificate.exists() and key.exists():
-        pair = authority.Pair(_certificate(certificate), _key(key))
+        pair = authority.KeyPair(_certificate(certificate), _key(key))
         if not authority.matches(pair.certificate, pair.key):
             raise ConfigurationError(f"{key} is not the key of {certificate}: delete both, and new ones are made")
         if pair.certificate.not_valid_after_utc - now > _RENEW_AUTHORITY_BEFORE:

@@ -5,13 +5,12 @@ import logging
 from collections.abc import Mapping
 
 from trainwright.controller.local.apiserver.webhooks.calling import Answerer, CallError
-from trainwright.controller.runtime.webhook.admission import Handler
-from trainwright.controller.runtime.webhook.review import Malformed, read, write
+from trainwright.controller.runtime import AdmissionHandler, MalformedReview, read_review, write_review
 
 log = logging.getLogger(__name__)
 
 
-def answerer(handlers: Mapping[str, Handler]) -> Answerer:
+def answerer(handlers: Mapping[str, AdmissionHandler]) -> Answerer:
     """A function that answers reviews by the handlers of a webhook server, by path."""
 
     async def answer(path: str, body: bytes) -> bytes:
@@ -19,9 +18,9 @@ def answerer(handlers: Mapping[str, Handler]) -> Answerer:
         if handler is None:
             raise CallError(f"no webhook answers {path}")
         try:
-            review = read(body)
-            return write(review, await handler.answer(review))
-        except Malformed as error:
+            review = read_review(body)
+            return write_review(review, await handler.answer(review))
+        except MalformedReview as error:
             raise CallError(str(error)) from error
         except Exception as error:
             log.exception("the webhook %s failed", path)

@@ -1,167 +1,225 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: I001 - one import for each module
 """How any controller runs: client, cache, work queue, controller, apply, manager. Knows no TrainJob.
 
 The names below are the public ones; each lives in a module that says more. They are loaded when first used, so that a
 program that needs one of them does not pay for the HTTP stack.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr__`
+    from trainwright.api.base import Object as Object, Resource as Resource
     from trainwright.api.conditions import set_condition as set_condition
     from trainwright.api.objects import Key as Key
-    from trainwright.controller.runtime.apply.applier import Action as Action
-    from trainwright.controller.runtime.apply.applier import Applied as Applied
-    from trainwright.controller.runtime.apply.applier import Applier as Applier
+    from trainwright.controller.runtime.apply.applier import Action as Action, Applied as Applied, Applier as Applier
+    from trainwright.controller.runtime.apply.memory import document_digest as document_digest
+    from trainwright.controller.runtime.apply.owner import refuse_foreign as refuse_foreign
     from trainwright.controller.runtime.cache.cache import Cache as Cache
-    from trainwright.controller.runtime.cache.events import Event as Event
-    from trainwright.controller.runtime.cache.events import EventType as EventType
+    from trainwright.controller.runtime.cache.events import Event as Event, EventType as EventType
+    from trainwright.controller.runtime.cache.informer import Informer as Informer, Subscription as Subscription
+    from trainwright.controller.runtime.certificates.authority import (
+        KeyPair as KeyPair,
+        certificate_pem as certificate_pem,
+        issue_certificate as issue_certificate,
+        key_pem as key_pem,
+        make_authority as make_authority,
+    )
+    from trainwright.controller.runtime.certificates.injection import fetch_configuration as fetch_configuration
+    from trainwright.controller.runtime.certificates.keeper import CertificateKeeper as CertificateKeeper
+    from trainwright.controller.runtime.certificates.material import CertificateMaterial as CertificateMaterial
+    from trainwright.controller.runtime.certificates.rotation import (
+        RotationPolicy as RotationPolicy,
+        made_for_process as made_for_process,
+    )
+    from trainwright.controller.runtime.certificates.serving import ServingCertificate as ServingCertificate
+    from trainwright.controller.runtime.certificates.vault import CertificateVault as CertificateVault
     from trainwright.controller.runtime.client.client import Client as Client
-    from trainwright.controller.runtime.client.config import ClusterConfig as ClusterConfig
-    from trainwright.controller.runtime.client.config import load_config as load_config
+    from trainwright.controller.runtime.client.config import (
+        ClusterConfig as ClusterConfig,
+        is_in_cluster as is_in_cluster,
+        load_config as load_config,
+    )
+    from trainwright.controller.runtime.client.discovery import Discovery as Discovery
+    from trainwright.controller.runtime.client.exec import CommandTimeout as CommandTimeout
     from trainwright.controller.runtime.client.http import HTTPTransport as HTTPTransport
-    from trainwright.controller.runtime.context import Reconcile as Reconcile
+    from trainwright.controller.runtime.client.limit import LimitedTransport as LimitedTransport
+    from trainwright.controller.runtime.client.transport import (
+        Request as Request,
+        Response as Response,
+        Stream as Stream,
+        Transport as Transport,
+        WebSocket as WebSocket,
+    )
+    from trainwright.controller.runtime.context import (
+        ContextFilter as ContextFilter,
+        Reconcile as Reconcile,
+        current_reconcile as current_reconcile,
+    )
     from trainwright.controller.runtime.controller.builder import Builder as Builder
     from trainwright.controller.runtime.controller.controller import Controller as Controller
-    from trainwright.controller.runtime.controller.results import Backoff as Backoff
-    from trainwright.controller.runtime.controller.results import Done as Done
-    from trainwright.controller.runtime.controller.results import Result as Result
-    from trainwright.controller.runtime.controller.results import RetryAfter as RetryAfter
-    from trainwright.controller.runtime.controller.sources import Trigger as Trigger
-    from trainwright.controller.runtime.errors import ApiError as ApiError
-    from trainwright.controller.runtime.errors import Cause as Cause
-    from trainwright.controller.runtime.errors import Conflict as Conflict
-    from trainwright.controller.runtime.errors import KubernetesError as KubernetesError
-    from trainwright.controller.runtime.errors import NotControlled as NotControlled
-    from trainwright.controller.runtime.errors import NotFound as NotFound
-    from trainwright.controller.runtime.errors import NotLeading as NotLeading
-    from trainwright.controller.runtime.errors import Terminal as Terminal
-    from trainwright.controller.runtime.events.metrics import EventCollector as EventCollector
+    from trainwright.controller.runtime.controller.finalizer import finalizer as finalizer
+    from trainwright.controller.runtime.controller.sources import keys_of_owner as keys_of_owner, own_key as own_key
+    from trainwright.controller.runtime.controller.predicates import (
+        Predicate as Predicate,
+        all_of as all_of,
+        annotations_changed as annotations_changed,
+        any_of as any_of,
+        generation_changed as generation_changed,
+        labels_match as labels_match,
+        labels_changed as labels_changed,
+        none_of as none_of,
+        resource_version_changed as resource_version_changed,
+    )
+    from trainwright.controller.runtime.controller.results import (
+        Backoff as Backoff,
+        Done as Done,
+        Result as Result,
+        RetryAfter as RetryAfter,
+    )
+    from trainwright.controller.runtime.controller.sources import WAITED as WAITED, Trigger as Trigger
+    from trainwright.controller.runtime.errors import (
+        AlreadyExists as AlreadyExists,
+        ApiError as ApiError,
+        BadRequest as BadRequest,
+        CacheError as CacheError,
+        Cause as Cause,
+        CertificateError as CertificateError,
+        ConfigurationError as ConfigurationError,
+        Conflict as Conflict,
+        ConnectionLost as ConnectionLost,
+        DecodeError as DecodeError,
+        Forbidden as Forbidden,
+        Gone as Gone,
+        Invalid as Invalid,
+        KubernetesError as KubernetesError,
+        LeadershipLost as LeadershipLost,
+        NoClusterError as NoClusterError,
+        NotCached as NotCached,
+        NotControlled as NotControlled,
+        NotFound as NotFound,
+        NotLeading as NotLeading,
+        NotSynced as NotSynced,
+        OutputTooLarge as OutputTooLarge,
+        RequestTimeout as RequestTimeout,
+        ServerError as ServerError,
+        Terminal as Terminal,
+        TokenRefused as TokenRefused,
+        TokensUnavailable as TokensUnavailable,
+        TooLarge as TooLarge,
+        TooManyRequests as TooManyRequests,
+        TransportError as TransportError,
+        Unauthorized as Unauthorized,
+        Unreachable as Unreachable,
+        is_namespace_ending as is_namespace_ending,
+    )
+    from trainwright.controller.runtime.events.recorder import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
-    from trainwright.controller.runtime.kinds import Kind as Kind
-    from trainwright.controller.runtime.kinds import MetadataOnly as MetadataOnly
+    from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
+    from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
     from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
+    from trainwright.controller.runtime.leaderelection.fence import Fence as Fence
+    from trainwright.controller.runtime.leaderelection.lock import LeaseLock as LeaseLock
+    from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
     from trainwright.controller.runtime.leaderelection.timing import Timing as Timing
-    from trainwright.controller.runtime.manager.manager import Manager as Manager
+    from trainwright.controller.runtime.manager.settings import (
+        freeze_collector as freeze_collector,
+        tune_collector as tune_collector,
+    )
+    from trainwright.controller.runtime.manager.logs import configure_logging as configure_logging
+    from trainwright.controller.runtime.manager.manager import Elector as Elector, Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run
-    from trainwright.controller.runtime.manager.settings import NO_SERVERS as NO_SERVERS
-    from trainwright.controller.runtime.manager.settings import ProcessSettings as ProcessSettings
-    from trainwright.controller.runtime.manager.settings import ServerSettings as ServerSettings
-    from trainwright.controller.runtime.manager.supervisor import Group as Group
-    from trainwright.controller.runtime.webhook.admission import AdmissionRequest as AdmissionRequest
-    from trainwright.controller.runtime.webhook.admission import AdmissionResponse as AdmissionResponse
-    from trainwright.controller.runtime.webhook.admission import mutate_path as mutate_path
-    from trainwright.controller.runtime.webhook.admission import validate_path as validate_path
-    from trainwright.controller.runtime.webhook.placement import certificates_for as certificates_for
-    from trainwright.controller.runtime.webhook.webhooks import Webhooks as Webhooks
-    from trainwright.controller.runtime.workqueue.queue import WorkQueue as WorkQueue
+    from trainwright.controller.runtime.manager.settings import (
+        NO_SERVERS as NO_SERVERS,
+        ProcessSettings as ProcessSettings,
+        ServerSettings as ServerSettings,
+    )
+    from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS as GRACE_SECONDS, Group as Group
+    from trainwright.controller.runtime.metrics.registry import OVERFLOW as OVERFLOW
+    from trainwright.controller.runtime.lag import Pacer as Pacer
+    from trainwright.controller.runtime.servers.access import BearerAccess as BearerAccess
+    from trainwright.controller.runtime.servers.addresses import parse_address as parse_address
+    from trainwright.controller.runtime.servers.bounded import (
+        BodyIncomplete as BodyIncomplete,
+        BodyTooLarge as BodyTooLarge,
+        BoundedAnswer as BoundedAnswer,
+        BoundedCall as BoundedCall,
+        BoundedLimits as BoundedLimits,
+        BoundedServer as BoundedServer,
+    )
+    from trainwright.controller.runtime.servers.http import listening as listening
+    from trainwright.controller.runtime.tasks import (
+        TaskScope as TaskScope,
+        finished_in_thread as finished_in_thread,
+        made_in_thread as made_in_thread,
+        together as together,
+    )
+    from trainwright.controller.runtime.tokens.issuer import own_token as own_token
+    from trainwright.controller.runtime.tokens.memory import TokenMemory as TokenMemory
+    from trainwright.controller.runtime.tokens.verifier import TokenVerifier as TokenVerifier
+    from trainwright.controller.runtime.webhook.admission import (
+        ALLOWED as ALLOWED,
+        AdmissionHandler as AdmissionHandler,
+        AdmissionRequest as AdmissionRequest,
+        AdmissionResponse as AdmissionResponse,
+        Mutating as Mutating,
+        Validating as Validating,
+        mutate_path as mutate_path,
+        validate_path as validate_path,
+    )
+    from trainwright.controller.runtime.webhook.configurations import (
+        injection_target_of as injection_target_of,
+        names_reached as names_reached,
+        webhooks_by_url as webhooks_by_url,
+    )
+    from trainwright.controller.runtime.webhook.jsonpatch import json_patch as json_patch
+    from trainwright.controller.runtime.webhook.webhooks import certificates_for as certificates_for
+    from trainwright.controller.runtime.webhook.reach import dry_run_proof as dry_run_proof
+    from trainwright.controller.runtime.webhook.review import (
+        MalformedReview as MalformedReview,
+        ReviewRequest as ReviewRequest,
+        ReviewResponse as ReviewResponse,
+        passed_through as passed_through,
+        read_review as read_review,
+        write_review as write_review,
+    )
+    from trainwright.controller.runtime.webhook.webhooks import (
+        CertificateFolder as CertificateFolder,
+        ByURL as ByURL,
+        SharedCertificates as SharedCertificates,
+        Webhooks as Webhooks,
+    )
+    from trainwright.controller.runtime.workqueue.limiters import (
+        Capped as Capped,
+        ExponentialLimiter as ExponentialLimiter,
+        FastSlowLimiter as FastSlowLimiter,
+        Limiter as Limiter,
+        MaxOf as MaxOf,
+        TokenBucket as TokenBucket,
+    )
+    from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY as LOW_PRIORITY, WorkQueue as WorkQueue
+else:
+    import functools
+    import importlib
+    import re
+    from pathlib import Path
 
-_HOMES = {
-    "Action": ".apply.applier",
-    "AdmissionRequest": ".webhook.admission",
-    "ApiError": ".errors",
-    "Applied": ".apply.applier",
-    "Applier": ".apply.applier",
-    "Backoff": ".controller.results",
-    "Builder": ".controller.builder",
-    "Cache": ".cache.cache",
-    "Cause": ".errors",
-    "Client": ".client.client",
-    "ClusterConfig": ".client.config",
-    "Conflict": ".errors",
-    "Controller": ".controller.controller",
-    "Done": ".controller.results",
-    "Event": ".cache.events",
-    "EventCollector": ".events.metrics",
-    "EventRecorder": ".events.recorder",
-    "EventType": ".cache.events",
-    "Group": ".manager.supervisor",
-    "HTTPTransport": ".client.http",
-    "Key": "trainwright.api.objects",
-    "Kind": ".kinds",
-    "KubernetesError": ".errors",
-    "LeaderElector": ".leaderelection.elector",
-    "Manager": ".manager.manager",
-    "MetadataOnly": ".kinds",
-    "NO_SERVERS": ".manager.settings",
-    "NotControlled": ".errors",
-    "NotFound": ".errors",
-    "NotLeading": ".errors",
-    "ProcessSettings": ".manager.settings",
-    "Reconcile": ".context",
-    "Result": ".controller.results",
-    "RetryAfter": ".controller.results",
-    "ServerSettings": ".manager.settings",
-    "Terminal": ".errors",
-    "Timing": ".leaderelection.timing",
-    "Trigger": ".controller.sources",
-    "AdmissionResponse": ".webhook.admission",
-    "Webhooks": ".webhook.webhooks",
-    "WorkQueue": ".workqueue.queue",
-    "certificates_for": ".webhook.placement",
-    "load_config": ".client.config",
-    "mutate_path": ".webhook.admission",
-    "run": ".manager.process",
-    "set_condition": "trainwright.api.conditions",
-    "validate_path": ".webhook.admission",
-}
+    @functools.cache
+    def _homes() -> dict[str, str]:
+        """The module of each public name: the imports above, read as text, so that no second list can differ."""
+        text = Path(__file__).read_text(encoding="utf-8")  # not every loader has the source, such as that of pytest
+        imports = re.findall(r"^    from (\S+) import (\([^)]+\)|.+)$", text, re.MULTILINE)
+        return {name: module for module, names in imports for name in re.findall(r"as (\w+)", names)}
 
-__all__ = [
-    "NO_SERVERS",
-    "Action",
-    "AdmissionRequest",
-    "AdmissionResponse",
-    "ApiError",
-    "Applied",
-    "Applier",
-    "Backoff",
-    "Builder",
-    "Cache",
-    "Cause",
-    "Client",
-    "ClusterConfig",
-    "Conflict",
-    "Controller",
-    "Done",
-    "Event",
-    "EventCollector",
-    "EventRecorder",
-    "EventType",
-    "Group",
-    "HTTPTransport",
-    "Key",
-    "Kind",
-    "KubernetesError",
-    "LeaderElector",
-    "Manager",
-    "MetadataOnly",
-    "NotControlled",
-    "NotFound",
-    "NotLeading",
-    "ProcessSettings",
-    "Reconcile",
-    "Result",
-    "RetryAfter",
-    "ServerSettings",
-    "Terminal",
-    "Timing",
-    "Trigger",
-    "Webhooks",
-    "WorkQueue",
-    "certificates_for",
-    "load_config",
-    "mutate_path",
-    "run",
-    "set_condition",
-    "validate_path",
-]
+    def __getattr__(name: str) -> object:
+        if name == "__all__":
+            return sorted(_homes())
+        # Python itself asks for names such as __path__; they need no list.
+        home = None if name.startswith("_") else _homes().get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(home), name)
+        return value
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home, __name__), name)
-    globals()[name] = value
-    return value
+    def __dir__() -> list[str]:
+        return sorted(_homes())

@@ -26,12 +26,12 @@ class Reconcile(NamedTuple):
     """Failures in a row before this call."""
 
 
-current: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)
+current_reconcile: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)
 
 
 def writer() -> str:
     """The controller whose code is running; empty outside a reconcile."""
-    reconcile = current.get()
+    reconcile = current_reconcile.get()
     return reconcile.controller if reconcile else ""
 
 
@@ -40,7 +40,7 @@ class ContextFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Set the fields. Keeps every record."""
-        reconcile = current.get()
+        reconcile = current_reconcile.get()
         record.controller = reconcile.controller if reconcile else ""
         record.namespace = reconcile.key.namespace if reconcile else ""
         record.object_name = reconcile.key.name if reconcile else ""

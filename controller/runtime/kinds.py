@@ -7,7 +7,7 @@ the metadata is requested and kept). One `Codec` holds everything that differs b
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -17,10 +17,19 @@ from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _JSON = "application/json"
 _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class Described(Protocol[T_co]):
+    """A kind that is no model: a `Resource` or `MetadataOnly`. For type checkers."""
+
+    def read_as(self) -> T_co:
+        """Type of its objects."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +43,18 @@ class MetadataOnly:
         """The API resource of the kind."""
         return self.kind if isinstance(self.kind, Resource) else self.kind.RESOURCE
 
+    if TYPE_CHECKING:
 
-Kind: TypeAlias = type[Object] | Resource | MetadataOnly
+        def read_as(self) -> PartialObject: ...
 
 
-def resource_of(kind: Kind) -> Resource:
+KindOf: TypeAlias = type[T] | Described[T]
+"""A kind, by the type that its objects are decoded into."""
+Kind: TypeAlias = type[Object] | Described[Any]
+"""Any kind."""
+
+
+def resource_of(kind: KindOf[Any]) -> Resource:
     """The API resource of a kind. Raises ConfigurationError for anything else."""
     if isinstance(kind, Resource):
         return kind
@@ -55,7 +71,7 @@ class Codec(Generic[T]):
 
     __slots__ = ("_decoder", "accept", "accept_list", "kind", "resource")
 
-    def __init__(self, kind: Kind, model: type[T]) -> None:
+    def __init__(self, kind: KindOf[T], model: type[T]) -> None:
         self.kind = kind
         self.resource = resource_of(kind)
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(model)
@@ -86,9 +102,13 @@ def name_type(obj: AnyObject, resource: Resource) -> None:
         obj.kind = resource.kind
 
 
-@lru_cache(maxsize=512)
-def codec_of(kind: Kind) -> Codec[Any]:
+def codec_of(kind: KindOf[T]) -> Codec[T]:
     """The codec of a kind; cached."""
+    return _codec_of(cast("Any", kind))
+
+
+@lru_cache(maxsize=512)
+def _codec_of(kind: Any) -> Codec[Any]:
     if isinstance(kind, Resource):
         return Codec(kind, Document)
     if isinstance(kind, MetadataOnly):

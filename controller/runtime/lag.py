@@ -14,6 +14,8 @@ import time
 import traceback
 from collections import deque
 
+from trainwright.api.surroundings import present
+
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 0.25
@@ -76,3 +78,29 @@ class LoopLag:
             frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - the documented way to see another thread
             stack = "".join(traceback.format_stack(frame)) if frame is not None else "(gone)"
             log.error("the event loop has been blocked for over %.1f s in:\n%s", self._stall, stack)
+
+
+SLICE_SECONDS = 0.005
+
+
+class Pacer:
+    """Yields to other tasks when a slice of time is used up. Call `pause` between items; each item must be short."""
+
+    def __init__(self, slice_seconds: float = SLICE_SECONDS) -> None:
+        self._slice = slice_seconds
+        self._ticks = present().ticks
+        self._since = self._ticks()
+
+    def restart(self) -> None:
+        """A new slice begins: the loop has just run, because the caller waited for more items."""
+        self._since = self._ticks()
+
+    def due(self) -> bool:
+        """Whether the slice is used up."""
+        return self._ticks() - self._since >= self._slice
+
+    async def pause(self) -> None:
+        """Yield to the event loop once if the slice is used up."""
+        if self.due():
+            await asyncio.sleep(0)
+            self._since = self._ticks()

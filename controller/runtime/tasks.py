@@ -44,6 +44,12 @@ class TaskScope:
         task.add_done_callback(self._tasks.pop)
         return task
 
+    async def first(self, *waited: asyncio.Task[Any] | asyncio.Event) -> None:
+        """Wait until one of the tasks has ended or one of the events is set."""
+        events = [self.start(f"{self.name}/event", one.wait()) for one in waited if isinstance(one, asyncio.Event)]
+        tasks: list[asyncio.Task[Any]] = [one for one in waited if isinstance(one, asyncio.Task)]
+        await asyncio.wait([*tasks, *events], return_when=asyncio.FIRST_COMPLETED)
+
 
 async def made_in_thread(make: Callable[[], T], discard: Callable[[T], object]) -> T:
     """Make something in a thread that somebody has to close.

@@ -18,12 +18,21 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.recovery import STANDING
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import Backoff, Done, Event, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.context import current
-from trainwright.controller.runtime.controller.sources import WAITED
-from trainwright.controller.runtime.errors import KubernetesError
-from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
-from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY
+from trainwright.controller.runtime import (
+    LOW_PRIORITY,
+    WAITED,
+    Backoff,
+    Capped,
+    Done,
+    Event,
+    ExponentialLimiter,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    current_reconcile,
+)
 from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, WatchedKinds
@@ -264,7 +273,7 @@ def _result(failure: Exception | None, obstacle: Obstacle | None, decision: Deci
 
 def _has_waited() -> bool:
     """Whether the event that started this reconcile has waited for company already."""
-    reconcile = current.get()
+    reconcile = current_reconcile.get()
     return reconcile is not None and WAITED in reconcile.reasons
 
 

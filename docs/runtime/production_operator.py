@@ -15,15 +15,11 @@ from trainwright.controller.runtime import (
     AdmissionResponse,
     Cause,
     Done,
-    EventCollector,
-    EventRecorder,
-    Group,
     Key,
     LeaderElector,
     Manager,
     Result,
     ServerSettings,
-    Webhooks,
     certificates_for,
     load_config,
     mutate_path,
@@ -64,44 +60,34 @@ def validate(request: AdmissionRequest[ConfigMap]) -> AdmissionResponse:
 
 
 def make() -> Manager:
-    """The manager of this process: elector, webhooks, recorder, controller."""
+    """The manager of this process: elector, webhooks, controller."""
     config = load_config()
     manager = Manager(
         config,
         field_manager=NAME,
+        user_agent=f"example.com/{NAME}",
         servers=ServerSettings(
             metrics=os.environ.get("METRICS_ADDRESS", "127.0.0.1:8080"),
             probes=os.environ.get("PROBE_ADDRESS", "127.0.0.1:8081"),
         ),
         elector=LeaderElector(config, NAME),
     )
-    recorder = EventRecorder(manager.client, f"example.com/{NAME}")
-    manager.add(recorder, Group.SERVERS, "events")
-    manager.metrics.registry.register(EventCollector(recorder.statistics))
-
     certificates = certificates_for(
         config, service=NAME, secret=f"{NAME}-cert", webhook_url=os.environ.get("WEBHOOK_URL", "")
     )
     if certificates is not None:
-        hooks = Webhooks(
-            manager.client,
-            manager.metrics.registry,
-            os.environ.get("WEBHOOK_ADDRESS", ":9443"),
-            configurations=[
-                configuration("MutatingWebhookConfiguration", mutate_path(ConfigMap)),
-                configuration("ValidatingWebhookConfiguration", validate_path(ConfigMap)),
-            ],
-            certificates=certificates,
-        )
+        configurations = [
+            configuration("MutatingWebhookConfiguration", mutate_path(ConfigMap)),
+            configuration("ValidatingWebhookConfiguration", validate_path(ConfigMap)),
+        ]
+        hooks = manager.webhooks(configurations, certificates, address=os.environ.get("WEBHOOK_ADDRESS", ":9443"))
         hooks.server.mutate(ConfigMap, default)
         hooks.server.validate(ConfigMap, validate)
-        manager.add(hooks, Group.WEBHOOKS, "webhooks")
-        manager.readyz.add("webhooks", hooks.unready)
 
     async def reconcile(key: Key) -> Result:
-        greeting = manager.cache.get(ConfigMap, key.name, key.namespace)
+        greeting = manager.cache.get(ConfigMap, key)
         if greeting is not None and (name := (greeting.data or {}).get("name")):
-            recorder.event(greeting, "Normal", "Greeted", f"{(greeting.data or {}).get('greeting')}, {name}!")
+            manager.recorder.event(greeting, "Normal", "Greeted", f"{(greeting.data or {}).get('greeting')}, {name}!")
         return Done()
 
     manager.controller(NAME).for_(ConfigMap, label_selector="greeting=yes").reconcile(reconcile)

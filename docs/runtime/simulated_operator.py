@@ -10,8 +10,7 @@ from trainwright.api.objects import labels_of
 from trainwright.controller.local.testing.simulation.plan import Plan, Step, drawn_steps, drawn_weather
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
-from trainwright.controller.runtime import Done, Event, Key, Manager, Result
-from trainwright.controller.runtime.manager.settings import NO_SERVERS
+from trainwright.controller.runtime import NO_SERVERS, Done, Event, Key, Manager, Result
 
 
 class Copies:

@@ -4,11 +4,9 @@
 
 import sys
 
-from trainwright.api.base import Resource
+from trainwright.api.kubernetes.apps.v1 import Deployment
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
 from trainwright.controller.runtime import Done, Key, Manager, Result, Terminal, load_config, run
-
-DEPLOYMENT = Resource(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
 
 
 class Web:
@@ -17,11 +15,11 @@ class Web:
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
         builder = manager.controller("web").for_(ConfigMap, label_selector="web=yes")
-        builder.owns(DEPLOYMENT).owns(Service).reconcile(self.reconcile, workers=4)
+        builder.owns(Deployment).owns(Service).reconcile(self.reconcile, workers=4)
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one ConfigMap; called after every change of it or of its children."""
-        web = self.manager.cache.get(ConfigMap, key.name, key.namespace)
+        web = self.manager.cache.get(ConfigMap, key)
         if web is None:
             return Done()  # its children have an owner reference and are deleted with it
         replicas = (web.data or {}).get("replicas", "1")

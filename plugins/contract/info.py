@@ -78,7 +78,7 @@ class Info:
         """Labels of the JobSet."""
         self.annotations = annotations
         """Annotations of the JobSet."""
-        self.trainer = TrainerSettings(job.spec_or_empty.trainer, ledger)
+        self.trainer = TrainerSettings(job.spec_or_empty.trainer_or_empty, ledger)
         """Image, command and arguments of the trainer."""
         self.reporter: PodRef | None = None
         """The pod that reports the progress of the job. The pipeline sets it between EnforcePodGroupPolicy and

@@ -7,7 +7,7 @@ Kubeflow Trainer and in Kueue, which recomputes these sums.
 
 from collections.abc import Mapping
 
-from trainwright.api.kubernetes.core.v1 import Container, PodSpec, ResourceRequirements
+from trainwright.api.kubernetes.core.v1 import PodSpec, ResourceRequirements
 from trainwright.api.quantity import Quantity, Wire
 from trainwright.plugins.contract.errors import Refusal
 
@@ -28,7 +28,7 @@ def pod_requests(pod: PodSpec) -> Amounts:
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in pod.init_containers or ():
-        own = _requests(container)
+        own = amounts(container.resources_or_empty.requests)
         if container.restart_policy == _SIDECAR:
             add(sidecars, own)
             raise_to(peak, sidecars)
@@ -36,7 +36,7 @@ def pod_requests(pod: PodSpec) -> Amounts:
             raise_to(peak, _sum(own, sidecars))
     total = dict(sidecars)
     for container in pod.containers or ():
-        add(total, _requests(container))
+        add(total, amounts(container.resources_or_empty.requests))
     raise_to(total, peak)
     total.update(_pod_level(pod))
     add(total, amounts(pod.overhead))
@@ -95,12 +95,8 @@ def _parsed(name: str, value: Wire) -> Quantity:
         raise Refusal(f"resource {name}: {error}") from error
 
 
-def _requests(container: Container) -> Amounts:
-    return amounts(container.resources.requests) if container.resources is not None else {}
-
-
 def _pod_level(pod: PodSpec) -> Amounts:
-    requests = amounts(pod.resources.requests) if pod.resources is not None else {}
+    requests = amounts(pod.resources_or_empty.requests)
     return {name: a for name, a in requests.items() if name in _POD_LEVEL or name.startswith(_POD_LEVEL_PREFIX)}
 
 

@@ -15,11 +15,11 @@ class TrainerSettings:
 
     __slots__ = ("_args", "_command", "_image", "_ledger", "_why")
 
-    def __init__(self, trainer: Trainer | None, ledger: Ledger) -> None:
+    def __init__(self, trainer: Trainer, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._image = trainer.image if trainer is not None else None
-        self._command = _copied(trainer.command) if trainer is not None else None
-        self._args = _copied(trainer.args) if trainer is not None else None
+        self._image = trainer.image
+        self._command = _copied(trainer.command)
+        self._args = _copied(trainer.args)
         self._why: dict[str, tuple[str, str]] = {}
 
     @property

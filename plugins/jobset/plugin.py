@@ -2,12 +2,17 @@
 """The extension points of the JobSet plugin; the other modules have their parts."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 
+import msgspec
+
+from trainwright.api.conditions import set_condition
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import controller_of, uid_of
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import JobStatus, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.plugins.contract import (
     APPLY,
     WATCH,
@@ -22,8 +27,32 @@ from trainwright.plugins.contract import (
 )
 from trainwright.plugins.jobset.document import jobset_component, name_findings
 from trainwright.plugins.jobset.existing import as_stored, may_apply, with_fallback
-from trainwright.plugins.jobset.status import status_from
 from trainwright.plugins.jobset.validation import findings
+
+_TERMINAL = {"Completed": CONDITION_COMPLETE, "Failed": CONDITION_FAILED}
+"""Conditions of a JobSet that end its TrainJob, and the TrainJob's conditions that they become."""
+
+
+def status_from(job: TrainJob, jobset: JobSet) -> TrainJobStatus:
+    """The status of the TrainJob, updated from the JobSet; other conditions stay."""
+    status = copy(job.status) if job.status is not None else TrainJobStatus()
+    observed = jobset.status_or_empty
+    for condition in observed.conditions or ():
+        if condition.type in _TERMINAL and condition.status == "True":
+            wanted = msgspec.structs.replace(condition, type=_TERMINAL[condition.type])
+            status.conditions = set_condition(status.conditions, wanted, at=condition.last_transition_time)
+    status.jobs_status = [
+        JobStatus(
+            name=entry.name,
+            ready=entry.ready,
+            succeeded=entry.succeeded,
+            failed=entry.failed,
+            active=entry.active,
+            suspended=entry.suspended,
+        )
+        for entry in observed.replicated_jobs_status or ()
+    ] or None
+    return status
 
 
 class JobSetPlugin:

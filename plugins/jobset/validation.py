@@ -77,8 +77,7 @@ def _moment_findings(info: Info, old: TrainJob | None, job: TrainJob, reference:
     except FactUnavailable as error:
         yield internal(_PATCHES, str(error))
         return
-    status = jobset.status if jobset is not None else None
-    for entry in (status.replicated_jobs_status if status is not None else None) or ():
+    for entry in (jobset.status_or_empty.replicated_jobs_status if jobset is not None else None) or ():
         if entry.active > 0:
             problem = (
                 f"replicated job {entry.name} still has active jobs ({entry.active}); wait until their pods are gone"

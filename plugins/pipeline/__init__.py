@@ -3,6 +3,6 @@
 
 from trainwright.plugins.pipeline.pipeline import FactReader, Pipeline, StatusRun
 from trainwright.plugins.pipeline.rendering import Rendering
-from trainwright.plugins.pipeline.run import Run
+from trainwright.plugins.pipeline.run import PipelineRun
 
-__all__ = ["FactReader", "Pipeline", "Rendering", "Run", "StatusRun"]
+__all__ = ["FactReader", "Pipeline", "PipelineRun", "Rendering", "StatusRun"]

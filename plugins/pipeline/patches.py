@@ -17,24 +17,22 @@ from trainwright.plugins.contract import Ledger, Refusal
 from trainwright.plugins.pipeline.strategic import Scribe, merge
 
 
-def patched_metadata(base: ObjectMeta | None, patches: Sequence[RuntimePatch]) -> tuple[dict[str, str], dict[str, str]]:
+def patched_metadata(base: ObjectMeta, patches: Sequence[RuntimePatch]) -> tuple[dict[str, str], dict[str, str]]:
     """Labels and annotations of the JobSet. Of entries with the same key, the last one wins.
 
     The JobSet takes nothing else from the metadata of the template.
     """
-    labels = dict(base.labels or {}) if base is not None else {}
-    annotations = dict(base.annotations or {}) if base is not None else {}
+    labels, annotations = dict(base.labels or {}), dict(base.annotations or {})
     for patch in patches:
-        template = _template(patch)
-        if template is not None and template.metadata is not None:
-            labels.update(template.metadata.labels or {})
-            annotations.update(template.metadata.annotations or {})
+        metadata = _template(patch).metadata_or_empty
+        labels.update(metadata.labels or {})
+        annotations.update(metadata.annotations or {})
     return labels, annotations
 
 
 def is_patched(patches: Sequence[RuntimePatch]) -> bool:
     """Whether one of the entries changes the JobSet's spec."""
-    return any((template := _template(patch)) is not None and template.spec is not None for patch in patches)
+    return any(_template(patch).spec is not None for patch in patches)
 
 
 def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: Ledger) -> JobSetSpec:
@@ -57,10 +55,8 @@ def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: 
 
 
 def _change(patch: RuntimePatch) -> tuple[str, Document] | None:
-    template = _template(patch)
-    if template is None or template.spec is None:
-        return None
-    return patch.manager, as_typed(JobSetSpec, msgspec.to_builtins(template.spec))
+    spec = _template(patch).spec
+    return (patch.manager, as_typed(JobSetSpec, msgspec.to_builtins(spec))) if spec is not None else None
 
 
 def _restore_order(merged: Document, names: Sequence[str]) -> None:
@@ -71,6 +67,5 @@ def _restore_order(merged: Document, names: Sequence[str]) -> None:
         jobs.sort(key=lambda job: rank.get(job["name"], 0))
 
 
-def _template(patch: RuntimePatch) -> JobSetTemplatePatch | None:
-    spec = patch.training_runtime_spec
-    return spec.template if spec is not None else None
+def _template(patch: RuntimePatch) -> JobSetTemplatePatch:
+    return patch.training_runtime_spec_or_empty.template_or_empty

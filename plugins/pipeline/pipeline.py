@@ -11,7 +11,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.plugins.contract import ClusterFacts, Reference, Runtime
 from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
-from trainwright.plugins.pipeline.run import Run
+from trainwright.plugins.pipeline.run import PipelineRun
 from trainwright.plugins.pipeline.template import Templates
 from trainwright.plugins.registry import Registry
 
@@ -61,9 +61,9 @@ class Pipeline:
         self.registry = registry
         self._templates = Templates()
 
-    def begin(self, job: TrainJob, runtime: Runtime, old: TrainJob | None = None) -> Run:
+    def begin(self, job: TrainJob, runtime: Runtime, old: TrainJob | None = None) -> PipelineRun:
         """Begin to build one TrainJob. `old` is the TrainJob before an update. No plugin is called yet."""
-        return Run(self.registry, job, runtime, old, self._templates)
+        return PipelineRun(self.registry, job, runtime, old, self._templates)
 
     def begin_status(self, job: TrainJob) -> StatusRun:
         """Begin to compute the status of one TrainJob. No plugin is called yet."""

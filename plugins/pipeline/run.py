@@ -36,7 +36,7 @@ from trainwright.plugins.pipeline.template import JobTemplate, Templates, resolv
 from trainwright.plugins.registry import Loaded, Registry
 
 
-class Run:
+class PipelineRun:
     """Made by `Pipeline.begin`."""
 
     def __init__(

@@ -88,7 +88,7 @@ def resolve(job: TrainJob, runtime: Runtime, templates: Templates | None = None)
     policy = runtime.spec_or_empty.ml_policy
     patches = job.spec.runtime_patches or ()
     ledger = Ledger()
-    labels, annotations = patched_metadata(runtime.spec_or_empty.template_or_empty.metadata, patches)
+    labels, annotations = patched_metadata(runtime.spec_or_empty.template_or_empty.metadata_or_empty, patches)
     try:
         if templates is None or is_patched(patches):
             template = patched_template(_template_of(runtime), patches, ledger)
@@ -122,7 +122,7 @@ def _merge_trainer_resources(replicated: ReplicatedJob, job: TrainJob, policy: M
     pod = replicated.template.spec_or_empty.template.spec_or_empty
     container = next((one for one in pod.containers if one.name == NODE), None)
     if container is not None:
-        container.resources = merge_resources(container.resources, trainer.resources_per_node)
+        container.resources = merge_resources(container.resources_or_empty, trainer.resources_per_node)
         path = f"spec.replicatedJobs[{replicated.name}].template.spec.template.spec.containers[{NODE}].resources"
         ledger.carried(path, container.resources, why="spec.trainer.resourcesPerNode")
 
@@ -134,14 +134,13 @@ def _takes_resources(replicated: ReplicatedJob, policy: MLPolicy | None) -> bool
     return step_of(replicated) == STEP_TRAINER or (launcher_is_node and replicated.name == NODE)
 
 
-def merge_resources(base: ResourceRequirements | None, over: ResourceRequirements) -> ResourceRequirements:
+def merge_resources(base: ResourceRequirements, over: ResourceRequirements) -> ResourceRequirements:
     """Limits and requests, merged by resource; the amounts of `over` take precedence.
 
     Claims are left out, as in Kubeflow Trainer: the JobSets of existing jobs have none, and cannot be changed.
     """
     return ResourceRequirements(
-        limits=_merged(base.limits if base is not None else None, over.limits),
-        requests=_merged(base.requests if base is not None else None, over.requests),
+        limits=_merged(base.limits, over.limits), requests=_merged(base.requests, over.requests)
     )
 
 

@@ -38,7 +38,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.credentials import TLSFiles
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.manager import collector
+from trainwright.controller.runtime.manager.settings import tune_collector
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 
@@ -358,7 +358,7 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=1_000)
     options = parser.parse_args()
     parts = options.parts or ["queue", "watch", "reconcile"]
-    collector.tune()
+    tune_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         if "queue" in parts:
             runner.run(bench_queue())

@@ -13,7 +13,7 @@ from tests.local_chain import LocalChain
 from tests.managers import MANAGER
 from tests.rungs import LOCAL, REAL, is_local
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.audit import Call
+from trainwright.controller.runtime.testing.audit import AuditedCall
 
 NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
 """Of a runtime's pods: no node has this label, so they wait for one, and the job stays on its way."""
@@ -99,7 +99,7 @@ class Trainer:
             found["metadata"].pop("managedFields", None)
         return found
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[AuditedCall]:
         """The calls of our manager to the API server. On the local cluster other controllers are in its process."""
         found = self.cluster.audit_log.calls(user_agent=MANAGER)
         return [call for call in found if "trainwright-local" not in call.user_agent]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
 
 from tests.e2e.test_local import NAMESPACES, Shell
 from tests.repository import ROOT
@@ -131,3 +132,51 @@ async def test_a_cluster_without_a_network_names_its_option(shell: Shell) -> Non
     done = await local(shell, "run", "--file", sample(shell), "--timeout=20")
     told = done.stdout + done.stderr
     assert "pods of a cluster with --network=isolated reach nothing outside" in told
+
+
+async def test_what_is_fetched_shows_as_bytes_and_files_and_not_as_a_percentage(shell: Shell, hub: Hub) -> None:
+    weights = bytes(8 * 2**20)
+    hub.repositories["models/hf-internal-testing/tiny-random-bert"].files["model.safetensors"] = weights
+    seen = asyncio.Event()
+
+    async def half(request: web.Request) -> web.StreamResponse | None:
+        if not request.path.startswith("/cdn/"):
+            return None
+        answer = web.StreamResponse(headers={"Content-Length": str(len(weights))})
+        await answer.prepare(request)
+        await answer.write(weights[: len(weights) // 2])
+        await seen.wait()
+        await answer.write(weights[len(weights) // 2 :])
+        return answer
+
+    hub.faults.append(half)
+    file = sample(shell)
+    text = await asyncio.to_thread(Path(file).read_text)
+    job = text.replace("  name: models-and-data\n  namespace: default\nspec:\n  initializer:", _ASKING)
+    assert _ASKING in job
+    await asyncio.to_thread(Path(file).write_text, job)
+    assert (await local(shell, "up")).returncode == 0
+    running = asyncio.create_task(local(shell, "run", "--keep", "--file", file))
+    try:
+        async with asyncio.timeout(100):
+            shown = await shown_while(running, shell)
+    finally:
+        seen.set()
+    done = await running
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "loading model 50 %, 1 of 2 files" in shown, shown
+
+
+async def shown_while(running: "asyncio.Task[subprocess.CompletedProcess[str]]", shell: Shell) -> str:
+    """What `local jobs` and `local show` print as soon as something is half fetched, or the job has ended."""
+    while True:
+        listed, one = await local(shell, "jobs"), await local(shell, "show", "models-and-data")
+        if running.done() or "50 %" in listed.stdout + one.stdout:
+            return listed.stdout + one.stdout
+        await asyncio.sleep(0.5)
+
+
+_ASKING = (
+    "  annotations: {trainwright.dev/progress: file, trainwright.dev/progress-interval: 10s}\n"
+    "  name: models-and-data\n  namespace: default\nspec:\n  initializer:"
+)

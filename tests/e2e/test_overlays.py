@@ -11,7 +11,7 @@ from tests.managers import COMMAND
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
-from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER
+from trainwright.controller.runtime.webhook.webhooks import DEFAULT_FOLDER
 
 pytestmark = pytest.mark.real_control_plane("the whole chain")
 

@@ -18,6 +18,7 @@ import pytest
 import trainwright
 from tests.integration.runtime.test_operator import try_operator
 from tests.repository import ROOT
+from tests.unit.codegen.test_project import BOAT
 from tests.wheels import build, built, copy_sources
 from trainwright.api import extras
 from trainwright.controller.runtime.testing import ControlPlane
@@ -139,6 +140,26 @@ def test_the_wheel_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> No
         check=False,
     )
     assert "PET_MASTER_ADDR" in rendered.stdout, rendered.stderr
+
+
+def test_the_wheel_compiles_the_schemas_of_another_project(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    schema = tmp_path / "boats" / "sea" / "v1" / "boat.yaml"
+    schema.parent.mkdir(parents=True)
+    schema.write_text(BOAT)
+
+    def python(*arguments: str) -> str:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    where = python("-c", "import trainwright; print(trainwright.__file__)")
+    assert Path(where.strip()).is_relative_to(tmp_path)
+    assert "7 files" in python("-m", "trainwright.controller.cli.main", "generate", "boats")
+    assert "up to date" in python("-m", "trainwright.controller.cli.main", "generate", "boats", "--check")
+    assert python("-c", "from boats.sea.v1 import Boat; print(Boat.RESOURCE.plural)") == "boats\n"
 
 
 @pytest.mark.real_control_plane("Deployments")

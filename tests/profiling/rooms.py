@@ -15,7 +15,6 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("requests", "controller/runtime/client/"),
     ("watch and decode", "controller/runtime/client/watch.py"),
     ("watch and decode", "controller/runtime/cache/"),
-    ("own writes in the cache", "controller/runtime/cache/writes.py"),
     ("own writes in the cache", "controller/runtime/cache/echo.py"),
     ("packing managedFields", "controller/runtime/cache/fields.py"),
     ("compare and apply", "controller/runtime/apply/"),

@@ -57,7 +57,7 @@ def _kind(review: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": review["apiVersion"], "kind": review["kind"]}
 
 
-def _tls(leaf: authority.Pair) -> ssl.SSLContext:
+def _tls(leaf: authority.KeyPair) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
@@ -72,7 +72,7 @@ async def serving(scripts: Mapping[str, Mapping[str, Any]]) -> AsyncIterator[Hoo
     """Serve webhooks for the length of the block."""
     hooks = Hooks(scripts)
     pair = authority.make_authority("scenarios", now=datetime.now(UTC), lifetime=_LIFETIME)
-    leaf = authority.issue(pair, ["127.0.0.1", "localhost"], now=datetime.now(UTC), lifetime=_LIFETIME)
+    leaf = authority.issue_certificate(pair, ["127.0.0.1", "localhost"], now=datetime.now(UTC), lifetime=_LIFETIME)
     context = _tls(leaf)
     application = web.Application()
     application.router.add_post("/{path:.*}", hooks.answer)

@@ -36,7 +36,7 @@ from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEI
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, NotFound
-from trainwright.controller.runtime.webhook.configurations import by_url
+from trainwright.controller.runtime.webhook.configurations import webhooks_by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
@@ -175,7 +175,7 @@ class TrainJobs:
         for name in RUNTIMES[:-1]:
             await world.admin.create(runtime(name), kind=TrainingRuntime.RESOURCE)
         await _make_team(world)
-        hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
+        hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
         await install(world.admin, hooks, owner="admin")
         if plan.options.get(QUEUE):
             _let_a_queue_write(world)

@@ -37,7 +37,7 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.webhook.admission import validate_path
-from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks
+from trainwright.controller.runtime.webhook.webhooks import SharedCertificates, Webhooks
 
 AT_ONCE = 8
 AUTHORITIES = 5
@@ -79,7 +79,7 @@ async def one_round(client: Client, namespace: str, count: Count) -> None:
     """Two replicas from nothing to the last authority."""
     ports = free_port(), free_port()
     urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
-    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
+    shared = SharedCertificates(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
     before = len(count.authorities)
     trainings = Trainings()
 

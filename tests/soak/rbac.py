@@ -19,7 +19,7 @@ from tests.installation import CONFIG, NAME, NAMESPACE, WITHOUT_ADMISSION, Docum
 from tests.managers import MANAGER, is_asked
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.audit import Call
+from trainwright.controller.runtime.testing.audit import AuditedCall
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
@@ -52,7 +52,7 @@ class Round:
     def control_plane(self) -> ControlPlane:
         return self.installation.control_plane
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[AuditedCall]:
         return [*self.control_plane.audit_log.calls(user=USER)][self.begun :]
 
     def until(self, what: str, holds: Held) -> None:
@@ -182,7 +182,7 @@ def notes(this: Round, here: str) -> list[Document]:
     return [event for event in json.loads(text)["items"] if event["regarding"]["name"] == "waiting"]
 
 
-def unused(roles: list[Document], calls: list[Call]) -> Iterator[str]:
+def unused(roles: list[Document], calls: list[AuditedCall]) -> Iterator[str]:
     """Verbs of the roles that no call needed."""
     for role in roles:
         for rule in role["rules"]:

@@ -13,6 +13,23 @@ _VERBOSE = 5
 """From this verbosity on Kubeflow Trainer logs each reconcile, which is `debug` here."""
 
 
+_GENERATE = """\
+Compile the schemas of your own kinds into typed models with copies and defaults, CustomResourceDefinitions, and JSON
+Schemas for editors. A schema is a CustomResourceDefinition whose parts may be references: to definitions in the same
+file, or to types of Kubernetes, such as $ref: core/v1/PodSpec. Each group and version has a folder below DIR:
+
+  boats/api/sea/v1/boat.yaml    the schema
+  boats/api/sea/v1/             gets models, and a JSON Schema for each kind
+  boats/crds/                   gets the CustomResourceDefinitions
+
+exit codes:
+  0  done, or nothing to do
+  1  --check: a file is not up to date
+  2  the schemas are invalid; nothing was written
+  3  a file could not be written; no file was changed
+"""
+
+
 def initialize(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Fetch a model or a data set into a folder, whole or not at all: an interrupted download goes on "
@@ -200,3 +217,16 @@ def _zap_encoder(text: str) -> str:
     if text not in formats:
         raise argparse.ArgumentTypeError(f"{text!r} is not an encoder; use json or console")
     return formats[text]
+
+
+def generate(parser: argparse.ArgumentParser) -> None:
+    parser.description = _GENERATE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the schemas")
+    parser.add_argument(
+        "--package", default="", help="name under which Python imports DIR (default: from the packages around it)"
+    )
+    parser.add_argument(
+        "--crds", type=Path, metavar="FOLDER", help="where the CustomResourceDefinitions go (default: crds beside DIR)"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")

@@ -21,19 +21,19 @@ from trainwright.controller.cli.dashboard.objects import RenderedObjects
 from trainwright.controller.cli.dashboard.reports import KeptReports
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import (
+from trainwright.controller.runtime import (
     ApiError,
     BadRequest,
+    Client,
     ConfigurationError,
     Conflict,
     DecodeError,
     Forbidden,
     Invalid,
     NotFound,
+    TaskScope,
     Unauthorized,
 )
-from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.plugins.contract import Explains
 from trainwright.plugins.pipeline import Pipeline
 

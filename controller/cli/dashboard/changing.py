@@ -12,8 +12,7 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Document, Key, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import ApiError, Conflict, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime import ApiError, Client, Conflict, Forbidden, KubernetesError, NotFound
 
 OPTION = "--allow-changes"
 """Of `trainwright dashboard`."""

@@ -21,9 +21,14 @@ from trainwright.controller.cli.dashboard.security import PageGuard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.cli.reading import chosen_cluster
-from trainwright.controller.runtime import Client, ClusterConfig, load_config
-from trainwright.controller.runtime.manager import collector, logs
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import (
+    Client,
+    ClusterConfig,
+    TaskScope,
+    configure_logging,
+    load_config,
+    tune_collector,
+)
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
@@ -34,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
 
     # The page says what is wrong with the cluster; a line for each attempt would hide the address.
-    logs.configure("ERROR")
-    collector.tune()
+    configure_logging("ERROR")
+    tune_collector()
     with contextlib.suppress(KeyboardInterrupt):  # before the loop takes the signal
         asyncio.run(_serve(arguments))
     return 0

@@ -13,8 +13,7 @@ from trainwright.api.times import Now
 from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, Missing, compare
 from trainwright.controller.cli.dashboard.curves import Seen
 from trainwright.controller.cli.dashboard.watching import HeldJob
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime import Client, KubernetesError
 
 READ_SECONDS = 5.0
 """All JobSets together; what the runtimes decided is left out without them."""

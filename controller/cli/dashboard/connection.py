@@ -14,12 +14,13 @@ from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.watching import WatchedJobs
-from trainwright.controller.runtime import Client, MetadataOnly
-from trainwright.controller.runtime.errors import (
+from trainwright.controller.runtime import (
     ApiError,
+    Client,
     ConfigurationError,
     Forbidden,
     KubernetesError,
+    MetadataOnly,
     NotFound,
     Unauthorized,
 )

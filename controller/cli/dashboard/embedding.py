@@ -14,9 +14,7 @@ from trainwright.controller.cli.dashboard.commands import server_of
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.dashboard.reports import FILE, KeptReports
 from trainwright.controller.cli.dashboard.serving import Server
-from trainwright.controller.runtime import Client, ClusterConfig
-from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import Client, ClusterConfig, TaskScope, Transport
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,7 @@ from dataclasses import dataclass, field
 
 from trainwright.api.times import Now, parse
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import ApiError, BadRequest, Forbidden, KubernetesError, NotFound
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import ApiError, BadRequest, Client, Forbidden, KubernetesError, NotFound, TaskScope
 
 MOST_LINES = 2000
 """Of one answer."""

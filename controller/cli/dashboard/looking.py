@@ -14,14 +14,7 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import (
-    ApiError,
-    Forbidden,
-    KubernetesError,
-    NotFound,
-    RequestTimeout,
-)
+from trainwright.controller.runtime import ApiError, Client, Forbidden, KubernetesError, NotFound, RequestTimeout
 from trainwright.controller.trainer.progress.history.ring import Damaged
 from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
 

@@ -17,8 +17,7 @@ from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.rendering.cluster import ClusterView, shown
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import ApiError, NotFound
+from trainwright.controller.runtime import ApiError, Client, NotFound
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
 from trainwright.plugins.contract import ClusterFacts, FactUnavailable, PipelineError, Reference, Runtime, Unreadable

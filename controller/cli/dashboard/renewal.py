@@ -10,9 +10,16 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from trainwright.controller.runtime import ClusterConfig, HTTPTransport
-from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport, WebSocket
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import (
+    ClusterConfig,
+    ConfigurationError,
+    HTTPTransport,
+    Request,
+    Response,
+    Stream,
+    Transport,
+    WebSocket,
+)
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,7 @@ from trainwright.controller.cli.dashboard.files import PageFile, files_of
 from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, is_free
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageGuard, PageRequest, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
-from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
-from trainwright.controller.runtime.servers.http import listening
+from trainwright.controller.runtime import ConfigurationError, KubernetesError, listening
 from trainwright.plugins.contract import RegistryError
 
 log = logging.getLogger(__name__)

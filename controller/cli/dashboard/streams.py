@@ -17,7 +17,7 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Marker, points_of, replaced
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.watching import Subscriber, WatchedJobs
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime import KubernetesError
 
 PAUSE_SECONDS = 0.25
 """Between two events with changes."""

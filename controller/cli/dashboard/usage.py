@@ -13,8 +13,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, dig
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime import Client, KubernetesError
 
 PODS = Resource(group="metrics.k8s.io", version="v1beta1", kind="PodMetrics", plural="pods", namespaced=True)
 GPU, GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"

@@ -24,8 +24,7 @@ from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import metrics_of, observe
-from trainwright.controller.runtime import Cache, Client, Event, EventType
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
 from trainwright.controller.trainer.progress.history.ring import POINTS, Ring, numbers_of
 
 NOTES = 256

@@ -15,7 +15,7 @@ from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComp
 from trainwright.controller.cli.comparing.tables import as_csv, as_text
 from trainwright.controller.cli.dashboard.reports import FILE, KeptReport, KeptReports
 from trainwright.controller.cli.local.managing import LocalJobs
-from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime import NotFound
 
 
 async def compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobComparison:

@@ -17,8 +17,7 @@ from trainwright.api.objects import dig
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import Conflict, KubernetesError, NotFound
+from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 
 REASON_FAILED = "ContainerFailed"

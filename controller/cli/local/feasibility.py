@@ -22,9 +22,7 @@ from trainwright.controller.local.node.asked import NodeAnnotations
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.pods import RESTARTS
 from trainwright.controller.local.node.refusals import unrunnable
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime import Client, Discovery, NotFound
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import OFFLINE, FactUnavailable, PipelineError, Runtime
 from trainwright.plugins.pipeline import Pipeline

@@ -15,7 +15,7 @@ from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.local import comparing, kept, lines, managing
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.options import options_of
-from trainwright.controller.runtime.errors import TransportError
+from trainwright.controller.runtime import TransportError
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
 

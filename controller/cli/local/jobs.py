@@ -24,10 +24,7 @@ from trainwright.controller.cli.local.podwatch import PodWatch
 from trainwright.controller.cli.local.reports import ReportLines
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.client.transport import Request, Transport
-from trainwright.controller.runtime.errors import KubernetesError, NotFound
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import Client, KubernetesError, NotFound, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.first import LATE_SECONDS
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,

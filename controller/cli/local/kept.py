@@ -16,8 +16,7 @@ from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import text
 from trainwright.controller.local.node.ended import ended_pods
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime import Client, NotFound
 
 MOST = 20
 MOST_BYTES = 1 << 30

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from trainwright.controller.local.credentials import write_private
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 
 COPY = ".before-trainwright"
 """At the end of the name of the copy."""

@@ -17,8 +17,7 @@ from trainwright.controller.cli.local.jobs import (
 )
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import ApiError, NotFound
+from trainwright.controller.runtime import ApiError, NotFound, Request
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 
@@ -56,7 +55,7 @@ async def follow(jobs: LocalJobs, name: str, wanted: WantedLines) -> int:
 
 async def show(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | None = None) -> int:
     """Show the lines there are; returns the exit code. Raises RefusedError where there is nothing to show."""
-    out = sys.stdout if out is None else out
+    there: TextIO = sys.stdout if out is None else out
     pods = await jobs.all_pods(await jobs.get(name))
     present = max((attempt_of(pod) + 1 for pod in pods), default=0)
     attempt = wanted.attempt or present
@@ -64,12 +63,12 @@ async def show(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | No
     if shown:
         logs = await asyncio.gather(*(_log(jobs, pod, container, wanted) for pod in shown for container in _names(pod)))
         for lines in logs:
-            print(*lines, sep="\n", end="\n" if lines else "", file=out)
+            print(*lines, sep="\n", end="\n" if lines else "", file=there)
         return 0
     if pods and attempt == present:
         known = ", ".join(rank_of(pod) for pod in pods)
         raise RefusedError(f"TrainJob {name} has no rank {', '.join(sorted(wanted.ranks))}: it has {known}")
-    _show_recorded(await _entries(jobs, name), name, wanted, out)
+    _show_recorded(await _entries(jobs, name), name, wanted, there)
     return 0
 
 

@@ -36,9 +36,7 @@ from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
 from trainwright.controller.local.node.ended import ended_pods
-from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.job.pods import attempt_of
 
 LATEST = "latest"

@@ -9,8 +9,7 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, uid_of
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime import Client, KubernetesError
 
 _RETRY_SECONDS = 0.1
 

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_system()
         # Imported here: they need Linux.
         from trainwright.controller.cli.local import environments, running, scripts  # noqa: PLC0415
-        from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
+        from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
 
         documents = scripts.documents_of(arguments)
         if arguments.file is None:

@@ -35,11 +35,20 @@ from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
-from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, TransportError
-from trainwright.controller.runtime.manager import collector, logs
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    ApiError,
+    Client,
+    Discovery,
+    HTTPTransport,
+    KubernetesError,
+    NotFound,
+    Transport,
+    TransportError,
+    configure_logging,
+    load_config,
+    tune_collector,
+)
 from trainwright.plugins.contract import Runtime
 
 LOST = (KubernetesError, StateLostError)
@@ -258,7 +267,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
-    collector.tune()
+    tune_collector()
     forget_user_folders()
     state.make_folder(options.folder)
     with contextlib.ExitStack() as stack:
@@ -269,7 +278,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
             raise WrongUseError(f"{error}; {advice}") from error
         # The terminal is for the lines of the job.
         file = None if options.verbose else options.folder / serving.LOG
-        logs.configure("INFO" if options.verbose else "WARNING", file=file)
+        configure_logging("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(node_settings(options), port=options.port) as cluster:
             inside = cluster.api.transport()
             # Also where nobody is told its address: it keeps the curves.

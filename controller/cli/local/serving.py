@@ -20,8 +20,7 @@ from trainwright.controller.cli import state
 from trainwright.controller.cli.local.node import node_settings
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
-from trainwright.controller.runtime import load_config
-from trainwright.controller.runtime.manager import collector, logs
+from trainwright.controller.runtime import configure_logging, freeze_collector, load_config, tune_collector
 
 if TYPE_CHECKING:
     from trainwright.controller.local.node.node import LocalNode
@@ -94,13 +93,13 @@ async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Await
 @asynccontextmanager
 async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode | None, str]]":
     """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
-    collector.tune()  # a full collection stopped the loop for 0.1 s when many pods started
+    tune_collector()  # a full collection stopped the loop for 0.1 s when many pods started
     if options.only:
         # Imported here: other commands need no API server, and it alone does not need the rest.
         from trainwright.controller.local.cluster import api_server  # noqa: PLC0415
 
         async with api_server(options.folder, port=options.port, memory=options.memory) as api:
-            collector.freeze()
+            freeze_collector()
             yield api.config.server, None, ""
         return
     from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
@@ -116,13 +115,13 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
             memory=options.memory,
         ) as dashboard,
     ):
-        collector.freeze()
+        freeze_collector()
         yield cluster.api.config.server, cluster.node, dashboard
 
 
 def run_in_foreground(options: LocalOptions) -> None:
     """`local up --foreground`. Raises as `serve`."""
-    logs.configure("INFO" if options.verbose else "WARNING", "text")
+    configure_logging("INFO" if options.verbose else "WARNING", "text")
     forget_user_folders()
 
     async def ready(run: state.ClusterRun) -> None:

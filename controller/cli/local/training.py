@@ -18,14 +18,11 @@ from trainwright.controller.local.apiserver.serving import HOST
 from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.webhook.admission import Handler
-from trainwright.controller.runtime.webhook.configurations import by_url
+from trainwright.controller.runtime import AdmissionHandler, Client, TaskScope, webhooks_by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.manager import make_manager
-from trainwright.controller.trainer.assembly.settings import Settings, settings_of
+from trainwright.controller.trainer.assembly.settings import ManagerSettings, settings_of
 
 _FOLDER = Path(__file__).parent
 _RUNTIMES = _FOLDER.parent / "rendering" / "shipped"
@@ -60,7 +57,7 @@ async def training_cluster(
         await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
         chosen = _settings(await asyncio.to_thread(status_port, settings.folder))
 
-        def answer_here(handlers: Mapping[str, Handler]) -> None:
+        def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:
             cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
 
         manager = await make_manager(
@@ -74,7 +71,7 @@ async def training_cluster(
             running = tasks.start("manager", manager.run())
             try:
                 await manager.wait_ready()
-                hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
+                hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
                 await install(client, hooks, owner=_OWNER)
                 await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
                 yield cluster
@@ -83,7 +80,7 @@ async def training_cluster(
                 await asyncio.wait({running})
 
 
-def _settings(port: int) -> Settings:
+def _settings(port: int) -> ManagerSettings:
     """Those of the manager. Training may report its progress: the server is reached by this machine only."""
     configuration = Configuration(
         webhook=ControllerWebhook(host=HOST),

@@ -14,7 +14,7 @@ from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.progress.following import Following
 from trainwright.controller.cli.progress.outputs import Display, output_for
 from trainwright.controller.cli.reading import reading, run_reading
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import TaskScope
 
 REDRAW_SECONDS = 0.25
 """Shortest time between two drawings."""

@@ -14,8 +14,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, JobViews, observe, sorted_views, view_of
-from trainwright.controller.runtime import Cache, Client, Event, EventType
-from trainwright.controller.runtime.errors import Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime import Cache, Client, Event, EventType, Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.progress.history.ring import Damaged
 from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read

@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, Word, entered, is_ours, shown
-from trainwright.controller.trainer.progress.shown import is_at_end, percentage_of, remaining_seconds_of
+from trainwright.controller.trainer.progress.shown import is_at_end, loading_of, percentage_of, remaining_seconds_of
 
 LATE = 0.2
 """A job is late when its time to go has passed by this part of it."""
@@ -139,6 +139,11 @@ def observe(job: TrainJob, history: History) -> bool:
     return False
 
 
+def _loading(job: TrainJob, word: Word) -> str:
+    """What initializers fetch, unless something is wrong, which says more."""
+    return loading_of(job) if word in (Word.PENDING, Word.RUNNING) else ""
+
+
 def view_of(
     job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = ""
 ) -> JobView:
@@ -157,7 +162,7 @@ def view_of(
         version=resource_version_of(job),
         state=found.word,
         reason=found.reason,
-        message=one_line((found.word is Word.FAILED and failure) or found.message),
+        message=one_line((found.word is Word.FAILED and failure) or _loading(job, found.word) or found.message),
         created=_time(job.metadata_or_empty.creation_timestamp),
         ended=entered(job, State(found.word)) if found.word.is_over else None,
         deleting=deletion_timestamp_of(job) is not None,

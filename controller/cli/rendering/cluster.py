@@ -12,9 +12,15 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
-from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import ApiError, ConfigurationError, NotFound
+from trainwright.controller.runtime import (
+    ApiError,
+    Client,
+    ConfigurationError,
+    Discovery,
+    HTTPTransport,
+    NotFound,
+    load_config,
+)
 from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime, Unreadable
 
 _SERVERS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink")

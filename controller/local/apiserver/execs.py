@@ -24,7 +24,7 @@ from trainwright.controller.local.apiserver.podaccess import (
 )
 from trainwright.controller.local.apiserver.requests import ServerResponse, ServerWebSocket, Upgrade, WriteQuery, encode
 from trainwright.controller.local.apiserver.store import ObjectStore
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import TaskScope
 
 _V5 = "v5.channel.k8s.io"
 PROTOCOLS = (_V5, "v4.channel.k8s.io")

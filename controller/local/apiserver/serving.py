@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.bodies import LIMIT
 from trainwright.controller.local.apiserver.errors import too_large
 from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, Upgrade, User, failure
 from trainwright.controller.local.apiserver.server import APIServer
-from trainwright.controller.runtime.servers.http import listening
+from trainwright.controller.runtime import listening
 
 HOST = "127.0.0.1"
 """The only address that is listened on: whoever reaches the server can start processes."""

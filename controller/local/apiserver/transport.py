@@ -12,9 +12,7 @@ from urllib.parse import unquote
 
 from trainwright.controller.local.apiserver.requests import Query, ServerRequest, ServerResponse, Upgrade
 from trainwright.controller.local.apiserver.server import APIServer
-from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import OutputTooLarge, RequestTimeout
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import OutputTooLarge, Request, RequestTimeout, Response, TaskScope
 
 _MESSAGES = 16
 """Messages that a websocket holds in each direction before its writer waits."""

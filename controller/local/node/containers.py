@@ -18,7 +18,7 @@ from trainwright.controller.local.node import memory, processes
 from trainwright.controller.local.node.ends import End, Ends, Ticket
 from trainwright.controller.local.node.files import read_end, write_fresh
 from trainwright.controller.local.node.spawning import Started, alone
-from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
+from trainwright.controller.runtime import finished_in_thread, made_in_thread
 
 log = logging.getLogger(__name__)
 

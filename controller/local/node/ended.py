@@ -22,9 +22,7 @@ from typing import Any
 from trainwright.api.objects import Document, controller_of, name_of, namespace_of, uid_of
 from trainwright.api.times import LOOK_SECONDS
 from trainwright.controller.local.node.files import remove
-from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import KubernetesError, NotFound
+from trainwright.controller.runtime import Client, Discovery, KubernetesError, NotFound
 
 log = logging.getLogger(__name__)
 

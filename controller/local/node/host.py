@@ -9,7 +9,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.networks import Dial
 from trainwright.controller.local.node.plan import Places, Plan
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import TaskScope
 
 
 class Host(Protocol):

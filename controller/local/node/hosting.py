@@ -29,7 +29,7 @@ from trainwright.controller.local.node.projections import ProjectionSources
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.spawning import Spawner
 from trainwright.controller.local.node.volumes import Volumes
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import TaskScope
 
 
 class NodeSources(ProjectionSources, Protocol):

@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 
 PYTHONS = ("python", "python3")
 """The names by which commands of containers call Python. Debian, for one, has no `python`."""

@@ -16,7 +16,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node.holders import Holder, Holders, holder_of
 from trainwright.controller.local.node.network import OPEN, READY
 from trainwright.controller.local.node.spawning import start_program
-from trainwright.controller.runtime.tasks import made_in_thread
+from trainwright.controller.runtime import made_in_thread
 
 _PROGRAM = Path(__file__).with_name("network.py")
 _START_SECONDS = 10.0

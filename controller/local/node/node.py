@@ -40,17 +40,24 @@ from trainwright.controller.local.node.state import PhaseVerdict
 from trainwright.controller.local.node.status import annotations_to_report, differs, status_document
 from trainwright.controller.local.node.usage import ContainerUsage, Meter
 from trainwright.controller.local.node.worker import PodWorker
-from trainwright.controller.runtime.cache.cache import Cache
-from trainwright.controller.runtime.cache.events import Event, EventType
-from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.controller import mappers
-from trainwright.controller.runtime.controller.sources import Trigger
-from trainwright.controller.runtime.errors import ConfigurationError, Conflict, KubernetesError, NotFound
-from trainwright.controller.runtime.events.recorder import EventRecorder
-from trainwright.controller.runtime.kinds import MetadataOnly
-from trainwright.controller.runtime.manager.manager import Manager
-from trainwright.controller.runtime.manager.supervisor import Group
-from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.runtime import (
+    Cache,
+    Client,
+    ConfigurationError,
+    Conflict,
+    Event,
+    EventRecorder,
+    EventType,
+    Group,
+    KubernetesError,
+    Manager,
+    MetadataOnly,
+    NotFound,
+    TaskScope,
+    Trigger,
+    own_key,
+    together,
+)
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +138,7 @@ class LocalNode:
     def declare(self, manager: Manager) -> None:
         """Add the node to a manager that has not been started."""
         self._cache = manager.cache
-        builder = manager.controller("node").watches(POD, mappers.itself, predicates=(self._is_ours,))
+        builder = manager.controller("node").watches(POD, own_key, predicates=(self._is_ours,))
         builder.source(self._trigger).reconcile(self._reconcile, workers=WORKERS, needs_leader=False)
         manager.cache.informer(POD).add_handler(self._pod_changed)
         for kind in (ConfigMap, Secret):

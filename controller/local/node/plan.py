@@ -27,7 +27,7 @@ from trainwright.controller.local.node.ports import PortRewriter
 from trainwright.controller.local.node.refusals import command_of, no_command, refused_image, unrunnable_command
 from trainwright.controller.local.node.rewriting import Rewriter
 from trainwright.controller.local.node.volumes import Mount, Volumes
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")

@@ -13,7 +13,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node.backoff import go_duration
 from trainwright.controller.local.node.handlers import HandlerTarget, attempt
 from trainwright.controller.local.node.state import ContainerState
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import TaskScope
 
 STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
 

@@ -15,8 +15,7 @@ from trainwright.api.kubernetes.core.v1 import Node as NodeModel
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import Now
 from trainwright.controller.local.node.fields import HOST_IP
-from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.errors import AlreadyExists, KubernetesError, NotFound
+from trainwright.controller.runtime import AlreadyExists, Client, KubernetesError, NotFound
 
 log = logging.getLogger(__name__)
 

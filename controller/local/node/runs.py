@@ -24,7 +24,7 @@ from trainwright.controller.local.node.pods import describe, grace_of, should_re
 from trainwright.controller.local.node.probes import LIVENESS, READINESS, STARTUP, Probes
 from trainwright.controller.local.node.sessions import ProcessSession, open_session
 from trainwright.controller.local.node.state import EPOCH, ContainerState, Running, Terminated, Waiting
-from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.runtime import TaskScope, together
 
 log = logging.getLogger(__name__)
 
@@ -325,7 +325,7 @@ class ContainerRunner:
         self.state.end(
             Terminated(
                 exit_code=START_ERROR,
-                reason="ProgramStartError",
+                reason="StartError",
                 message=message,
                 started_at=EPOCH,
                 finished_at=self._now(),

@@ -13,8 +13,7 @@ from trainwright.api.times import Now
 from trainwright.controller.local.node.environment import SourceUnavailableError
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import Token, VolumeError
-from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.errors import KubernetesError, NotFound
+from trainwright.controller.runtime import Client, KubernetesError, NotFound
 
 PERSISTENT_VOLUME = Resource(
     group="", version="v1", kind="PersistentVolume", plural="persistentvolumes", namespaced=False

@@ -16,7 +16,7 @@ from trainwright.controller.local.node.files import lies_below, refuse_link
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import ProjectionSources, VolumeError, payload_of
 from trainwright.controller.local.node.tokens import KeptTokens
-from trainwright.controller.runtime.tasks import finished_in_thread
+from trainwright.controller.runtime import finished_in_thread
 
 _UNREADABLE = re.compile(r"[^-a-z0-9]")
 

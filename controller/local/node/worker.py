@@ -36,7 +36,7 @@ from trainwright.controller.local.node.runs import ContainerRunner
 from trainwright.controller.local.node.state import ContainerState, PhaseVerdict, PodState, Waiting
 from trainwright.controller.local.node.temporary import TEMPORARY, make_temporary, remove_temporary
 from trainwright.controller.local.node.volumes import Volumes
-from trainwright.controller.runtime.tasks import TaskScope, finished_in_thread, together
+from trainwright.controller.runtime import TaskScope, finished_in_thread, together
 
 log = logging.getLogger(__name__)
 

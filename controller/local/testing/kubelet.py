@@ -31,11 +31,7 @@ from trainwright.controller.local.cluster import execs_of, logs_of
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.registration import NODE
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.runtime.client.config import ClusterConfig
-from trainwright.controller.runtime.manager.manager import Manager
-from trainwright.controller.runtime.manager.settings import NO_SERVERS, ProcessSettings
-from trainwright.controller.runtime.servers.http import listening
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings, TaskScope, listening
 from trainwright.controller.runtime.testing.certificates import Authority
 
 WEBSOCKETS = "ExtendWebSocketsToKubelet"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainwright.controller.local.apiserver.store.disk import StateFileError
 from trainwright.controller.local.cluster import api_server
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,8 +27,7 @@ from trainwright.controller.local.workloads.namespaces.controller import Namespa
 from trainwright.controller.local.workloads.scheduler.controller import REPORTER as SCHEDULER_REPORTER
 from trainwright.controller.local.workloads.scheduler.controller import Scheduler
 from trainwright.controller.local.workloads.scheduler.fit import Check
-from trainwright.controller.runtime import EventRecorder, Group, Manager
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError, EventRecorder, Group, Manager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.runtime.errors import Cause, Invalid
+from trainwright.controller.runtime import Cause, Invalid
 
 _TITLES = {
     "FieldValueInvalid": "Invalid value",

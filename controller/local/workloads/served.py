@@ -9,8 +9,7 @@ import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime import Client, Request
 
 _ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})

@@ -30,7 +30,7 @@ from trainwright.api.objects import (
     wire,
 )
 from trainwright.api.ownership import without_emptied
-from trainwright.controller.runtime.apply.compare import Comparison, compare, differences
+from trainwright.controller.runtime.apply.compare import FieldComparison, compare, differences
 from trainwright.controller.runtime.apply.memory import ApplyMemory
 from trainwright.controller.runtime.apply.owner import owned_document, refuse_foreign
 from trainwright.controller.runtime.cache.cache import Cache
@@ -221,8 +221,8 @@ class Applier:
     def _as_wanted(self, document: Document, live: AnyObject, subresource: str) -> bool:
         owned = managed_fields_of(live, self.field_manager, subresource)
         full = wire(live)
-        found = Comparison.DIFFERENT if owned is None else compare(document, full, owned)
-        if found is Comparison.SAME:
+        found = FieldComparison.DIFFERENT if owned is None else compare(document, full, owned)
+        if found is FieldComparison.SAME:
             return True
         if self.memory.answered(uid_of(live), subresource, document, full):
             return True

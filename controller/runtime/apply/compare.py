@@ -27,7 +27,7 @@ _METADATA_IGNORED = frozenset(
 )
 
 
-class Comparison(Enum):
+class FieldComparison(Enum):
     """Result of a comparison."""
 
     SAME = "same"
@@ -39,7 +39,7 @@ class Difference(NamedTuple):
     """A place where document and object are not clearly the same."""
 
     path: str
-    comparison: Comparison
+    comparison: FieldComparison
     why: str
 
 
@@ -59,17 +59,17 @@ def differences(desired: Document, live: Document, owned: Document) -> Iterator[
             yield from _field(name, value, live, owned, "")
     for name in owned:
         if name.startswith("f:") and name != "f:metadata" and desired.get(name[2:]) is None:
-            yield Difference(f".{name[2:]}", Comparison.DIFFERENT, "owned and no longer wanted")
+            yield Difference(f".{name[2:]}", FieldComparison.DIFFERENT, "owned and no longer wanted")
     if "metadata" not in desired and owned.get("f:metadata"):
-        yield Difference(".metadata", Comparison.DIFFERENT, "owned and no longer wanted")
+        yield Difference(".metadata", FieldComparison.DIFFERENT, "owned and no longer wanted")
 
 
-def compare(desired: Document, live: Document, owned: Document) -> Comparison:
+def compare(desired: Document, live: Document, owned: Document) -> FieldComparison:
     """DIFFERENT if any difference is, else UNCLEAR if any is, else SAME."""
-    result = Comparison.SAME
+    result = FieldComparison.SAME
     for difference in differences(desired, live, owned):
-        if difference.comparison is Comparison.DIFFERENT:
-            return Comparison.DIFFERENT
+        if difference.comparison is FieldComparison.DIFFERENT:
+            return FieldComparison.DIFFERENT
         result = difference.comparison
     return result
 
@@ -80,10 +80,10 @@ def _field(name: str, value: Any, live: Mapping[str, Any], owned: Document, path
     if node is None:
         # Server-side apply records no owner for an empty list that is merged by items.
         if value != [] or live.get(name) != []:
-            yield Difference(where, Comparison.DIFFERENT, "wanted and not owned yet")
+            yield Difference(where, FieldComparison.DIFFERENT, "wanted and not owned yet")
     elif name not in live:
         empty = isinstance(value, (dict, list)) and not value
-        yield Difference(where, Comparison.UNCLEAR if empty else Comparison.DIFFERENT, "missing")
+        yield Difference(where, FieldComparison.UNCLEAR if empty else FieldComparison.DIFFERENT, "missing")
     else:
         yield from _value(value, live[name], node, where)
 
@@ -97,7 +97,7 @@ def _value(value: Any, live: Any, owned: Document, path: str) -> Iterator[Differ
     elif kind == "v" and isinstance(value, list) and isinstance(live, list):
         yield from _set(value, live, owned, path)
     elif kind:
-        yield Difference(path, Comparison.DIFFERENT, "has another type")
+        yield Difference(path, FieldComparison.DIFFERENT, "has another type")
     else:
         yield from _leaf(value, live, path)
 
@@ -107,7 +107,7 @@ def _mapping(value: Document, live: Mapping[str, Any], owned: Document, path: st
         yield from _field(name, item, live, owned, path)
     for name in owned:
         if name != "." and value.get(name[2:]) is None:
-            yield Difference(f"{path}.{name[2:]}", Comparison.DIFFERENT, "owned and no longer wanted")
+            yield Difference(f"{path}.{name[2:]}", FieldComparison.DIFFERENT, "owned and no longer wanted")
 
 
 def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Iterator[Difference]:
@@ -117,17 +117,17 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
     for item in value:
         found = _entry_for(item, entries, taken)
         if found is None:
-            yield Difference(f"{path}[{_label(item)}]", Comparison.DIFFERENT, "wanted and not owned yet")
+            yield Difference(f"{path}[{_label(item)}]", FieldComparison.DIFFERENT, "wanted and not owned yet")
             continue
         taken.add(found)
         keys, node = entries[found]
         where = f"{path}[{','.join(str(v) for v in keys.values())}]"
         position = _position(keys, live)
         if position is None:
-            yield Difference(where, Comparison.DIFFERENT, "missing")
+            yield Difference(where, FieldComparison.DIFFERENT, "missing")
             continue
         if position < last:
-            yield Difference(where, Comparison.UNCLEAR, "has another position")
+            yield Difference(where, FieldComparison.UNCLEAR, "has another position")
         last = max(position, last)
         current = live[position]
         if members_of(node) or not node:
@@ -140,7 +140,7 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
     for index, (keys, _) in enumerate(entries):
         if index not in taken:
             where = f"{path}[{','.join(str(v) for v in keys.values())}]"
-            yield Difference(where, Comparison.DIFFERENT, "owned and no longer wanted")
+            yield Difference(where, FieldComparison.DIFFERENT, "owned and no longer wanted")
 
 
 def _position(keys: Document, live: list[Any]) -> int | None:
@@ -167,12 +167,12 @@ def _set(value: list[Any], live: list[Any], owned: Document, path: str) -> Itera
     ours = owned_values(owned)
     for item in value:
         if item not in ours:
-            yield Difference(f"{path}[{item}]", Comparison.DIFFERENT, "wanted and not owned yet")
+            yield Difference(f"{path}[{item}]", FieldComparison.DIFFERENT, "wanted and not owned yet")
         elif item not in live:
-            yield Difference(f"{path}[{item}]", Comparison.DIFFERENT, "missing")
+            yield Difference(f"{path}[{item}]", FieldComparison.DIFFERENT, "missing")
     for item in ours:
         if item not in value:
-            yield Difference(f"{path}[{item}]", Comparison.DIFFERENT, "owned and no longer wanted")
+            yield Difference(f"{path}[{item}]", FieldComparison.DIFFERENT, "owned and no longer wanted")
 
 
 def _leaf(value: Any, live: Any, path: str) -> Iterator[Difference]:
@@ -184,21 +184,21 @@ def _leaf(value: Any, live: Any, path: str) -> Iterator[Difference]:
             if item is None:
                 continue
             if name not in live:
-                yield Difference(f"{path}.{name}", Comparison.DIFFERENT, "missing")
+                yield Difference(f"{path}.{name}", FieldComparison.DIFFERENT, "missing")
             else:
                 yield from _leaf(item, live[name], f"{path}.{name}")
         for name in live:
             if value.get(name) is None:
                 yield Difference(
-                    f"{path}.{name}", Comparison.UNCLEAR, "present and not wanted, unless the server sets it"
+                    f"{path}.{name}", FieldComparison.UNCLEAR, "present and not wanted, unless the server sets it"
                 )
     elif isinstance(value, list) and isinstance(live, list) and len(value) == len(live):
         for index, (item, current) in enumerate(zip(value, live, strict=True)):
             yield from _leaf(item, current, f"{path}[{index}]")
     elif _same_quantity(value, live):
-        yield Difference(path, Comparison.UNCLEAR, f"{value!r} is wanted, {live!r} may be the same amount")
+        yield Difference(path, FieldComparison.UNCLEAR, f"{value!r} is wanted, {live!r} may be the same amount")
     else:
-        yield Difference(path, Comparison.DIFFERENT, f"{_short(value)} is wanted, the object has {_short(live)}")
+        yield Difference(path, FieldComparison.DIFFERENT, f"{_short(value)} is wanted, the object has {_short(live)}")
 
 
 def _amount(value: Any) -> Quantity | None:

@@ -18,7 +18,7 @@ LIMIT = 50_000
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def digest(document: Any) -> bytes:
+def document_digest(document: Any) -> bytes:
     """A 16-byte digest of a document, independent of the order of its fields."""
     return hashlib.blake2b(_ENCODER.encode(document), digest_size=16).digest()
 
@@ -41,7 +41,7 @@ class ApplyMemory:
 
     def remember(self, uid: str, subresource: str, document: Document, answer: Document) -> None:
         """The server answered `document` with `answer`."""
-        self._seen[uid, subresource] = (digest(document), digest(_part(answer, subresource)))
+        self._seen[uid, subresource] = (document_digest(document), document_digest(_part(answer, subresource)))
         self._seen.move_to_end((uid, subresource))
         while len(self._seen) > self._limit:
             self._seen.popitem(last=False)
@@ -49,7 +49,7 @@ class ApplyMemory:
     def answered(self, uid: str, subresource: str, document: Document, live: Document) -> bool:
         """Whether this document was applied last and the object still looks like the answer."""
         seen = self._seen.get((uid, subresource))
-        return seen is not None and seen == (digest(document), digest(_part(live, subresource)))
+        return seen is not None and seen == (document_digest(document), document_digest(_part(live, subresource)))
 
     def forget(self, uid: str) -> None:
         """The object is deleted."""

@@ -13,26 +13,24 @@ Caveats: apart from own writes a read is as old as the watch. Two scopes of one 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, overload
+from typing import Any, cast, overload
 
-from trainwright.api.base import Object, Resource
+from trainwright.api.base import Resource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
-from trainwright.api.objects import AnyObject, Document, Key, PartialObject, controller_of, labels_of
+from trainwright.api.objects import AnyObject, Document, Key, controller_of, labels_of
+from trainwright.controller.runtime.cache.echo import Flight
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
-from trainwright.controller.runtime.cache.scope import Scope
+from trainwright.controller.runtime.cache.scope import CacheScope
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
-from trainwright.controller.runtime.cache.writes import CachedWrite
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.observer import PendingWrite
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError, NotCached, NotSynced
-from trainwright.controller.runtime.kinds import Kind, MetadataOnly, resource_of
+from trainwright.controller.runtime.kinds import Codec, Described, Kind, KindOf, T, resource_of
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.versions import at_least
-
-O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
 
 BY_CONTROLLER = "controller-uid"
 """Index of every informer: the uid of the controller of the object."""
@@ -67,9 +65,9 @@ class Cache:
         self._client = client
         self._namespace = namespace
         self._streaming = streaming
-        self._informers: dict[tuple[Kind, Scope], Informer] = {}
+        self._informers: dict[tuple[Kind, CacheScope], Informer] = {}
         self._by_resource: dict[Resource, list[Informer]] = {}
-        self._by_kind: dict[Kind, list[Informer]] = {}
+        self._by_kind: dict[KindOf[Any], list[Informer]] = {}
         self._trim = trim_managed_fields((field_manager,) if field_manager else ())
         self._detector = MutationDetector() if detect_mutation else None
         self._tasks: TaskScope | None = None
@@ -77,7 +75,7 @@ class Cache:
         self._known: dict[tuple[str, str], Kind] = {}
         self._reconciled: dict[Informer, str] = {}
         """The controller whose `for_` an informer is."""
-        self._found: dict[tuple[Kind, str], Informer] = {}
+        self._found: dict[tuple[KindOf[Any], str], Informer] = {}
         """Answers of `_find`, until the declared informers change."""
 
     # ------------------------------------------------------------------ declaring
@@ -98,7 +96,7 @@ class Cache:
         """
         resource = resource_of(kind)
         where = self._namespace if namespace is None else namespace
-        scope = Scope(where if resource.namespaced else "", label_selector, field_selector)
+        scope = CacheScope(where if resource.namespaced else "", label_selector, field_selector)
         steps = tuple(transforms)
         existing = self._informers.get((kind, scope))
         if existing is not None:
@@ -145,7 +143,7 @@ class Cache:
                     raise ConfigurationError(
                         f"controller {controller} gets its events from the cache of {plural} ({scope}), and would read"
                         f" from that of {plural} ({other.scope}): declare them in one scope, and use predicates, such"
-                        " as predicates.label_selector, in for_"
+                        " as labels_match, in for_"
                     )
 
     def informers(self) -> Iterator[Informer]:
@@ -218,56 +216,48 @@ class Cache:
 
     # ------------------------------------------------------------------ reading
 
+    @overload  # two of them, so that type checkers take a union of kinds apart
+    def get(self, kind: type[T], name: str | Key, namespace: str = "") -> T | None: ...
     @overload
-    def get(self, kind: type[O], name: str, namespace: str = "") -> O | None: ...
-    @overload
-    def get(self, kind: Resource, name: str, namespace: str = "") -> Document | None: ...
-    @overload
-    def get(self, kind: MetadataOnly, name: str, namespace: str = "") -> PartialObject | None: ...
+    def get(self, kind: Described[T], name: str | Key, namespace: str = "") -> T | None: ...
 
-    def get(self, kind: Kind, name: str, namespace: str = "") -> AnyObject | None:
-        """The object, or None if it does not exist. Without a namespace, that of the cache is used.
+    def get(self, kind: KindOf[T], name: str | Key, namespace: str = "") -> T | None:
+        """The object, or None if it does not exist: by its key, or by name and namespace (else that of the cache).
 
         Raises NotCached if the kind or the namespace was not declared, NotSynced before the first list, DecodeError for
         an object that does not fit its model, ConfigurationError for a namespaced kind without any namespace.
         """
+        if isinstance(name, Key):
+            namespace, name = name
         informer = self._synced(kind, namespace)
         store = informer.store
         key = Key(self._place(informer, name, namespace), name)
         if store.undecodable and key in store.undecodable:
             informer.codec.decode(_encode(store.undecodable[key]))  # raises with the field's path
             raise DecodeError(f"{informer.resource.kind} {key}: a transform failed; see the log")
-        return store.get(key)
+        return cast("T | None", store.get(key))
 
     @overload
-    def list(self, kind: type[O], namespace: str = "", *, label_selector: str = "") -> Sequence[O]: ...
+    def list(self, kind: type[T], namespace: str = "", *, label_selector: str = "") -> Sequence[T]: ...
     @overload
-    def list(self, kind: Resource, namespace: str = "", *, label_selector: str = "") -> Sequence[Document]: ...
-    @overload
-    def list(self, kind: MetadataOnly, namespace: str = "", *, label_selector: str = "") -> Sequence[PartialObject]: ...
+    def list(self, kind: Described[T], namespace: str = "", *, label_selector: str = "") -> Sequence[T]: ...
 
-    def list(self, kind: Kind, namespace: str = "", *, label_selector: str = "") -> Sequence[Any]:
+    def list(self, kind: KindOf[T], namespace: str = "", *, label_selector: str = "") -> Sequence[T]:
         """All matching objects, or those of a namespace, in any order. Raises NotCached, NotSynced."""
-        selected = self._synced(kind, namespace).store.list(namespace)
+        selected: Iterator[Any] = self._synced(kind, namespace).store.list(namespace)
         if not label_selector:
             return list(selected)
         selector = parse_label_selector(label_selector)
         return [obj for obj in selected if selector.matches(labels_of(obj))]
 
-    @overload
-    def indexed(self, kind: type[O], index: str, value: str) -> Sequence[O]: ...
-    @overload
-    def indexed(self, kind: Resource, index: str, value: str) -> Sequence[Document]: ...
-    @overload
-    def indexed(self, kind: MetadataOnly, index: str, value: str) -> Sequence[PartialObject]: ...
-
-    def indexed(self, kind: Kind, index: str, value: str) -> Sequence[Any]:
+    def indexed(self, kind: KindOf[T], index: str, value: str) -> Sequence[T]:
         """The objects with a value in an index. Raises NotCached, NotSynced, ConfigurationError (no such index)."""
-        return list(self._synced(kind, "").store.indexed(index, value))
+        found: Iterator[Any] = self._synced(kind, "").store.indexed(index, value)
+        return list(found)
 
-    def controlled_by(self, kind: Kind, uid: str) -> Sequence[Any]:
+    def controlled_by(self, kind: KindOf[T], uid: str) -> Sequence[T]:
         """The objects whose controller has this uid."""
-        return list(self._synced(kind, "").store.indexed(BY_CONTROLLER, uid))
+        return self.indexed(kind, BY_CONTROLLER, uid)
 
     def declared(self, resource: Resource) -> Iterator[Informer]:
         """All informers of a resource, of any representation and scope."""
@@ -293,7 +283,7 @@ class Cache:
                 f" {informer.store.resource_version or 'no version'}"
             ) from None
 
-    def _find(self, kind: Kind, namespace: str = "") -> Informer:
+    def _find(self, kind: KindOf[Any], namespace: str = "") -> Informer:
         # As in `informer`: without a namespace, that of the cache is used.
         namespace = namespace or self._namespace
         candidates = self._by_kind.get(kind, ())
@@ -319,7 +309,7 @@ class Cache:
             raise ConfigurationError(f"{informer.resource.kind} {name}: pass the namespace; this kind is in namespaces")
         return found
 
-    def _synced(self, kind: Kind, namespace: str) -> Informer:
+    def _synced(self, kind: KindOf[Any], namespace: str) -> Informer:
         informer = self._found.get((kind, namespace))
         if informer is None:
             informer = self._find(kind, namespace)
@@ -359,3 +349,25 @@ def _encode(document: Document) -> bytes:
     import msgspec  # noqa: PLC0415 - only needed for an error
 
     return msgspec.json.encode(document)
+
+
+class CachedWrite:
+    """Reports the end of a write to every informer of the kind; see PendingWrite."""
+
+    def __init__(self, flights: list[tuple[Informer, Flight]]) -> None:
+        self._flights = flights
+
+    def written(self, codec: Codec[Any], obj: AnyObject) -> None:
+        """The server answered with the written object."""
+        for informer, flight in self._flights:
+            informer.landed(flight, codec, obj)
+
+    def deleted(self, uid: str) -> None:
+        """The server answered that the object is deleted."""
+        for informer, flight in self._flights:
+            informer.landed_deleted(flight, uid)
+
+    def failed(self) -> None:
+        """The write was refused, or its outcome is unknown."""
+        for informer, flight in self._flights:
+            informer.crashed(flight)

@@ -21,14 +21,14 @@ from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
 from trainwright.controller.runtime.cache.fields import unpacked
 from trainwright.controller.runtime.cache.reflector import Filling, Reflector
-from trainwright.controller.runtime.cache.scope import Scope
-from trainwright.controller.runtime.cache.store import IndexFunction, Store
+from trainwright.controller.runtime.cache.scope import CacheScope
+from trainwright.controller.runtime.cache.store import IndexFunction, InformerStore
 from trainwright.controller.runtime.cache.transforms import Transform
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError, NotCached
 from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
-from trainwright.controller.runtime.pacing import Pacer
+from trainwright.controller.runtime.lag import Pacer
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Informer:
         self,
         client: Client,
         kind: Kind,
-        scope: Scope,
+        scope: CacheScope,
         *,
         transform: Transform | None = None,
         streaming: bool = True,
@@ -100,7 +100,7 @@ class Informer:
         self.kind = kind
         self.codec: Codec[Any] = codec_of(kind)
         self.scope = scope
-        self.store = Store()
+        self.store = InformerStore()
         self._transform = transform
         self._on_store = on_store
         self._reflector = Reflector(client, kind, scope, self, streaming=streaming)

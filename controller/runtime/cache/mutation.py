@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.objects import AnyObject, key_of
-from trainwright.controller.runtime.pacing import Pacer
+from trainwright.controller.runtime.lag import Pacer
 
 PERIOD_SECONDS = 1.0
 RETAIN_CHECKS = 120

@@ -18,8 +18,7 @@ from typing import Protocol
 import msgspec
 
 from trainwright.api.surroundings import fraction
-from trainwright.controller.runtime.cache.retry_delays import RetryDelays
-from trainwright.controller.runtime.cache.scope import Scope
+from trainwright.controller.runtime.cache.scope import CacheScope
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.reads import PAGE
@@ -38,7 +37,38 @@ from trainwright.controller.runtime.errors import (
     Unreachable,
 )
 from trainwright.controller.runtime.kinds import Kind
-from trainwright.controller.runtime.pacing import Pacer
+from trainwright.controller.runtime.lag import Pacer
+
+FIRST_SECONDS = 0.8
+CAP_SECONDS = 30.0
+RESET_SECONDS = 120.0
+
+
+class RetryDelays:
+    """Growing delays. `rand` returns numbers in [0, 1)."""
+
+    def __init__(self, rand: Callable[[], float] = fraction) -> None:
+        self._rand = rand
+        self._next = FIRST_SECONDS
+        self._reset_at: float | None = None
+
+    def step(self, now: float) -> float:
+        """The next delay in seconds. `now` is the time of the event loop."""
+        if self._reset_at is None:
+            self._reset_at = now
+        elif now - self._reset_at > RESET_SECONDS:
+            self._reset_at = now
+            self._next = FIRST_SECONDS
+        delay = self._next
+        self._next = min(CAP_SECONDS, self._next * 2)
+        return delay * (1.0 + self._rand())
+
+    async def sleep(self, most: float = float("inf")) -> float:
+        """Sleep for the next delay, at most `most` seconds; returns the seconds."""
+        delay = min(most, self.step(asyncio.get_running_loop().time()))
+        await asyncio.sleep(delay)
+        return delay
+
 
 WATCH_SECONDS = 300
 """Requested length of a watch: a random time between this and twice this."""
@@ -93,7 +123,7 @@ class Filling(Protocol):
         ...
 
 
-class Sink(Protocol):
+class ReflectorSink(Protocol):
     """Receives what a reflector reads."""
 
     def fill(self) -> Filling:
@@ -124,8 +154,8 @@ class Reflector:
         self,
         client: Client,
         kind: Kind,
-        scope: Scope,
-        sink: Sink,
+        scope: CacheScope,
+        sink: ReflectorSink,
         *,
         streaming: bool = True,
         page: int = PAGE,

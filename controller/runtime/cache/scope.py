@@ -13,7 +13,7 @@ from trainwright.controller.runtime.selectors import LabelSelector, parse_label_
 
 
 @dataclass(frozen=True)
-class Scope:
+class CacheScope:
     """A namespace (empty: all) and selectors in string form (empty: no limit)."""
 
     namespace: str = ""

@@ -33,7 +33,7 @@ class _Ahead:
     """The last state that the watch showed."""
 
 
-class Store:
+class InformerStore:
     """Indexed objects of one kind and scope. All methods are synchronous; use from the event loop only."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519Pri
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate and its key."""
 
     certificate: x509.Certificate
@@ -37,7 +37,7 @@ class Pair:
         return self.certificate.not_valid_before_utc + SKEW
 
 
-def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> Pair:
+def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> KeyPair:
     """A new self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -46,10 +46,10 @@ def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> Pair:
         .add_extension(_AUTHORITY, critical=True)
         .add_extension(_usage(signs=True), critical=True)
     )
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    return KeyPair(builder.sign(key, hashes.SHA256()), key)
 
 
-def cross_sign(former: Pair, authority: x509.Certificate, *, now: datetime) -> x509.Certificate:
+def cross_sign(former: KeyPair, authority: x509.Certificate, *, now: datetime) -> x509.Certificate:
     """The authority as signed by its predecessor: with it, who trusts only the predecessor accepts what it signs.
 
     It ends with the first of the two.
@@ -66,7 +66,7 @@ def cross_sign(former: Pair, authority: x509.Certificate, *, now: datetime) -> x
     return _signed(builder, former)
 
 
-def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: timedelta) -> Pair:
+def issue_certificate(authority: KeyPair, hosts: Iterable[str], *, now: datetime, lifetime: timedelta) -> KeyPair:
     """A server certificate for `hosts` (names and addresses). It does not outlast the authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     names = list(hosts)
@@ -84,7 +84,7 @@ def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: tim
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     )
-    return Pair(_signed(builder, authority), key)
+    return KeyPair(_signed(builder, authority), key)
 
 
 def strict_defects(authority: x509.Certificate) -> list[str]:
@@ -165,7 +165,7 @@ def _builder(
     )
 
 
-def _signed(builder: x509.CertificateBuilder, authority: Pair) -> x509.Certificate:
+def _signed(builder: x509.CertificateBuilder, authority: KeyPair) -> x509.Certificate:
     """Sign a certificate, and name the key that signed it."""
     try:
         identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value

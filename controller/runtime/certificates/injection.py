@@ -27,7 +27,7 @@ Configuration: TypeAlias = MutatingWebhookConfiguration | ValidatingWebhookConfi
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class InjectionTarget:
     """A webhook configuration by kind and name."""
 
     kind: type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
@@ -37,7 +37,7 @@ class Target:
         return f"{self.kind.RESOURCE.kind} {self.name}"
 
 
-async def fetch(client: Client, target: Target) -> Configuration | None:
+async def fetch_configuration(client: Client, target: InjectionTarget) -> Configuration | None:
     """Read a configuration; None if it does not exist."""
     found: Any
     try:

@@ -21,13 +21,19 @@ from trainwright.api.objects import AnyObject
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
-from trainwright.controller.runtime.cache.scope import Scope
+from trainwright.controller.runtime.cache.scope import CacheScope
 from trainwright.controller.runtime.certificates.authority import key_pem, strict_defects
-from trainwright.controller.runtime.certificates.injection import FIELD_MANAGER, Target, bundles, fetch, inject
-from trainwright.controller.runtime.certificates.material import Material
-from trainwright.controller.runtime.certificates.rotation import Policy, next_due, next_step
+from trainwright.controller.runtime.certificates.injection import (
+    FIELD_MANAGER,
+    InjectionTarget,
+    bundles,
+    fetch_configuration,
+    inject,
+)
+from trainwright.controller.runtime.certificates.material import CertificateMaterial
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy, next_due, next_step
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.certificates.vault import Vault
+from trainwright.controller.runtime.certificates.vault import CertificateVault
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import AlreadyExists, CertificateError, Conflict, KubernetesError
 from trainwright.controller.runtime.kinds import MetadataOnly
@@ -62,12 +68,12 @@ class CertificateKeeper:
     def __init__(
         self,
         client: Client,
-        vault: Vault,
+        vault: CertificateVault,
         serving: ServingCertificate,
         *,
         hosts: Sequence[str],
-        targets: Sequence[Target] = (),
-        policy: Policy | None = None,
+        targets: Sequence[InjectionTarget] = (),
+        policy: RotationPolicy | None = None,
         field_manager: str = FIELD_MANAGER,
         now: Now = wall_clock,
     ) -> None:
@@ -77,13 +83,13 @@ class CertificateKeeper:
         self._serving = serving
         self._hosts = list(hosts)
         self._targets = list(targets)
-        self._policy = policy or Policy()
+        self._policy = policy or RotationPolicy()
         self._field_manager = field_manager
         self._now = now
         self._wake = asyncio.Event()
         self.ready = asyncio.Event()
         """Set once a certificate is loaded."""
-        self.material: Material | None = None
+        self.material: CertificateMaterial | None = None
         self.statistics = KeeperStatistics()
 
     async def run(self) -> None:
@@ -106,19 +112,19 @@ class CertificateKeeper:
                 pause = RETRY_SECONDS[0]
                 await self._rest(next_due(material, self._policy) - self._now())
 
-    async def look(self) -> Material:
+    async def look(self) -> CertificateMaterial:
         """One pass. Raises KubernetesError."""
         self.statistics.passes += 1
         while True:
             held = await self._vault.read()
-            if isinstance(held.material, Material):
+            if isinstance(held.material, CertificateMaterial):
                 self.material = held.material
                 await self._inject_or_serve_the_first(held.material)
             step = await asyncio.to_thread(
                 next_step, held.material, self._policy, self._hosts, self._now(), last=self.material
             )
             if step is None:
-                assert isinstance(held.material, Material)
+                assert isinstance(held.material, CertificateMaterial)
                 self._serve(held.material)
                 return held.material
             try:
@@ -128,7 +134,7 @@ class CertificateKeeper:
             self.statistics.writes += 1
             log.info("Secret %s/%s: %s", self._vault.namespace, self._vault.name, step.why)
 
-    async def _inject_or_serve_the_first(self, material: Material) -> None:
+    async def _inject_or_serve_the_first(self, material: CertificateMaterial) -> None:
         """Stop the pass if the configurations cannot be updated, but load a certificate if none is loaded yet."""
         try:
             await self._inject()
@@ -142,15 +148,15 @@ class CertificateKeeper:
             while not await self._inject_one(target):
                 pass
 
-    async def _inject_one(self, target: Target) -> bool:
+    async def _inject_one(self, target: InjectionTarget) -> bool:
         """Update one configuration; False if it has changed and must be read again."""
-        configuration = await fetch(self._client, target)
+        configuration = await fetch_configuration(self._client, target)
         if configuration is None:
             for known in [known for known in self.statistics.trusted if known.startswith(f"{target}/")]:
                 del self.statistics.trusted[known]
             return True
         held = await self._vault.read()  # read after the configuration, so the Secret is not older
-        if not isinstance(held.material, Material):
+        if not isinstance(held.material, CertificateMaterial):
             raise CertificateError(f"Secret {self._vault.namespace}/{self._vault.name}: {held.material}")
         bundle = held.material.bundle
         try:
@@ -164,7 +170,7 @@ class CertificateKeeper:
             self.statistics.trusted[f"{target}/{name}"] = bundle
         return True
 
-    def _serve(self, material: Material) -> None:
+    def _serve(self, material: CertificateMaterial) -> None:
         leaf = material.leaf
         if self._serving.load(material.served, key_pem(leaf.key)):
             self.statistics.loads += 1
@@ -172,7 +178,7 @@ class CertificateKeeper:
             self._warn_of(material)
         self.ready.set()
 
-    def _warn_of(self, material: Material) -> None:
+    def _warn_of(self, material: CertificateMaterial) -> None:
         """An authority that another program made may lack what strict clients want; this program's have it."""
         if defects := strict_defects(material.signing.certificate):
             log.warning(
@@ -193,9 +199,9 @@ class CertificateKeeper:
 
     def _informers(self) -> list[Informer]:
         """Watches that only wake this task; the objects are read again."""
-        secret = Scope(self._vault.namespace, "", f"metadata.name={self._vault.name}")
+        secret = CacheScope(self._vault.namespace, "", f"metadata.name={self._vault.name}")
         watched = [(MetadataOnly(Secret), secret)]
-        watched += [(MetadataOnly(t.kind), Scope("", "", f"metadata.name={t.name}")) for t in self._targets]
+        watched += [(MetadataOnly(t.kind), CacheScope("", "", f"metadata.name={t.name}")) for t in self._targets]
         return [Informer(self._client, kind, scope) for kind, scope in watched]
 
     def _woken(self, _: Event[AnyObject]) -> None:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from trainwright.controller.runtime.certificates.authority import (
-    Pair,
+    KeyPair,
     PrivateKey,
     certificate_pem,
     key_pem,
@@ -27,12 +27,12 @@ CA, CA_KEY, NEXT_CA_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "next-ca.key", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class CertificateMaterial:
     """One consistent state of the Secret."""
 
-    signing: Pair
-    leaf: Pair
-    upcoming: Pair | None = None
+    signing: KeyPair
+    leaf: KeyPair
+    upcoming: KeyPair | None = None
     """Already trusted; signs later."""
     former: tuple[x509.Certificate, ...] = ()
     """Still trusted; no longer sign."""
@@ -69,13 +69,13 @@ class Material:
         return data
 
 
-def decode(data: Mapping[str, bytes]) -> Material | str:
+def decode(data: Mapping[str, bytes]) -> CertificateMaterial | str:
     """The state of a Secret, or why it has no usable one."""
     authorities = certificates_in(data.get(CA, b""))
     try:
         key = _key(data, CA_KEY)
         first, *chain = _served(data)
-        leaf = Pair(first, _key(data, KEY))
+        leaf = KeyPair(first, _key(data, KEY))
         signing = next((one for one in authorities if matches(one, key)), None)
         if signing is None:
             return f"{CA} has no certificate for {CA_KEY}"
@@ -87,13 +87,13 @@ def decode(data: Mapping[str, bytes]) -> Material | str:
         if NEXT_CA_KEY in data:
             next_key = _key(data, NEXT_CA_KEY)
             announced = next((one for one in authorities if matches(one, next_key)), None)
-            upcoming = Pair(announced, next_key) if announced is not None else None
+            upcoming = KeyPair(announced, next_key) if announced is not None else None
     except (ValueError, UnsupportedAlgorithm) as error:
         return str(error)
     active = {signing, upcoming.certificate if upcoming else None}
     former = tuple(one for one in authorities if one not in active)
     linked = tuple(one for one in chain if one not in authorities)  # another program may serve the authority itself
-    return Material(signing=Pair(signing, key), leaf=leaf, upcoming=upcoming, former=former, chain=linked)
+    return CertificateMaterial(signing=KeyPair(signing, key), leaf=leaf, upcoming=upcoming, former=former, chain=linked)
 
 
 def certificates_in(pem: bytes) -> list[x509.Certificate]:

@@ -21,14 +21,14 @@ from datetime import datetime, timedelta
 from cryptography import x509
 
 from trainwright.controller.runtime.certificates.authority import (
-    Pair,
+    KeyPair,
     covers,
     cross_sign,
-    issue,
+    issue_certificate,
     make_authority,
     signed_by,
 )
-from trainwright.controller.runtime.certificates.material import Material
+from trainwright.controller.runtime.certificates.material import CertificateMaterial
 from trainwright.controller.runtime.errors import ConfigurationError
 
 LONGEST_CHAIN = 8
@@ -38,7 +38,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RotationPolicy:
     """Lifetimes. Raises ConfigurationError if they do not fit together."""
 
     authority_name: str = "webhook-ca"
@@ -59,16 +59,21 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RotationStep:
     """A change of the state, with the reason."""
 
-    material: Material
+    material: CertificateMaterial
     why: str
 
 
 def next_step(
-    material: Material | str, policy: Policy, hosts: Sequence[str], now: datetime, *, last: Material | None = None
-) -> Step | None:
+    material: CertificateMaterial | str,
+    policy: RotationPolicy,
+    hosts: Sequence[str],
+    now: datetime,
+    *,
+    last: CertificateMaterial | None = None,
+) -> RotationStep | None:
     """The step that is due; None if none is.
 
     `material` can be the reason why there is no usable state; `last` is then the last state that this replica saw.
@@ -76,11 +81,11 @@ def next_step(
     if isinstance(material, str):
         if last is not None and _serves(last, hosts, now):
             announced = last.upcoming or _new_authority(policy, now)
-            return Step(
+            return RotationStep(
                 replace(last, upcoming=announced),
                 f"{material}; stored the served certificate again and announced a new authority",
             )
-        return Step(
+        return RotationStep(
             _fresh(policy, hosts, now), f"made a new authority, because there was no usable certificate: {material}"
         )
     return (
@@ -90,47 +95,53 @@ def next_step(
     )
 
 
-def _authority_step(material: Material, policy: Policy, hosts: Sequence[str], now: datetime) -> Step | None:
+def _authority_step(
+    material: CertificateMaterial, policy: RotationPolicy, hosts: Sequence[str], now: datetime
+) -> RotationStep | None:
     signing, upcoming = material.signing.certificate, material.upcoming
     expired = signing.not_valid_after_utc <= now
     if upcoming is None and expired:
-        return Step(_fresh(policy, hosts, now), "replaced the authority, because it had expired")
+        return RotationStep(_fresh(policy, hosts, now), "replaced the authority, because it had expired")
     if upcoming is not None and (expired or now >= upcoming.made + policy.overlap):
-        leaf = issue(upcoming, hosts, now=now, lifetime=policy.lifetime)
+        leaf = issue_certificate(upcoming, hosts, now=now, lifetime=policy.lifetime)
         former = (signing, *_alive(material.former, now))
         chain = () if expired else (cross_sign(material.signing, upcoming.certificate, now=now), *material.chain)
-        return Step(
-            Material(signing=upcoming, leaf=leaf, former=former, chain=_alive(chain, now)[:LONGEST_CHAIN]),
+        return RotationStep(
+            CertificateMaterial(signing=upcoming, leaf=leaf, former=former, chain=_alive(chain, now)[:LONGEST_CHAIN]),
             "the announced authority signs from now on",
         )
     if upcoming is None and now >= signing.not_valid_after_utc - policy.authority_renewal:
         announced = _new_authority(policy, now)
-        return Step(replace(material, upcoming=announced), "the authority expires soon; announced its successor")
+        return RotationStep(
+            replace(material, upcoming=announced), "the authority expires soon; announced its successor"
+        )
     return None
 
 
-def _server_step(material: Material, policy: Policy, hosts: Sequence[str], now: datetime) -> Step | None:
+def _server_step(
+    material: CertificateMaterial, policy: RotationPolicy, hosts: Sequence[str], now: datetime
+) -> RotationStep | None:
     why = _leaf_is_due(material, policy, hosts, now)
     if not why:
         return None
-    leaf = issue(material.signing, hosts, now=now, lifetime=policy.lifetime)
-    return Step(replace(material, leaf=leaf), why)
+    leaf = issue_certificate(material.signing, hosts, now=now, lifetime=policy.lifetime)
+    return RotationStep(replace(material, leaf=leaf), why)
 
 
-def _forget_step(material: Material, policy: Policy, now: datetime) -> Step | None:
+def _forget_step(material: CertificateMaterial, policy: RotationPolicy, now: datetime) -> RotationStep | None:
     kept = _alive(material.former, now) if now < material.leaf.made + policy.overlap else ()
     chain = _alive(material.chain, now)
     if kept == material.former and chain == material.chain:
         return None
-    return Step(replace(material, former=kept, chain=chain), "removed an authority that no longer signs")
+    return RotationStep(replace(material, former=kept, chain=chain), "removed an authority that no longer signs")
 
 
-def made_for_process(policy: Policy, hosts: Sequence[str], now: datetime) -> Material:
+def made_for_process(policy: RotationPolicy, hosts: Sequence[str], now: datetime) -> CertificateMaterial:
     """A new authority and a server certificate, for a process that shares neither."""
     return _fresh(policy, hosts, now)
 
 
-def next_due(material: Material, policy: Policy) -> datetime:
+def next_due(material: CertificateMaterial, policy: RotationPolicy) -> datetime:
     """When a step can be due next, if nothing else changes."""
     if material.upcoming is not None:
         times = [material.upcoming.made + policy.overlap]
@@ -144,22 +155,24 @@ def next_due(material: Material, policy: Policy) -> datetime:
     return min(times)
 
 
-def _fresh(policy: Policy, hosts: Sequence[str], now: datetime) -> Material:
+def _fresh(policy: RotationPolicy, hosts: Sequence[str], now: datetime) -> CertificateMaterial:
     authority = _new_authority(policy, now)
-    return Material(signing=authority, leaf=issue(authority, hosts, now=now, lifetime=policy.lifetime))
+    return CertificateMaterial(
+        signing=authority, leaf=issue_certificate(authority, hosts, now=now, lifetime=policy.lifetime)
+    )
 
 
-def _new_authority(policy: Policy, now: datetime) -> Pair:
+def _new_authority(policy: RotationPolicy, now: datetime) -> KeyPair:
     return make_authority(policy.authority_name, now=now, lifetime=policy.authority_lifetime)
 
 
-def _serves(material: Material, hosts: Sequence[str], now: datetime) -> bool:
+def _serves(material: CertificateMaterial, hosts: Sequence[str], now: datetime) -> bool:
     """Whether the API server accepts the server certificate now."""
     ends = material.leaf.certificate.not_valid_after_utc, material.signing.certificate.not_valid_after_utc
     return now < min(ends) and covers(material.leaf.certificate, hosts)
 
 
-def _leaf_is_due(material: Material, policy: Policy, hosts: Sequence[str], now: datetime) -> str:
+def _leaf_is_due(material: CertificateMaterial, policy: RotationPolicy, hosts: Sequence[str], now: datetime) -> str:
     leaf = material.leaf.certificate
     if not covers(leaf, hosts):
         return f"renewed the server certificate, because it was not valid for {', '.join(hosts)}"
@@ -170,7 +183,7 @@ def _leaf_is_due(material: Material, policy: Policy, hosts: Sequence[str], now: 
     return ""
 
 
-def _outlived(material: Material) -> bool:
+def _outlived(material: CertificateMaterial) -> bool:
     """Whether a new server certificate would last longer; one that expires with its authority waits for the next."""
     return material.leaf.certificate.not_valid_after_utc < material.signing.certificate.not_valid_after_utc
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import resource_version_of
 from trainwright.api.rights import READ, Rule
-from trainwright.controller.runtime.certificates.material import NEXT_CA_KEY, Material, decode
+from trainwright.controller.runtime.certificates.material import NEXT_CA_KEY, CertificateMaterial, decode
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldSecret:
     """The content that was read. `version` is empty if the Secret does not exist."""
 
-    material: Material | str
+    material: CertificateMaterial | str
     version: str
 
 
-class Vault:
+class CertificateVault:
     """One Secret."""
 
     @staticmethod
@@ -38,29 +38,29 @@ class Vault:
         self.name = name
         self.namespace = namespace
 
-    async def read(self) -> Held:
+    async def read(self) -> HeldSecret:
         """The content of the Secret, or why it is unusable. Raises KubernetesError."""
         try:
             secret = await self._client.get(Secret, self.name, self.namespace)
         except NotFound:
-            return Held(f"Secret {self.namespace}/{self.name} does not exist", "")
+            return HeldSecret(f"Secret {self.namespace}/{self.name} does not exist", "")
         try:
             data = {name: base64.b64decode(value, validate=True) for name, value in (secret.data or {}).items()}
         except binascii.Error as error:
-            return Held(str(error), resource_version_of(secret))
-        return Held(decode(data), resource_version_of(secret))
+            return HeldSecret(str(error), resource_version_of(secret))
+        return HeldSecret(decode(data), resource_version_of(secret))
 
-    async def write(self, material: Material, held: Held) -> Held:
+    async def write(self, material: CertificateMaterial, held: HeldSecret) -> HeldSecret:
         """Store a state that is based on `held`. Raises Conflict, AlreadyExists, KubernetesError."""
         data = {name: base64.b64encode(value).decode() for name, value in material.encode().items()}
         if not held.version:
             document = {"metadata": {"name": self.name, "namespace": self.namespace}, "type": "Opaque", "data": data}
             created = await self._client.create(document, kind=Secret.RESOURCE)
-            return Held(material, resource_version_of(created))
+            return HeldSecret(material, resource_version_of(created))
         if NEXT_CA_KEY not in data:
             patch_data: dict[str, str | None] = {**data, NEXT_CA_KEY: None}
         else:
             patch_data = {**data}
         patch = {"metadata": {"resourceVersion": held.version}, "data": patch_data}
         patched = await self._client.patch(Secret, self.name, self.namespace, patch)
-        return Held(material, resource_version_of(patched))
+        return HeldSecret(material, resource_version_of(patched))

@@ -16,12 +16,12 @@ from dataclasses import replace
 from typing import Literal, Self
 
 from trainwright.controller.runtime.client.exec import Exec
-from trainwright.controller.runtime.client.reads import Reads
+from trainwright.controller.runtime.client.reads import ReadVerbs
 from trainwright.controller.runtime.client.subresources import Subresources
-from trainwright.controller.runtime.client.writes import Writes
+from trainwright.controller.runtime.client.writes import WriteVerbs
 
 
-class Client(Reads, Writes, Subresources, Exec):
+class Client(ReadVerbs, WriteVerbs, Subresources, Exec):
     """Talks to one API server through a transport. Copies with other defaults are cheap."""
 
     def with_defaults(

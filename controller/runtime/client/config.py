@@ -103,7 +103,7 @@ def in_cluster(account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
     )
 
 
-def is_inside(config: ClusterConfig, account: Path = SERVICE_ACCOUNT) -> bool:
+def is_in_cluster(config: ClusterConfig, account: Path = SERVICE_ACCOUNT) -> bool:
     """Whether this process is a pod of the cluster in the configuration."""
     return config.token_file == str(account / "token")
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 import aiohappyeyeballs
 import httptools
 
-from trainwright.controller.runtime.client.exchange import Answer, bytes_of
+from trainwright.controller.runtime.client.exchange import RawAnswer, bytes_of
 from trainwright.controller.runtime.client.permission import READS
 from trainwright.controller.runtime.client.transport import SECONDS, Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable, reason_of
@@ -70,7 +70,7 @@ class Connections:
         answer.end()
         return response
 
-    async def exchange(self, request: Request, target: str, fixed: str, *, stream: bool) -> "Answer":
+    async def exchange(self, request: Request, target: str, fixed: str, *, stream: bool) -> "RawAnswer":
         """Send a request. Returns its whole answer, or with `stream` the answer as soon as its head is there.
 
         `target` is the path with the prefix of the server; `fixed` are the header lines of every request. The caller
@@ -93,7 +93,7 @@ class Connections:
                     self.release(connection)
                     raise
                 drop_after(connection.socket, permission.remaining())
-            answer = Answer(connection, request, stream=stream)
+            answer = RawAnswer(connection, request, stream=stream)
             try:
                 await answer.begin(data, deadline)
             except ConnectionLost:
@@ -244,7 +244,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     def __init__(self, pool: Connections) -> None:
         self.idle_since = 0.0
-        self.answer: Answer | None = None
+        self.answer: RawAnswer | None = None
         self._pool = pool
         self._parser = httptools.HttpResponseParser(self)
         self.socket: socket.socket | None = None

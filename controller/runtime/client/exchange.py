@@ -25,7 +25,7 @@ class Carrier(Protocol):
     """The connection of an exchange."""
 
     transport: asyncio.Transport
-    answer: "Answer | None"
+    answer: "RawAnswer | None"
 
     def release(self) -> None:
         """The exchange is over, and another one can follow."""
@@ -60,7 +60,7 @@ class Headers(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-class Answer:
+class RawAnswer:
     """The answer to one request: a `Stream`."""
 
     def __init__(self, connection: Carrier, request: Request, *, stream: bool) -> None:

@@ -17,9 +17,8 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.runtime.client.answers import error_of
-from trainwright.controller.runtime.client.paths import object_path
-from trainwright.controller.runtime.client.session import Session
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.session import ApiSession
+from trainwright.controller.runtime.client.transport import Request, object_path
 from trainwright.controller.runtime.errors import (
     BadRequest,
     ConnectionLost,
@@ -64,7 +63,7 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-class Exec(Session):
+class Exec(ApiSession):
     """Exec in containers."""
 
     async def exec(

@@ -7,7 +7,7 @@ The cache must know of a write before it is sent, because the watch event of the
 from typing import Any, Protocol
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import AnyObject, Key
+from trainwright.api.objects import Key
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.kinds import Codec
 
@@ -15,7 +15,7 @@ from trainwright.controller.runtime.kinds import Codec
 class PendingWrite(Protocol):
     """A write that has started. Exactly one of the three methods is called at its end."""
 
-    def written(self, codec: Codec[Any], obj: AnyObject) -> None:
+    def written(self, codec: Codec[Any], obj: Any) -> None:
         """The server answered with the written object."""
         ...
 
@@ -47,7 +47,7 @@ class RequestObserver(Protocol):
 class IgnoredWrite:
     """A pending write of a client without a cache."""
 
-    def written(self, codec: Codec[Any], obj: AnyObject) -> None:
+    def written(self, codec: Codec[Any], obj: Any) -> None:
         """Do nothing."""
 
     def deleted(self, uid: str) -> None:

@@ -5,23 +5,19 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, overload
 
 import msgspec
 
-from trainwright.api.base import Object, Resource
-from trainwright.api.objects import AnyObject, Document, PartialObject
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import Key
 from trainwright.controller.runtime import nesting
-from trainwright.controller.runtime.client.paths import collection_path, object_path
-from trainwright.controller.runtime.client.session import Session
+from trainwright.controller.runtime.client.session import ApiSession
 from trainwright.controller.runtime.client.slices import Slices, cut
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
 from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound, RequestTimeout
-from trainwright.controller.runtime.kinds import Kind, MetadataOnly, codec_of
-
-O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
-T = TypeVar("T")
+from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, codec_of
 
 PAGE = 500
 """Objects per page of a list."""
@@ -39,7 +35,6 @@ class _ListBody(msgspec.Struct):
 
 
 _LIST = msgspec.json.Decoder(_ListBody)
-_POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,43 +47,44 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectList(Generic[O]):
+class ObjectList(Generic[T]):
     """All objects of a list, and the resource version at which they were read."""
 
-    items: list[O]
+    items: list[T]
     resource_version: str
 
 
-class Reads(Session):
+class ReadVerbs(ApiSession):
     """The reading half of a client."""
 
-    @overload
-    async def get(self, kind: type[O], name: str, namespace: str = "", *, resource_version: str = "") -> O: ...
-    @overload
-    async def get(self, kind: Resource, name: str, namespace: str = "", *, resource_version: str = "") -> Document: ...
+    @overload  # two of them, so that type checkers take a union of kinds apart
+    async def get(self, kind: type[T], name: str | Key, namespace: str = "", *, resource_version: str = "") -> T: ...
     @overload
     async def get(
-        self, kind: MetadataOnly, name: str, namespace: str = "", *, resource_version: str = ""
-    ) -> PartialObject: ...
+        self, kind: Described[T], name: str | Key, namespace: str = "", *, resource_version: str = ""
+    ) -> T: ...
 
-    async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> AnyObject:
-        """Read one object. An empty `resource_version` reads the latest state, "0" may read the server's cache.
+    async def get(self, kind: KindOf[T], name: str | Key, namespace: str = "", *, resource_version: str = "") -> T:
+        """Read one object, by its key, or by name and namespace.
+
+        An empty `resource_version` reads the latest state, "0" may read the server's cache.
 
         Raises NotFound (also for an invalid name, without a request), Forbidden, TransportError, DecodeError.
         """
         codec = codec_of(kind)
+        if isinstance(name, Key):
+            namespace, name = name
         try:
             path = object_path(codec.resource, name, namespace)
         except BadRequest as error:
             raise NotFound(error.message, code=404, reason="NotFound") from None
         query = {"resourceVersion": resource_version} if resource_version else {}
         request = Request("GET", path, query, {"Accept": codec.accept})
-        obj: AnyObject = codec.decode((await self.send(request)).body)
-        return obj
+        return codec.decode((await self.send(request)).body)
 
     async def list_page(
         self,
-        kind: Kind,
+        kind: KindOf[Any],
         namespace: str = "",
         *,
         label_selector: str = "",
@@ -129,52 +125,21 @@ class Reads(Session):
             raise DecodeError(f"{request}: not a list: {error}") from error
         return Page(body.items or (), body.metadata.resource_version, body.metadata.continue_)
 
-    @overload
     async def list(
         self,
-        kind: type[O],
+        kind: KindOf[T],
         namespace: str = "",
         *,
         label_selector: str = "",
         field_selector: str = "",
         limit: int = PAGE,
-    ) -> ObjectList[O]: ...
-    @overload
-    async def list(
-        self,
-        kind: Resource,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = PAGE,
-    ) -> ObjectList[Any]: ...
-    @overload
-    async def list(
-        self,
-        kind: MetadataOnly,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = PAGE,
-    ) -> ObjectList[PartialObject]: ...
-
-    async def list(
-        self,
-        kind: Kind,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = PAGE,
-    ) -> ObjectList[Any]:
+    ) -> ObjectList[T]:
         """Read all objects, page by page. An empty namespace means all namespaces.
 
         Raises Gone if the snapshot of the list expired before the last page, Forbidden, TransportError, DecodeError.
         """
         codec = codec_of(kind)
-        items: list[Any] = []
+        items: list[T] = []
         token, version = "", ""
         while True:
             page = await self.list_page(
@@ -308,7 +273,7 @@ class Reads(Session):
             "tailLines": "" if tail is None else str(tail),
             "sinceSeconds": "" if since is None else str(since),
         }
-        path = object_path(_POD, pod, namespace, "log")
+        path = object_path(Pod.RESOURCE, pod, namespace, "log")
         request = Request("GET", path, {name: value for name, value in query.items() if value})
         limit = None if follow else self._timeout
         async with AsyncExitStack() as opened:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import trainwright
 from trainwright.api.objects import AnyObject
@@ -22,9 +22,11 @@ from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
 
 log = logging.getLogger(__name__)
 
+O = TypeVar("O", bound=AnyObject)  # noqa: E741 - the object that is written
+
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteDefaults:
     """Defaults of each write; a call can override them."""
 
     field_manager: str | None = None
@@ -32,7 +34,7 @@ class WriteOptions:
     dry_run: bool = False
 
 
-class Session:
+class ApiSession:
     """Base of all verbs."""
 
     def __init__(
@@ -40,7 +42,7 @@ class Session:
         transport: Transport,
         *,
         user_agent: str = "",
-        defaults: WriteOptions | None = None,
+        defaults: WriteDefaults | None = None,
         timeout: float = SECONDS,
         requests: RequestObserver | None = None,
     ) -> None:
@@ -54,7 +56,7 @@ class Session:
         self._agent = user_agent
         self._agents: dict[tuple[str, str], str] = {}
         """User-Agent headers by the name of the process and the controller."""
-        self._defaults = defaults or WriteOptions()
+        self._defaults = defaults or WriteDefaults()
         self._timeout = timeout
         self._requests = requests
         self._retries = RETRIES
@@ -70,6 +72,10 @@ class Session:
         for kind in kinds:
             resource = codec_of(kind).resource
             self._kinds.setdefault((resource.api_version, resource.kind), resource)
+
+    def known_kinds(self) -> dict[tuple[str, str], Kind]:
+        """The registered kinds by apiVersion and kind."""
+        return self._kinds
 
     async def close(self) -> None:
         """Close the transport."""
@@ -137,7 +143,7 @@ class Session:
             known = self._agents[self._agent, controller] = " ".join(filter(None, parts))
         return known
 
-    def _codec(self, obj: AnyObject, kind: Kind | None) -> Codec[Any]:
+    def _codec(self, obj: O, kind: Kind | None) -> Codec[O]:
         return codec_of(kind if kind is not None else kind_of(obj, self._kinds))
 
     def _options(self, dry_run: bool | None, field_manager: str, *, validation: bool) -> dict[str, str]:

@@ -4,9 +4,8 @@
 import msgspec
 
 from trainwright.api.objects import Document
-from trainwright.controller.runtime.client.paths import object_path
-from trainwright.controller.runtime.client.session import Session
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.session import ApiSession
+from trainwright.controller.runtime.client.transport import Request, object_path
 from trainwright.controller.runtime.kinds import Kind, codec_of
 
 _JSON = "application/json"
@@ -14,7 +13,7 @@ _MERGE = "application/merge-patch+json"
 _ENCODER = msgspec.json.Encoder()
 
 
-class Subresources(Session):
+class Subresources(ApiSession):
     """Subresources of any kind."""
 
     async def post_subresource(

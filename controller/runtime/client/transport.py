@@ -6,12 +6,16 @@ TLS and credentials. It does not know kinds, retries or Kubernetes' errors. `htt
 one that answers from a script.
 """
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+from urllib.parse import quote
 
+from trainwright.api.base import Resource
 from trainwright.controller.runtime.client.permission import WritePermission
+from trainwright.controller.runtime.errors import BadRequest
 
 Query: TypeAlias = Mapping[str, str | tuple[str, ...]]
 """The parameters of a query. A tuple repeats its key, one time for each value."""
@@ -124,3 +128,32 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Close all connections. Can be called twice."""
         ...
+
+
+_SAFE = ":@!$&'()*+,;="
+"""Characters that a path segment may contain unescaped, beside letters, digits and -._~ (RFC 3986)."""
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
+
+
+def object_path(resource: Resource, name: str, namespace: str = "", subresource: str = "") -> str:
+    """The path of one object. Raises BadRequest for an invalid name or namespace; nothing is sent."""
+    if resource.namespaced and not namespace:
+        raise _unusable(f"{resource.kind} {name!r} needs a namespace")
+    return resource.path(_segment(resource, namespace), _segment(resource, name, needed=True), subresource or None)
+
+
+def collection_path(resource: Resource, namespace: str = "") -> str:
+    """The path of all objects, or of those of a namespace. Raises BadRequest for an invalid namespace."""
+    return resource.path(_segment(resource, namespace) or None)
+
+
+def _segment(resource: Resource, text: str, *, needed: bool = False) -> str:
+    if text in {".", ".."} or "/" in text or "%" in text or (needed and not text):
+        raise _unusable(f"{text!r} is not a valid name of a {resource.kind} or of its namespace")
+    return text if _PLAIN(text) else quote(text, safe=_SAFE)
+
+
+def _unusable(message: str) -> BadRequest:
+    return BadRequest(message, code=400, reason="BadRequest")

@@ -2,20 +2,17 @@
 """The writing verbs: create, update, patch, apply, delete. The cache is told of each write before and after."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 
 import msgspec
 
-from trainwright.api.base import Object, Resource
-from trainwright.api.objects import AnyObject, Document, Key, PartialObject, name_of, namespace_of, wire
+from trainwright.api.objects import AnyObject, Document, Key, name_of, namespace_of, wire
 from trainwright.controller.runtime.client.observer import IgnoredWrite, PendingWrite
-from trainwright.controller.runtime.client.paths import collection_path, object_path
-from trainwright.controller.runtime.client.session import Session
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.session import ApiSession, O
+from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
+from trainwright.controller.runtime.kinds import Codec, Kind, KindOf, T, codec_of
 
-O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
 PatchType = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
@@ -47,54 +44,41 @@ class _DeleteAnswer(msgspec.Struct):
 _DELETED = msgspec.json.Decoder(_DeleteAnswer)
 
 
-class Writes(Session):
+class WriteVerbs(ApiSession):
     """The writing half of a client."""
 
     @overload
-    async def create(self, obj: O, *, dry_run: bool | None = None, field_manager: str = "") -> O: ...
-    @overload
     async def create(
-        self, obj: Document, *, kind: Resource | None = None, dry_run: bool | None = None, field_manager: str = ""
+        self, obj: Document, *, kind: Kind | None = None, dry_run: bool | None = None, field_manager: str = ""
     ) -> Document: ...
+    @overload  # after that for documents, whose literals have narrower types than what comes back
+    async def create(
+        self, obj: O, *, kind: Kind | None = None, dry_run: bool | None = None, field_manager: str = ""
+    ) -> O: ...
 
     async def create(
         self,
-        obj: AnyObject,
+        obj: O,
         *,
         kind: Kind | None = None,
         dry_run: bool | None = None,
         field_manager: str = "",
-    ) -> AnyObject:
+    ) -> O:
         """Create an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (namespace or kind), TransportError."""
         codec = self._codec(obj, kind)
         return await self._write(
             codec, "POST", obj, name_of(obj), path_name=None, dry_run=dry_run, field_manager=field_manager
         )
 
-    @overload
-    async def update(
-        self, obj: O, *, subresource: str = "", dry_run: bool | None = None, field_manager: str = ""
-    ) -> O: ...
-    @overload
     async def update(
         self,
-        obj: Document,
-        *,
-        kind: Resource | None = None,
-        subresource: str = "",
-        dry_run: bool | None = None,
-        field_manager: str = "",
-    ) -> Document: ...
-
-    async def update(
-        self,
-        obj: AnyObject,
+        obj: O,
         *,
         kind: Kind | None = None,
         subresource: str = "",
         dry_run: bool | None = None,
         field_manager: str = "",
-    ) -> AnyObject:
+    ) -> O:
         """Replace a whole object. Fields that the model does not know are lost, so prefer apply and patch.
 
         Raises Conflict if the object's resourceVersion is not the current one, NotFound, Invalid, TransportError.
@@ -112,49 +96,9 @@ class Writes(Session):
             field_manager=field_manager,
         )
 
-    @overload
     async def patch(
         self,
-        kind: type[O],
-        name: str,
-        namespace: str,
-        patch: Mapping[str, Any] | Sequence[Any],
-        *,
-        type: PatchType = "merge",
-        subresource: str = "",
-        dry_run: bool | None = None,
-        field_manager: str = "",
-    ) -> O: ...
-    @overload
-    async def patch(
-        self,
-        kind: Resource,
-        name: str,
-        namespace: str,
-        patch: Mapping[str, Any] | Sequence[Any],
-        *,
-        type: PatchType = "merge",
-        subresource: str = "",
-        dry_run: bool | None = None,
-        field_manager: str = "",
-    ) -> Document: ...
-    @overload
-    async def patch(
-        self,
-        kind: MetadataOnly,
-        name: str,
-        namespace: str,
-        patch: Mapping[str, Any] | Sequence[Any],
-        *,
-        type: PatchType = "merge",
-        subresource: str = "",
-        dry_run: bool | None = None,
-        field_manager: str = "",
-    ) -> PartialObject: ...
-
-    async def patch(
-        self,
-        kind: Kind,
+        kind: KindOf[T],
         name: str,
         namespace: str,
         patch: Mapping[str, Any] | Sequence[Any],
@@ -163,7 +107,7 @@ class Writes(Session):
         subresource: str = "",
         dry_run: bool | None = None,
         field_manager: str = "",
-    ) -> AnyObject:
+    ) -> T:
         """Change only the given fields. A list is a JSON patch (`type="json"`); include resourceVersion to lock.
 
         Raises NotFound, Conflict, Invalid, BadRequest (strategic patch on a custom resource), TransportError.
@@ -184,46 +128,36 @@ class Writes(Session):
     @overload
     async def apply(
         self,
-        obj: O,
-        *,
-        field_manager: str = "",
-        force: bool = False,
-        subresource: str = "",
-        dry_run: bool | None = None,
-    ) -> O: ...
-    @overload
-    async def apply(
-        self,
         obj: Document,
         *,
-        kind: Resource | None = None,
+        kind: Kind | None = None,
         field_manager: str = "",
         force: bool = False,
         subresource: str = "",
         dry_run: bool | None = None,
     ) -> Document: ...
-    @overload
+    @overload  # as of create
     async def apply(
         self,
-        obj: AnyObject,
+        obj: O,
         *,
         kind: Kind | None = None,
         field_manager: str = "",
         force: bool = False,
         subresource: str = "",
         dry_run: bool | None = None,
-    ) -> Any: ...
+    ) -> O: ...
 
     async def apply(
         self,
-        obj: AnyObject,
+        obj: O,
         *,
         kind: Kind | None = None,
         field_manager: str = "",
         force: bool = False,
         subresource: str = "",
         dry_run: bool | None = None,
-    ) -> AnyObject:
+    ) -> O:
         """Server-side apply: the object contains exactly the fields that `field_manager` owns afterwards.
 
         Raises Conflict (`causes` name the fields and their owners) unless `force`, Invalid, NotFound (a status of an
@@ -254,8 +188,8 @@ class Writes(Session):
 
     async def delete(
         self,
-        kind: Kind,
-        name: str,
+        kind: KindOf[T],
+        name: str | Key,
         namespace: str = "",
         *,
         uid: str = "",
@@ -263,12 +197,16 @@ class Writes(Session):
         propagation: Propagation | None = None,
         grace_period: int | None = None,
         dry_run: bool | None = None,
-    ) -> AnyObject | None:
-        """Delete one object. Returns the object if it still exists with a deletion timestamp, None if it is deleted.
+    ) -> T | None:
+        """Delete one object, by its key, or by name and namespace.
+
+        Returns the object if it still exists with a deletion timestamp, None if it is deleted.
 
         `uid` and `resource_version` are preconditions. Raises NotFound, Conflict (precondition failed), TransportError.
         """
         codec = codec_of(kind)
+        if isinstance(name, Key):
+            namespace, name = name
         key = Key(namespace if codec.resource.namespaced else "", name)
         preconditions = {n: v for n, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -293,7 +231,7 @@ class Writes(Session):
             response = await self.send(request)
             answer = _DELETED.decode(response.body)
             if answer.kind != "Status" and answer.metadata and answer.metadata.deletion_timestamp:
-                obj: AnyObject = codec.decode(response.body)
+                obj = codec.decode(response.body)
                 pending.written(codec, obj)
                 return obj
         except BaseException:
@@ -324,7 +262,7 @@ class Writes(Session):
 
     async def _write(
         self,
-        codec: Codec[Any],
+        codec: Codec[T],
         method: str,
         obj: AnyObject,
         name: str,
@@ -333,7 +271,7 @@ class Writes(Session):
         dry_run: bool | None,
         field_manager: str,
         subresource: str = "",
-    ) -> AnyObject:
+    ) -> T:
         document = {**wire(obj), "apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
         namespace = namespace_of(obj)
         request = Request(
@@ -347,14 +285,14 @@ class Writes(Session):
         )
         return await self._send_write(codec, request, Key(namespace if codec.resource.namespaced else "", name))
 
-    async def _send_write(self, codec: Codec[Any], request: Request, key: Key) -> AnyObject:
+    async def _send_write(self, codec: Codec[T], request: Request, key: Key) -> T:
         pending: PendingWrite = IgnoredWrite()
         if self._writes is not None and key.name and "dryRun" not in request.query:
             applies = request.headers["Content-Type"] == _APPLY
             pending = self._writes.begin(codec.resource, key, applies=applies)
         try:
             response = await self.send(request)
-            obj: AnyObject = codec.decode(response.body)
+            obj = codec.decode(response.body)
         except BaseException:
             pending.failed()
             raise

@@ -13,7 +13,6 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Key
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.transforms import Transform
-from trainwright.controller.runtime.controller import mappers
 from trainwright.controller.runtime.controller.controller import (
     SYNC_SECONDS,
     WORKERS,
@@ -22,9 +21,8 @@ from trainwright.controller.runtime.controller.controller import (
     Reconciler,
     WorkerSettings,
 )
-from trainwright.controller.runtime.controller.mappers import Mapper
 from trainwright.controller.runtime.controller.predicates import Predicate
-from trainwright.controller.runtime.controller.sources import KindSource, Source, Wait
+from trainwright.controller.runtime.controller.sources import KindSource, Mapper, Source, Wait, keys_of_owner, own_key
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Kind, resource_of
 from trainwright.controller.runtime.workqueue.entries import QueueObserver
@@ -72,7 +70,7 @@ class Builder:
             raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")
         self._for = resource_of(kind)
         options = {"namespace": namespace, "label_selector": label_selector, "transforms": tuple(transforms)}
-        self._kinds.append((kind, mappers.itself, options, tuple(predicates), True, None))
+        self._kinds.append((kind, own_key, options, tuple(predicates), True, None))
         return self
 
     def owns(
@@ -94,7 +92,7 @@ class Builder:
             raise ConfigurationError(
                 f"owns({resource_of(kind).kind}): call for_ first, which names the kind of the owner"
             )
-        mapper = mappers.owner(self._for, every=every_owner)
+        mapper = keys_of_owner(self._for, every=every_owner)
         return self.watches(
             kind,
             mapper,

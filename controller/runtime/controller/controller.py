@@ -19,12 +19,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from trainwright.api.objects import Key
 from trainwright.api.surroundings import ticks
-from trainwright.controller.runtime.context import Reconcile, current
+from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.controller.results import Backoff, Done, Result, RetryAfter
 from trainwright.controller.runtime.controller.sources import KindSource, Source
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, KubernetesError, NotLeading, Terminal
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.workqueue.entries import Item, QueueStatistics
+from trainwright.controller.runtime.workqueue.entries import QueueItem, QueueStatistics
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ReconcileTimeout(Exception):  # noqa: N818 - not an error of the reconcile
     """The reconcile exceeded its timeout and was cancelled."""
 
 
-class Outcome(NamedTuple):
+class ReconcileOutcome(NamedTuple):
     """How a reconcile ended: success, requeue_after, requeue or error, and its duration."""
 
     result: str
@@ -60,7 +60,7 @@ class ControllerObserver(Protocol):
         """A worker starts a reconcile."""
         ...
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: ReconcileOutcome) -> None:
         """A reconcile has ended."""
         ...
 
@@ -201,11 +201,11 @@ class Controller:
             finally:
                 queue.done(item.key)
 
-    async def _handle(self, item: Item[Key]) -> None:
+    async def _handle(self, item: QueueItem[Key]) -> None:
         failures = self.queue.limiter.failures(item.key)
         self._calls += 1
         call = f"{_PROCESS}-{self._calls:08x}"
-        token = current.set(Reconcile(self.name, item.key, call, item.reasons, item.priority, failures))
+        token = current_reconcile.set(Reconcile(self.name, item.key, call, item.reasons, item.priority, failures))
         self._active += 1
         if self._observer:
             self._observer.started()
@@ -218,9 +218,9 @@ class Controller:
                 self._observer.ended(outcome)
         finally:
             self._active -= 1
-            current.reset(token)
+            current_reconcile.reset(token)
 
-    async def _attempt(self, item: Item[Key], started: float) -> Outcome:
+    async def _attempt(self, item: QueueItem[Key], started: float) -> ReconcileOutcome:
         key = item.key
         bound = Backoff("")
         try:
@@ -234,26 +234,28 @@ class Controller:
             return self._given_up(item, bound, started)
         except ReconcileTimeout as error:
             self._retry(item, Backoff(str(error)), logging.ERROR)
-            return Outcome("error", ticks() - started, timed_out=True)
+            return ReconcileOutcome("error", ticks() - started, timed_out=True)
         except (Conflict, NotLeading) as error:
             what = "conflict" if isinstance(error, Conflict) else "not leading"
             reason = f"{what}: {error}"
             self._retry(item, replace(bound, reason=reason), logging.INFO)  # not an error
-            return Outcome("requeue", ticks() - started)
+            return ReconcileOutcome("requeue", ticks() - started)
         except Exception as error:
             if _terminal_inside(error):
                 log.exception("%s %s: not retried", self.name, key)
                 return self._given_up(item, bound, started)
             delay = self._requeue(item, replace(bound, reason=type(error).__name__))
             log.exception("%s %s: reconcile failed, retry in %.3g s", self.name, key, delay)
-            return Outcome("error", ticks() - started, crashed=not isinstance(error, (OSError, KubernetesError)))
-        return Outcome(outcome, ticks() - started)
+            return ReconcileOutcome(
+                "error", ticks() - started, crashed=not isinstance(error, (OSError, KubernetesError))
+            )
+        return ReconcileOutcome(outcome, ticks() - started)
 
-    def _given_up(self, item: Item[Key], bound: Backoff, started: float) -> Outcome:
+    def _given_up(self, item: QueueItem[Key], bound: Backoff, started: float) -> ReconcileOutcome:
         """The outcome of a terminal error. Only `at_most` of a `Backoff` queues the key again."""
         if bound.at_most is not None:
             self.queue.add(item.key, priority=_priority(item, bound), after=bound.at_most, reason=bound.reason)
-        return Outcome("error", ticks() - started, terminal=True)
+        return ReconcileOutcome("error", ticks() - started, terminal=True)
 
     async def _call(self, key: Key) -> Result:
         try:
@@ -276,7 +278,7 @@ class Controller:
                 raise ReconcileTimeout(f"the reconcile was cancelled after {self.settings.timeout} s") from None
             raise
 
-    def _settle(self, item: Item[Key], result: object) -> str:
+    def _settle(self, item: QueueItem[Key], result: object) -> str:
         """Act on a result; returns the name of the outcome. Raises TypeError for anything that is not a result."""
         if result is None or isinstance(result, Done):
             self.queue.forget(item.key)
@@ -292,18 +294,18 @@ class Controller:
             return "requeue"
         raise TypeError(f"reconcile returned {result!r}; return Done, RetryAfter, Backoff or None")
 
-    def _retry(self, item: Item[Key], backoff: Backoff, level: int) -> None:
+    def _retry(self, item: QueueItem[Key], backoff: Backoff, level: int) -> None:
         delay = self._requeue(item, backoff)
         log.log(level, "%s %s: %s; retry in %.3g s", self.name, item.key, backoff.reason, delay)
 
-    def _requeue(self, item: Item[Key], backoff: Backoff) -> float:
+    def _requeue(self, item: QueueItem[Key], backoff: Backoff) -> float:
         """Queue the key again after the limiter's delay, at most `at_most`; returns the seconds."""
         return self.queue.add_rate_limited(
             item.key, priority=_priority(item, backoff), at_most=backoff.at_most, reason=backoff.reason[:80]
         )
 
 
-def _priority(item: Item[Key], result: RetryAfter | Backoff) -> int:
+def _priority(item: QueueItem[Key], result: RetryAfter | Backoff) -> int:
     return item.priority if result.priority is None else result.priority
 
 

@@ -60,7 +60,7 @@ def none_of(*predicates: Predicate) -> Predicate:
     return lambda event: not any(predicate(event) for predicate in predicates)
 
 
-def label_selector(text: str) -> Predicate:
+def labels_match(text: str) -> Predicate:
     """Whether the object (the new one of an update) matches. Raises ConfigurationError for an invalid selector."""
     selector = parse_label_selector(text)
     return lambda event: selector.matches(labels_of(event.obj))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from trainwright.api.objects import Document
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.controller.runtime.events.occurrence import NOTE_BYTES, EventObject, Occurrence, cut, event_name
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 DIFFERENT_NOTES = 10
@@ -32,7 +33,7 @@ REFRESH_SECONDS = 1800.0
 
 
 @dataclass(slots=True, eq=False)
-class Series:
+class SeriesCount:
     """One event and its number of occurrences."""
 
     name: str
@@ -78,12 +79,6 @@ class _Notes:
     seen: float = 0.0
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
-
-
 class Correlator:
     """Decides what is written; the recorder writes."""
 
@@ -94,13 +89,15 @@ class Correlator:
             "reportingInstance": instance,
         }
         self._notes: OrderedDict[_Kind, _Notes] = OrderedDict()
-        self._series: OrderedDict[tuple[_Kind, str], Series] = OrderedDict()
-        self._buckets: OrderedDict[tuple[EventObject, str], _Bucket] = OrderedDict()
+        self._series: OrderedDict[tuple[_Kind, str], SeriesCount] = OrderedDict()
+        self._buckets: OrderedDict[tuple[EventObject, str], TokenBucket] = OrderedDict()
+        self._now = 0.0
         self.refused = 0
         """Occurrences that the rate limit refused."""
 
-    def take(self, occurrence: Occurrence, now: float, wall: datetime) -> list[Series]:
+    def take(self, occurrence: Occurrence, now: float, wall: datetime) -> list[SeriesCount]:
         """Take one occurrence; returns the series to write, usually one or none."""
+        self._now = now
         kind = _Kind(*occurrence[:5])
         note = self._note(kind, occurrence.note, now)
         key = (kind, COMBINED if note.startswith(COMBINED) else note)
@@ -109,14 +106,14 @@ class Correlator:
             self._series.move_to_end(key)
             series.count += 1
             series.seen, series.observed = now, wall
-            return [series] if series.count == 2 and self._passes(kind, now) else []
-        if not self._passes(kind, now):
+            return [series] if series.count == 2 and self._passes(kind) else []
+        if not self._passes(kind):
             return []
         made = self._make(kind, note, now, wall)
         self._series[key] = made
         return [made, *self._crowded_out()]
 
-    def due(self, now: float, *, refresh: bool = False, final: bool = False) -> list[Series]:
+    def due(self, now: float, *, refresh: bool = False, final: bool = False) -> list[SeriesCount]:
         """Series to write because time has passed. `refresh`: all that grew; `final`: the same, and forget all."""
         grown = []
         for key, series in list(self._series.items()):
@@ -127,7 +124,7 @@ class Correlator:
                 del self._series[key]
         return grown
 
-    def forget(self, series: Series) -> None:
+    def forget(self, series: SeriesCount) -> None:
         """Forget a series that could not be written, so that the next occurrence is written."""
         for key, held in list(self._series.items()):
             if held is series:
@@ -145,23 +142,20 @@ class Correlator:
             notes.different.add(note)
         return cut(COMBINED + note, NOTE_BYTES) if len(notes.different) >= DIFFERENT_NOTES else note
 
-    def _passes(self, kind: _Kind, now: float) -> bool:
+    def _passes(self, kind: _Kind) -> bool:
         key = (kind.regarding, kind.type)
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = _Bucket(BURST, now)
+            bucket = self._buckets[key] = TokenBucket(1 / REFILL_SECONDS, BURST, time=lambda: self._now)
             if len(self._buckets) > ENTRIES:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
-        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.at) / REFILL_SECONDS)
-        bucket.at = now
-        if bucket.tokens < 1:
+        if bucket.delay_within(0.0) is None:
             self.refused += 1
             return False
-        bucket.tokens -= 1
         return True
 
-    def _make(self, kind: _Kind, note: str, now: float, wall: datetime) -> Series:
+    def _make(self, kind: _Kind, note: str, now: float, wall: datetime) -> SeriesCount:
         document: Document = {
             "eventTime": format_micro_time(wall),
             # For the many programs that know these alone, such as the Kubeflow SDK.
@@ -178,9 +172,9 @@ class Correlator:
         if kind.related is not None:
             document["related"] = kind.related.document
         namespace = kind.regarding.namespace or "default"
-        return Series(event_name(kind.regarding.name), namespace, document, observed=wall, seen=now)
+        return SeriesCount(event_name(kind.regarding.name), namespace, document, observed=wall, seen=now)
 
-    def _crowded_out(self) -> list[Series]:
+    def _crowded_out(self) -> list[SeriesCount]:
         if len(self._series) <= ENTRIES:
             return []
         _, oldest = self._series.popitem(last=False)

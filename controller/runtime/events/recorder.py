@@ -14,8 +14,11 @@ Notes, names and reasons are never interpreted as formats.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject
@@ -24,7 +27,7 @@ from trainwright.api.surroundings import fraction, host
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, ServerError
-from trainwright.controller.runtime.events.correlator import FORGET_SECONDS, REFRESH_SECONDS, Correlator, Series
+from trainwright.controller.runtime.events.correlator import FORGET_SECONDS, REFRESH_SECONDS, Correlator, SeriesCount
 from trainwright.controller.runtime.events.occurrence import (
     NOTE_BYTES,
     TYPES,
@@ -83,7 +86,7 @@ class EventRecorder:
         self._flush_seconds = flush_seconds
         instance = instance or f"{controller.rpartition('/')[2]}-{host()}"
         self._correlator = Correlator(controller, cut(instance, WORD_BYTES))
-        self._queue: deque[Series] = deque()
+        self._queue: deque[SeriesCount] = deque()
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._ended = False
@@ -135,8 +138,7 @@ class EventRecorder:
             async with TaskScope("events") as tasks:
                 writer = tasks.start("events/writer", self._write_all())
                 tasks.start("events/refresh", self._refresh())
-                stop = tasks.start("events/stop", _wait(self._stopping))
-                await asyncio.wait({writer, stop}, return_when=asyncio.FIRST_COMPLETED)
+                await tasks.first(writer, self._stopping)
         finally:
             self._ended = True
         await self._flush()
@@ -145,7 +147,7 @@ class EventRecorder:
         """Flush, then end."""
         self._stopping.set()
 
-    def _put(self, series: Series) -> None:
+    def _put(self, series: SeriesCount) -> None:
         if len(self._queue) >= QUEUE:
             self._statistics.dropped += 1
             if not series.written:
@@ -194,7 +196,7 @@ class EventRecorder:
 
     # ------------------------------------------------------------------ writing
 
-    async def _write_patiently(self, series: Series) -> None:
+    async def _write_patiently(self, series: SeriesCount) -> None:
         for attempt in range(1, TRIES + 1):
             try:
                 await self._write(series)
@@ -207,7 +209,7 @@ class EventRecorder:
             else:
                 return
 
-    async def _write(self, series: Series) -> None:
+    async def _write(self, series: SeriesCount) -> None:
         """Write the current state. Raises KubernetesError if a retry can help."""
         if series.count == series.written:
             return
@@ -225,7 +227,7 @@ class EventRecorder:
             return
         series.written = count
 
-    async def _patch(self, series: Series) -> bool:
+    async def _patch(self, series: SeriesCount) -> bool:
         """False if the event no longer exists and must be created."""
         try:
             await self._client.patch(EVENT, series.name, series.namespace, series.progress)
@@ -233,18 +235,39 @@ class EventRecorder:
             return False
         return True
 
-    async def _create(self, series: Series) -> None:
+    async def _create(self, series: SeriesCount) -> None:
         try:
             await self._client.create(series.full, kind=EVENT)
         except AlreadyExists:  # an earlier attempt succeeded
             if series.count > 1:
                 await self._patch(series)
 
-    def _give_up(self, series: Series, error: KubernetesError) -> None:
+    def _give_up(self, series: SeriesCount, error: KubernetesError) -> None:
         self._statistics.failed += 1
         self._correlator.forget(series)
         log.warning("event %s/%s was not written: %s", series.namespace, series.name, error)
 
 
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
+class EventCollector(Collector):
+    """Reads the statistics of a recorder."""
+
+    def __init__(self, statistics: Callable[[], RecorderStatistics]) -> None:
+        self._statistics = statistics
+
+    def describe(self) -> list[Metric]:
+        """No metrics to describe in advance."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All metric families."""
+        now = self._statistics()
+        recorded = CounterMetricFamily("event_recorder_events", "Events recorded.")
+        recorded.add_metric([], now.recorded)
+        writes = CounterMetricFamily("event_recorder_writes", "Events written.", labels=["verb"])
+        writes.add_metric(["create"], now.created)
+        writes.add_metric(["patch"], now.patched)
+        lost = CounterMetricFamily("event_recorder_lost", "Events not written, by cause.", labels=["cause"])
+        lost.add_metric(["queue"], now.dropped)
+        lost.add_metric(["limit"], now.refused)
+        lost.add_metric(["failed"], now.failed)
+        yield from (recorded, writes, lost)

@@ -19,7 +19,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
 from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
 from trainwright.controller.runtime.leaderelection.lock import Lock
-from trainwright.controller.runtime.leaderelection.record import Record, held_by, released
+from trainwright.controller.runtime.leaderelection.record import LeaseRecord, held_by, released
 from trainwright.controller.runtime.leaderelection.timing import JITTER, Timing
 
 log = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ class Candidate:
         self._now = now
         self._chance = chance
         self._sleep = sleep
-        self._seen: Record | None = None
+        self._seen: LeaseRecord | None = None
         self._seen_at = 0.0
-        self._mine: Record | None = None
+        self._mine: LeaseRecord | None = None
         self.renewed_at: float | None = None
         """When the last answered renewal was sent, by the clock."""
         self.last_error = ""
@@ -144,7 +144,7 @@ class Candidate:
             log.warning("leader election: %s", error)
         self.last_error = error
 
-    async def _renew(self) -> Record | None:
+    async def _renew(self) -> LeaseRecord | None:
         """Renew without a read: change the last written record. None if the lease has changed."""
         if self._mine is None:
             return None
@@ -154,7 +154,7 @@ class Candidate:
             self.slow_renewals += 1
             return None
 
-    async def _take(self) -> Record | None:
+    async def _take(self) -> LeaseRecord | None:
         """Read the lease and take it if allowed. None if not allowed, or if another candidate was faster."""
         record = await self._lock.read()
         if record is None:
@@ -172,6 +172,6 @@ class Candidate:
         except (Conflict, NotFound):
             return None
 
-    def _spec(self, before: Record | None) -> dict[str, object]:
+    def _spec(self, before: LeaseRecord | None) -> dict[str, object]:
         moment: datetime = self._now()
         return held_by(self.identity, moment, self._timing.lease, before)

@@ -111,9 +111,7 @@ class LeaderElector:
             self._thread = threading.Thread(target=self._run, name=f"leader-election:{self._name}", daemon=True)
             self._thread.start()
         async with TaskScope("leader-election") as tasks:
-            elected = tasks.start("leader-election/elected", _wait(self._elected))
-            ended = tasks.start("leader-election/ended", _wait(self._ended))
-            await asyncio.wait({elected, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await tasks.first(self._elected, self._ended)
         if self._ended.is_set():
             raise LeadershipLost(self._reason)
 
@@ -192,8 +190,7 @@ class LeaderElector:
         self._candidate = candidate
         async with TaskScope("candidate") as tasks:
             life = tasks.start("candidate/life", self._live(candidate))
-            stopped = tasks.start("candidate/stop", _wait(stop))
-            await asyncio.wait({life, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await tasks.first(life, stop)
             lost = life.result() if life.done() else None
         if lost is None:
             if self._release:
@@ -230,7 +227,3 @@ class LeaderElector:
             self._loop.call_soon_threadsafe(what)
         except RuntimeError:
             log.debug("leader election: the event loop is closed already")
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()

@@ -12,21 +12,21 @@ from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.runtime.leaderelection.record import Record, record_of
+from trainwright.controller.runtime.leaderelection.record import LeaseRecord, record_of
 
 
 class Lock(Protocol):
     """Storage of the record."""
 
-    async def read(self) -> Record | None:
+    async def read(self) -> LeaseRecord | None:
         """The current record; None if there is none. Raises KubernetesError."""
         ...
 
-    async def create(self, spec: Document) -> Record:
+    async def create(self, spec: Document) -> LeaseRecord:
         """Create the record. Raises AlreadyExists, KubernetesError."""
         ...
 
-    async def change(self, spec: Document, version: str) -> Record:
+    async def change(self, spec: Document, version: str) -> LeaseRecord:
         """Change the record of this version. Raises Conflict, NotFound, KubernetesError."""
         ...
 
@@ -44,28 +44,28 @@ class LeaseLock:
         self._name = name
         self._namespace = namespace
 
-    async def read(self) -> Record | None:
+    async def read(self) -> LeaseRecord | None:
         """See Lock."""
         try:
             return record_of(await self._client.get(Lease, self._name, self._namespace))
         except NotFound:
             return None
 
-    async def create(self, spec: Document) -> Record:
+    async def create(self, spec: Document) -> LeaseRecord:
         """See Lock."""
         document = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
         created = await self._client.create(document, kind=Lease.RESOURCE)
         return _record(created)
 
-    async def change(self, spec: Document, version: str) -> Record:
+    async def change(self, spec: Document, version: str) -> LeaseRecord:
         """See Lock."""
         patch = {"metadata": {"resourceVersion": version}, "spec": spec}
         return record_of(await self._client.patch(Lease, self._name, self._namespace, patch, type="merge"))
 
 
-def _record(document: Document) -> Record:
+def _record(document: Document) -> LeaseRecord:
     spec = document.get("spec") or {}
-    return Record(
+    return LeaseRecord(
         document["metadata"]["resourceVersion"],
         spec.get("holderIdentity") or "",
         float(spec.get("leaseDurationSeconds") or 0),

@@ -14,7 +14,7 @@ from trainwright.api.times import format_micro_time
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LeaseRecord:
     """A Lease as it was read. Two records are equal only if the Lease did not change in between."""
 
     version: str
@@ -27,12 +27,12 @@ class Record:
     transitions: int = 0
 
 
-def record_of(lease: Lease) -> Record:
+def record_of(lease: Lease) -> LeaseRecord:
     """The record of a Lease."""
     version, spec = resource_version_of(lease), lease.spec
     if spec is None:
-        return Record(version)
-    return Record(
+        return LeaseRecord(version)
+    return LeaseRecord(
         version,
         spec.holder_identity or "",
         float(spec.lease_duration_seconds or 0),
@@ -42,7 +42,7 @@ def record_of(lease: Lease) -> Record:
     )
 
 
-def held_by(identity: str, now: datetime, lease: float, before: Record | None) -> Document:
+def held_by(identity: str, now: datetime, lease: float, before: LeaseRecord | None) -> Document:
     """The `spec` of a Lease that `identity` takes or renews."""
     moment = format_micro_time(now)
     taken = before is None or before.holder != identity
@@ -56,7 +56,7 @@ def held_by(identity: str, now: datetime, lease: float, before: Record | None) -
     }
 
 
-def released(now: datetime, before: Record) -> Document:
+def released(now: datetime, before: LeaseRecord) -> Document:
     """The `spec` of a Lease that is released."""
     moment = format_micro_time(now)
     return {

@@ -64,7 +64,7 @@ def _context(record: logging.LogRecord) -> dict[str, str]:
     return {name: value for attribute, name in _CONTEXT.items() if (value := getattr(record, attribute, ""))}
 
 
-def configure(
+def configure_logging(
     level: str | int = logging.INFO, style: Literal["text", "json"] = "text", *, file: Path | None = None
 ) -> None:
     """Let the root logger write to standard error or to a new file, unless it has a handler already.

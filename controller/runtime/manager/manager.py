@@ -12,33 +12,43 @@ Everything that is added to a manager before `run` starts in the order of `Group
 """
 
 import asyncio
+import functools
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from trainwright.api.objects import Document
 from trainwright.controller.runtime.apply.applier import Applier
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.permission import WritePermission, permission
-from trainwright.controller.runtime.client.session import WriteOptions
+from trainwright.controller.runtime.client.session import WriteDefaults
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
+from trainwright.controller.runtime.events.recorder import EventCollector, EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
-from trainwright.controller.runtime.manager import collector
-from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
+from trainwright.controller.runtime.manager.settings import (
+    ProcessSettings,
+    ServerSettings,
+    freeze_collector,
+    tune_collector,
+)
 from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
 from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
-from trainwright.controller.runtime.servers.access import Access
+from trainwright.controller.runtime.servers.access import BearerAccess
 from trainwright.controller.runtime.servers.http import HTTPServer, guarded, json_route, probe_routes, text_route
 from trainwright.controller.runtime.servers.probes import Checks
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.webhook.webhooks import Certificates, Webhooks
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +127,7 @@ class Manager:
         self.client = Client(
             transport if transport is not None else HTTPTransport(config),
             user_agent=user_agent,
-            defaults=WriteOptions(field_manager=field_manager),
+            defaults=WriteDefaults(field_manager=field_manager),
             requests=RequestCounts(self.metrics, host),
         )
         self.cache = Cache(
@@ -134,6 +144,7 @@ class Manager:
         self.controllers: list[Controller] = []
         self.lag = LoopLag()
         self.servers: dict[str, HTTPServer] = {}
+        self._name = user_agent or field_manager
         self._elector = elector
         self._tune = process.tune_collector
         self._watchdog = process.watchdog
@@ -148,7 +159,7 @@ class Manager:
     def _serve_all(self, settings: ServerSettings) -> None:
         if settings.metrics is not None:
             metrics = text_route(self.metrics.render, CONTENT_TYPE)
-            route = guarded(metrics, Access(self.client).decide) if settings.metrics_access else metrics
+            route = guarded(metrics, BearerAccess(self.client).decide) if settings.metrics_access else metrics
             self.serve("metrics", settings.metrics, tls=settings.metrics_tls).add_route("/metrics", route)
         if settings.probes is not None:
             server = self.serve("probes", settings.probes)
@@ -204,6 +215,34 @@ class Manager:
         self._supervisor.add(server, Group.SERVERS, f"server:{name}")
         return server
 
+    @functools.cached_property
+    def recorder(self) -> EventRecorder:
+        """Events of this process. Its first use adds it to the process, with its metrics; it ends last.
+
+        The events name `user_agent`, or else the field manager, as their source.
+        """
+        recorder = EventRecorder(self.client, self._name)
+        self.add(recorder, Group.SERVERS, "events")
+        self.metrics.registry.register(EventCollector(recorder.statistics))
+        return recorder
+
+    def webhooks(
+        self, configurations: Sequence[Document], certificates: "Certificates", *, address: str = ":9443"
+    ) -> "Webhooks":
+        """Serve these webhook configurations; add the handlers to `server` of what is returned.
+
+        `certificates_for` says which certificates a process uses. Readiness has a check of it. See `Webhooks`.
+        """
+        # Certificates need an extra library, which processes without webhooks need not have.
+        from trainwright.controller.runtime.webhook.webhooks import Webhooks  # noqa: PLC0415
+
+        hooks = Webhooks(
+            self.client, self.metrics.registry, address, configurations=configurations, certificates=certificates
+        )
+        self.add(hooks, Group.WEBHOOKS, "webhooks")
+        self.readyz.add("webhooks", hooks.unready)
+        return hooks
+
     # ------------------------------------------------------------------ life
 
     async def run(self) -> None:
@@ -212,7 +251,7 @@ class Manager:
         Raises the first failure, or GraceExceeded.
         """
         if self._tune:
-            collector.tune()
+            tune_collector()
         try:
             await self._supervisor.run()
         finally:
@@ -310,4 +349,4 @@ class _AfterSync:
         held = sum(s.objects for s in self._manager.cache.statistics())
         log.info("caches are filled: %d objects in %d caches", held, len(self._manager.cache.statistics()))
         if self._manager._tune:  # noqa: SLF001 - one class in two parts
-            collector.freeze()
+            freeze_collector()

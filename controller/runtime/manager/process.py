@@ -31,7 +31,7 @@ def run(make: Callable[[], Manager | Coroutine[Any, Any, Manager]]) -> int:
     to standard error unless the process has set up logging itself. A signal that arrives while the manager is made ends
     that, and the manager does not run.
     """
-    logs.configure()
+    logs.configure_logging()
     factory = _loop_factory()
     with _signals() as signals, asyncio.Runner(loop_factory=factory) as runner:
         try:

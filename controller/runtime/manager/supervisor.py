@@ -202,8 +202,7 @@ class Supervisor:
                 await work
 
             ready = tasks.start(f"before:{group.name.lower()}/ready", step())
-            stop = tasks.start(f"before:{group.name.lower()}/stop", _wait(self._stop))
-            await asyncio.wait({ready, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await tasks.first(ready, self._stop)
             if ready.done():
                 ready.result()
 
@@ -300,7 +299,3 @@ class Supervisor:
         if running.host.done() and not running.host.cancelled() and (error := running.host.exception()) is not None:
             log.error("group %s: %s", running.group.name.lower(), error)
         return late
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from trainwright.controller.runtime.cache.informer import InformerStatistics
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.controller.controller import Controller, Outcome
+from trainwright.controller.runtime.controller.controller import Controller, ReconcileOutcome
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.metrics.durations import Durations, DurationsCollector
@@ -65,7 +65,7 @@ class ControllerCounts:
     def started(self) -> None:
         """Do nothing: active workers are read from the controller."""
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: ReconcileOutcome) -> None:
         """Count one outcome."""
         self._totals[outcome.result].inc()
         self._seconds.observe(outcome.seconds)

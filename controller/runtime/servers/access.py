@@ -12,8 +12,8 @@ from trainwright.api.kubernetes.authorization.v1 import SubjectAccessReview
 from trainwright.api.rights import Rule
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import KubernetesError
-from trainwright.controller.runtime.tokens.memory import Memory
-from trainwright.controller.runtime.tokens.reviews import Reviewed, TokenReviews, post_review
+from trainwright.controller.runtime.tokens.memory import TokenMemory
+from trainwright.controller.runtime.tokens.reviews import Reviewed, TokenReviewer, post_review
 
 log = logging.getLogger(__name__)
 
@@ -24,17 +24,17 @@ ATTEMPTS = 5
 REMEMBERED = 1000
 
 
-class Access:
+class BearerAccess:
     """Decides 200, 401 (no token or an unknown one), 403 (not allowed) or 500 (the API server gave no answer)."""
 
-    RULES = (*TokenReviews.RULES, Rule.on(SubjectAccessReview.RESOURCE, "create"))
+    RULES = (*TokenReviewer.RULES, Rule.on(SubjectAccessReview.RESOURCE, "create"))
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._tokens = TokenReviews(
+        self._tokens = TokenReviewer(
             client, accepted_seconds=TOKEN_SECONDS, refused_seconds=TOKEN_SECONDS, attempts=ATTEMPTS
         )
-        self._decisions: Memory[tuple[Reviewed, str, str], bool] = Memory(
+        self._decisions: TokenMemory[tuple[Reviewed, str, str], bool] = TokenMemory(
             REMEMBERED, time=lambda: asyncio.get_running_loop().time()
         )
 

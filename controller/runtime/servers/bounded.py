@@ -37,7 +37,7 @@ class BodyIncomplete(Exception):  # noqa: N818 - as above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BoundedLimits:
     """What one client may cost."""
 
     body: int
@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BoundedAnswer:
     """A whole answer."""
 
     status: int
@@ -60,12 +60,12 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Call:
+class BoundedCall:
     """A request, as an endpoint sees it."""
 
     __slots__ = ("_body", "_limits", "_request", "was_cut")
 
-    def __init__(self, request: web.BaseRequest, limits: Limits) -> None:
+    def __init__(self, request: web.BaseRequest, limits: BoundedLimits) -> None:
         self._request = request
         self._limits = limits
         self._body: bytes | None = None
@@ -131,11 +131,11 @@ class Call:
 class Endpoint(Protocol):
     """Answers all requests."""
 
-    async def answer(self, call: Call) -> Answer:
+    async def answer(self, call: BoundedCall) -> BoundedAnswer:
         """The answer to a request. An exception becomes `failure(500)`, so does a BodyIncomplete `failure(400)`."""
         ...
 
-    def failure(self, status: int) -> Answer:
+    def failure(self, status: int) -> BoundedAnswer:
         """The answer to a malformed request (400), or to one whose answer failed (500)."""
         ...
 
@@ -144,7 +144,7 @@ class BoundedServer:
     """A runnable. Port 0 takes a free port; read `port` once it listens."""
 
     def __init__(
-        self, name: str, address: str, endpoint: Endpoint, limits: Limits, *, tls: ssl.SSLContext | None
+        self, name: str, address: str, endpoint: Endpoint, limits: BoundedLimits, *, tls: ssl.SSLContext | None
     ) -> None:
         """`address`: `host:port`, or `:port` for all interfaces. `tls` None serves plain HTTP, for tests.
 
@@ -176,7 +176,7 @@ class BoundedServer:
         self._draining = True
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        call = Call(request, self._limits)
+        call = BoundedCall(request, self._limits)
         try:
             # Reading the body has a limit of its own.
             async with asyncio.timeout(self._limits.read_seconds + self._limits.answer_seconds):
@@ -208,7 +208,7 @@ class BoundedServer:
         self.refused += 1
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: BoundedAnswer) -> web.Response:
     return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
 
@@ -235,7 +235,7 @@ class _Connection(web.RequestHandler):
     def __init__(
         self,
         server: _Server,
-        limits: Limits,
+        limits: BoundedLimits,
         failure: Callable[[int], web.Response],
         on_refused: Callable[[], None],
     ) -> None:

@@ -5,27 +5,25 @@ Names are imported when they are first used. pytest loads the plugin, and with i
 installed, also without the extra `testing`.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trainwright.controller.runtime.testing.audit import AuditLog, Call
-    from trainwright.controller.runtime.testing.component import Component
-    from trainwright.controller.runtime.testing.control_plane import ControlPlane
-    from trainwright.controller.runtime.testing.errors import ControlPlaneError
+if TYPE_CHECKING:  # type checkers would assume that every name exists
+    from trainwright.controller.runtime.testing.audit import AuditedCall as AuditedCall
+    from trainwright.controller.runtime.testing.audit import AuditLog as AuditLog
+    from trainwright.controller.runtime.testing.component import ControlPlaneComponent as ControlPlaneComponent
+    from trainwright.controller.runtime.testing.control_plane import ControlPlane as ControlPlane
+    from trainwright.controller.runtime.testing.errors import ControlPlaneError as ControlPlaneError
+else:
+    import importlib
 
-__all__ = ["AuditLog", "Call", "Component", "ControlPlane", "ControlPlaneError"]
-
-_MODULES = {
-    "AuditLog": "audit",
-    "Call": "audit",
-    "Component": "component",
-    "ControlPlane": "control_plane",
-    "ControlPlaneError": "errors",
-}
-
-
-if not TYPE_CHECKING:  # type checkers would assume that every name exists
+    _MODULES = {
+        "AuditLog": "audit",
+        "AuditedCall": "audit",
+        "ControlPlane": "control_plane",
+        "ControlPlaneComponent": "component",
+        "ControlPlaneError": "errors",
+    }
+    __all__ = list(_MODULES)
 
     def __getattr__(name: str) -> object:
         if name not in _MODULES:

@@ -47,7 +47,7 @@ _DECODER = msgspec.json.Decoder(_Event)
 
 
 @dataclass(frozen=True)
-class Call:
+class AuditedCall:
     """One request that the API server answered, or one watch that it started."""
 
     verb: str
@@ -79,7 +79,7 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def calls(self, *, user_agent: str = "", user: str = "") -> Iterator[Call]:
+    def calls(self, *, user_agent: str = "", user: str = "") -> Iterator[AuditedCall]:
         """Calls so far, oldest first.
 
         Args:
@@ -98,7 +98,7 @@ class AuditLog:
                 if (event.stage == "ResponseStarted") != (event.verb == "watch"):
                     continue
                 reference = event.objectRef or _Reference()
-                yield Call(
+                yield AuditedCall(
                     verb=event.verb,
                     group=reference.apiGroup,
                     resource=reference.resource,

@@ -27,7 +27,7 @@ from typing import IO, Self
 
 from trainwright.controller.runtime.testing.component import start_guarded
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import Module
+from trainwright.controller.runtime.testing.tools import GoModule
 
 _PEAK_GIB = 7
 """Peak disk space of a complete build, with Go and its downloads (measured: 7.0 GB)."""
@@ -98,7 +98,7 @@ class ToolBuilder:
         lock.write(str(os.getpid()))
         lock.flush()
 
-    def make(self, wanted: Mapping[Module, Sequence[str]]) -> None:
+    def make(self, wanted: Mapping[GoModule, Sequence[str]]) -> None:
         """Build binaries and copy manifests into the cache, except existing ones (another process may have built them).
 
         Args:
@@ -127,7 +127,7 @@ class ToolBuilder:
                 f" {_ROOM}"
             )
 
-    def _build(self, module: Module, name: str) -> None:
+    def _build(self, module: GoModule, name: str) -> None:
         variables = module.variables or (("k8s.io/component-base/version.gitVersion", "{version}"),)
         flags = " ".join(["-s -w", *(f"-X {name}={value.format(version=module.version)}" for name, value in variables)])
         output = self._work_folder(module) / name
@@ -150,7 +150,7 @@ class ToolBuilder:
             target.parent.mkdir(parents=True, exist_ok=True)
             output.replace(target)
 
-    def _fetch_manifests(self, module: Module) -> None:
+    def _fetch_manifests(self, module: GoModule) -> None:
         missing = _missing_manifests(module)
         if not missing:
             return
@@ -169,7 +169,7 @@ class ToolBuilder:
                 (work / name).write_text("---\n".join(texts))
                 (work / name).replace(module.cache_folder / name)
 
-    def _work_folder(self, module: Module) -> Path:
+    def _work_folder(self, module: GoModule) -> Path:
         """A copy of `go.mod` and `go.sum`, so that a read-only installation works and the checkout is not changed."""
         assert self._scratch is not None, "the builder must be entered first"
         folder = self._scratch / module.name
@@ -180,7 +180,7 @@ class ToolBuilder:
                     shutil.copyfile(module.folder / name, folder / name)
         return folder
 
-    def _run_go(self, arguments: Sequence[str], module: Module, title: str | None) -> str:
+    def _run_go(self, arguments: Sequence[str], module: GoModule, title: str | None) -> str:
         assert self._scratch is not None, "the builder must be entered first"
         assert self._lock is not None, "the builder must be entered first"
         held = (self._lock.fileno(),)
@@ -191,11 +191,11 @@ class ToolBuilder:
         return _run(command, self._work_folder(module), environment, title, scratch=self._scratch, held=held)
 
 
-def _binary(module: Module, name: str) -> Path:
+def _binary(module: GoModule, name: str) -> Path:
     return module.cache_folder / name
 
 
-def _missing_manifests(module: Module) -> list[tuple[str, str]]:
+def _missing_manifests(module: GoModule) -> list[tuple[str, str]]:
     return [(name, source) for name, source in module.manifests if not (module.cache_folder / name).exists()]
 
 

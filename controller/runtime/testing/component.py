@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The running programs of a test control plane: start under a guard, wait, stop, and explain failures."""
 
+import http
+import http.client
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.ports import is_free
@@ -62,7 +67,7 @@ def start_guarded(
     return process, ours
 
 
-class Component:
+class ControlPlaneComponent:
     """A running program that must not outlive this process (see `guard.py`)."""
 
     def __init__(
@@ -111,7 +116,9 @@ class Component:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def wait_until(self, ready: Callable[[], bool], *, seconds: float, before: "Sequence[Component]" = ()) -> None:
+    def wait_until(
+        self, ready: Callable[[], bool], *, seconds: float, before: "Sequence[ControlPlaneComponent]" = ()
+    ) -> None:
         """Poll `ready` until it is true.
 
         Args:
@@ -181,7 +188,7 @@ class Component:
         return "\n".join([*lines, *(f"  {line[:500]}" for line in self.last_log_lines())])
 
 
-def must_all_run(components: Sequence[Component]) -> None:
+def must_all_run(components: Sequence[ControlPlaneComponent]) -> None:
     """Check that all programs run.
 
     Args:
@@ -202,10 +209,10 @@ class Components:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._running: dict[str, tuple[Component, Callable[[], bool]]] = {}
+        self._running: dict[str, tuple[ControlPlaneComponent, Callable[[], bool]]] = {}
 
     @property
-    def by_name(self) -> Mapping[str, Component]:
+    def by_name(self) -> Mapping[str, ControlPlaneComponent]:
         return {name: component for name, (component, _) in self._running.items()}
 
     def launch(
@@ -218,7 +225,9 @@ class Components:
         """
         if name in self._running:
             raise ControlPlaneError(f"a program named {name} is already running: stop it first, or choose another name")
-        component = Component(name, command, log=self._folder / f"{name}.log", remove=self._folder, ports=ports)
+        component = ControlPlaneComponent(
+            name, command, log=self._folder / f"{name}.log", remove=self._folder, ports=ports
+        )
         self._running[name] = (component, ready)
 
     def wait(self, *names: str) -> None:
@@ -259,7 +268,7 @@ class Components:
         else:
             component.stop()
 
-    def _find(self, name: str) -> tuple[Component, Callable[[], bool]]:
+    def _find(self, name: str) -> tuple[ControlPlaneComponent, Callable[[], bool]]:
         if name not in self._running:
             raise ControlPlaneError(
                 f"there is no program named {name}; running are {', '.join(self._running) or 'none'}"
@@ -271,3 +280,24 @@ class Components:
         while self._running:
             _, (component, _) = self._running.popitem()
             component.stop()
+
+
+def has_condition(document: Mapping[str, Any], kind: str) -> bool:
+    """Whether a condition of the object is True."""
+    conditions = document.get("status", {}).get("conditions") or []
+    return any((condition["type"], condition["status"]) == (kind, "True") for condition in conditions)
+
+
+def answers(url: str, *, authority: bytes | None = None, token: str | None = None) -> bool:
+    """Whether a GET succeeds; over HTTPS only with a certificate of the authority."""
+    # Proxies of the environment do not apply to the loopback.
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if authority is not None:
+        context = ssl.create_default_context(cadata=authority.decode())
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310
+    try:
+        with urllib.request.build_opener(*handlers).open(request, timeout=2) as answer:
+            return bool(answer.status == http.HTTPStatus.OK)
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
+        return False

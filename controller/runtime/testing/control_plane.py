@@ -25,14 +25,12 @@ from typing import Any, Protocol, Self
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
 from trainwright.controller.runtime.testing.binaries import Binaries, provide
-from trainwright.controller.runtime.testing.component import Component, Components
+from trainwright.controller.runtime.testing.component import Components, ControlPlaneComponent, answers, has_condition
 from trainwright.controller.runtime.testing.definitions import install_definitions
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
-from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
 from trainwright.controller.runtime.testing.ports import free_port, is_free
-from trainwright.controller.runtime.testing.readiness import answers, has_condition
-from trainwright.controller.runtime.testing.stored import Stored
-from trainwright.controller.runtime.testing.users import PolicyRule, Users
+from trainwright.controller.runtime.testing.stored import StoredObjects
+from trainwright.controller.runtime.testing.users import PolicyRule, Users, write_kubeconfig
 
 _PORT_ATTEMPTS = 3
 _FIELD_MANAGER = "control-plane"
@@ -50,7 +48,7 @@ class _Running:
     binaries: Binaries
     components: Components
     audit_log: Path
-    stored: Stored
+    stored: StoredObjects
 
 
 class ControlPlane:
@@ -166,7 +164,7 @@ class ControlPlane:
         return self._running.binaries["kubectl"]
 
     @property
-    def components(self) -> Mapping[str, Component]:
+    def components(self) -> Mapping[str, ControlPlaneComponent]:
         """The running programs by name, in the order of their start."""
         return self._running.components.by_name
 
@@ -226,7 +224,9 @@ class ControlPlane:
             state.components.stop()
             shutil.rmtree(state.files.folder, ignore_errors=True)
 
-    def launch(self, name: str, command: Sequence[str], *, ready: Callable[[], bool] | None = None) -> Component:
+    def launch(
+        self, name: str, command: Sequence[str], *, ready: Callable[[], bool] | None = None
+    ) -> ControlPlaneComponent:
         """Run another program, such as the manager under test.
 
         It ends with the control plane. Its log is in `folder`, and `restart` works for it.
@@ -286,7 +286,7 @@ class ControlPlane:
         write_kubeconfig(
             files.kubeconfig, server=url, authority=files.authority.pem, user=programs.ADMIN, credential=credential
         )
-        stored = Stored(url, files.authority.pem, token)
+        stored = StoredObjects(url, files.authority.pem, token)
         return _Running(url, token, files, binaries, components, audit_log, stored)
 
     def _launch_api(
@@ -422,7 +422,7 @@ class ControlPlane:
         )
 
     @property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredObjects:
         """The objects, to read and to create without a kubectl."""
         return self._running.stored
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.api import manifest
+from trainwright.controller.runtime.testing.component import has_condition
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.readiness import has_condition
-from trainwright.controller.runtime.testing.stored import Stored
+from trainwright.controller.runtime.testing.stored import StoredObjects
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
 
 _WAIT_SECONDS = 60
@@ -18,7 +18,7 @@ _MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def install_definitions(
-    paths: Sequence[Path], *, stored: Stored, field_manager: str, serves: Callable[[str], bool]
+    paths: Sequence[Path], *, stored: StoredObjects, field_manager: str, serves: Callable[[str], bool]
 ) -> None:
     """Apply the manifests in files and folders, and wait until the API server serves the CRDs.
 

@@ -47,7 +47,7 @@ class _Served:
         return f"{root}{place}/{self.plural}" + (f"/{quote(name)}" if name else "")
 
 
-class Stored:
+class StoredObjects:
     """The objects of one control plane. See `ControlPlane.stored`."""
 
     def __init__(self, url: str, authority: bytes, token: str) -> None:

@@ -21,7 +21,7 @@ _MODULES = Path(__file__).with_name("modules")
 
 
 @dataclass(frozen=True)
-class Module:
+class GoModule:
     """A Go module, built from the `go.mod` and `go.sum` in the folder of its name."""
 
     name: str
@@ -76,8 +76,8 @@ class Module:
 
 
 MODULES = (
-    Module("etcd", "go.etcd.io/etcd/server/v3", (("etcd", "go.etcd.io/etcd/server/v3"),)),
-    Module(
+    GoModule("etcd", "go.etcd.io/etcd/server/v3", (("etcd", "go.etcd.io/etcd/server/v3"),)),
+    GoModule(
         "kubernetes",
         "k8s.io/kubernetes",
         tuple(
@@ -85,7 +85,7 @@ MODULES = (
             for name in ("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
         ),
     ),
-    Module(
+    GoModule(
         "jobset",
         "sigs.k8s.io/jobset",
         (("jobset-manager", "sigs.k8s.io/jobset"),),
@@ -94,13 +94,13 @@ MODULES = (
             ("jobset-webhooks.yaml", "config/components/webhook/manifests.yaml"),
         ),
     ),
-    Module(
+    GoModule(
         "kwok",
         "sigs.k8s.io/kwok",
         (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
         (("kwok-node-stages.yaml", "kustomize/stage/node/fast"), ("kwok-pod-stages.yaml", "kustomize/stage/pod/fast")),
     ),
-    Module(
+    GoModule(
         "helm",
         "helm.sh/helm/v3",
         (("helm", "helm.sh/helm/v3/cmd/helm"),),
@@ -113,7 +113,7 @@ MODULES = (
         on_demand=True,
     ),
     # An object storage that speaks the protocol of S3 and checks signatures, regions and conditions.
-    Module(
+    GoModule(
         "versitygw",
         "github.com/versity/versitygw",
         (("versitygw", "github.com/versity/versitygw/cmd/versitygw"),),

@@ -5,6 +5,8 @@ Rights are RBAC rules in wire form: `{"apiGroups": [""], "resources": ["configma
 learns of a new role after a moment; the functions here return when the rights are in force.
 """
 
+import base64
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +14,6 @@ from typing import Any, TypeAlias
 
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
 from trainwright.controller.runtime.testing.posting import Poster
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
@@ -154,3 +155,32 @@ class Users:
 
 def _accounts(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/serviceaccounts"
+
+
+def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, credential: Mapping[str, str]) -> Path:
+    """Write a kubeconfig with one cluster, user and context. Only its owner can read it.
+
+    Args:
+        path: the file.
+        server: URL of the API server.
+        authority: PEM of the certificate authority that signed the server's certificate.
+        user: the user's name, for display.
+        credential: the user entry, such as `token` or `client-certificate` and `client-key`.
+    """
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "test-control-plane",
+                "cluster": {"server": server, "certificate-authority-data": base64.b64encode(authority).decode()},
+            }
+        ],
+        "users": [{"name": user, "user": dict(credential)}],
+        "contexts": [{"name": "test-control-plane", "context": {"cluster": "test-control-plane", "user": user}}],
+        "current-context": "test-control-plane",
+    }
+    path.touch(mode=0o600)
+    # JSON is valid YAML.
+    path.write_text(json.dumps(document, indent=2) + "\n")
+    return path

@@ -19,7 +19,7 @@ LONGEST = 16 * 1024
 """Characters of the longest token that is read. Tokens of service accounts have about a thousand."""
 
 
-class Reference(msgspec.Struct, frozen=True):
+class ClaimedObject(msgspec.Struct, frozen=True):
     """An object that a token names."""
 
     name: str = ""
@@ -30,8 +30,8 @@ class Kubernetes(msgspec.Struct, frozen=True):
     """The claim `kubernetes.io`."""
 
     namespace: str = ""
-    serviceaccount: Reference = Reference()
-    pod: Reference = Reference()
+    serviceaccount: ClaimedObject = ClaimedObject()
+    pod: ClaimedObject = ClaimedObject()
     """The pod that the token is bound to; empty if it is bound to none."""
 
 

@@ -8,7 +8,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Memory(Generic[K, V]):
+class TokenMemory(Generic[K, V]):
     """Values by key, each with a time at which it is forgotten."""
 
     def __init__(self, most: int, *, time: Callable[[], float]) -> None:

@@ -19,7 +19,7 @@ from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError, TokensUnavailable
-from trainwright.controller.runtime.tokens.memory import Memory
+from trainwright.controller.runtime.tokens.memory import TokenMemory
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
 REMEMBERED = 1000
@@ -47,7 +47,7 @@ class Reviewed:
     groups: tuple[str, ...]
 
 
-class TokenReviews:
+class TokenReviewer:
     """Asks for reviews, not more often than allowed, and remembers the results."""
 
     RULES = (Rule.on(TokenReview.RESOURCE, "create"),)
@@ -76,7 +76,7 @@ class TokenReviews:
         self._seconds = {True: accepted_seconds, False: refused_seconds}
         self._attempts = attempts
         self._time = time or _loop_time
-        self._memory: Memory[tuple[bytes, str], Reviewed | bool] = Memory(REMEMBERED, time=self._time)
+        self._memory: TokenMemory[tuple[bytes, str], Reviewed | bool] = TokenMemory(REMEMBERED, time=self._time)
         self._rate = rate
         self._bucket: TokenBucket | None = None
 

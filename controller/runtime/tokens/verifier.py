@@ -16,7 +16,7 @@ from trainwright.controller.runtime.errors import KubernetesError, TokenRefused,
 from trainwright.controller.runtime.tokens.encoded import Claims, Encoded, parse
 from trainwright.controller.runtime.tokens.issuer import PAUSE_SECONDS, Issuer
 from trainwright.controller.runtime.tokens.keys import ALGORITHMS
-from trainwright.controller.runtime.tokens.reviews import TokenReviews
+from trainwright.controller.runtime.tokens.reviews import TokenReviewer
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _INVALID = "invalid"
 class TokenVerifier:
     """Verifies tokens. Its `run` reads the keys before the first request and keeps them current."""
 
-    RULES = TokenReviews.RULES
+    RULES = TokenReviewer.RULES
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class TokenVerifier:
         clock = time or asyncio.get_running_loop().time
         self._now = now
         self._issuer = Issuer(client, own, time=clock)
-        self._reviews = TokenReviews(client, rate=REVIEWS_PER_SECOND, time=clock)
+        self._reviews = TokenReviewer(client, rate=REVIEWS_PER_SECOND, time=clock)
         self._no_reviews = "no TokenReview has been tried"
         """Why the last TokenReview got no answer; empty if it got one."""
 

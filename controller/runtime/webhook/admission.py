@@ -26,7 +26,7 @@ from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.authentication.v1 import UserInfo
 from trainwright.controller.runtime.errors import ApiError, Cause, DecodeError
 from trainwright.controller.runtime.kinds import codec_of
-from trainwright.controller.runtime.webhook.jsonpatch import diff
+from trainwright.controller.runtime.webhook.jsonpatch import json_patch
 from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewResponse, passed_through
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ Defaulter: TypeAlias = Callable[[AdmissionRequest[O]], Iterable[str] | Awaitable
 """Changes `new`; returns warnings, if any."""
 
 
-class Handler(Protocol):
+class AdmissionHandler(Protocol):
     """Answers the reviews of one path."""
 
     async def answer(self, review: ReviewRequest) -> ReviewResponse:
@@ -140,7 +140,7 @@ class Mutating(Generic[O]):
         except ApiError as error:
             return passed_through(error)
         after = msgspec.json.encode(request.new)
-        patch = () if before == after else tuple(diff(msgspec.json.decode(before), msgspec.json.decode(after)))
+        patch = () if before == after else tuple(json_patch(msgspec.json.decode(before), msgspec.json.decode(after)))
         return ReviewResponse(allowed=True, patch=patch, warnings=tuple(warnings or ()))
 
 

@@ -12,7 +12,7 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
     ValidatingWebhookConfiguration,
 )
 from trainwright.api.objects import Document
-from trainwright.controller.runtime.certificates.injection import Configuration, Target
+from trainwright.controller.runtime.certificates.injection import Configuration, InjectionTarget
 from trainwright.controller.runtime.errors import ConfigurationError
 
 Kind: TypeAlias = type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
@@ -22,13 +22,13 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def target_of(document: Document) -> Target:
+def injection_target_of(document: Document) -> InjectionTarget:
     """The kind and name of a document. Raises ConfigurationError if it is not a webhook configuration."""
     kind = KINDS.get(str(document.get("kind")))
     name = (document.get("metadata") or {}).get("name")
     if kind is None or not name:
         raise ConfigurationError(f"{document.get('kind')} {name}: not a webhook configuration with a name")
-    return Target(kind, name)
+    return InjectionTarget(kind, name)
 
 
 def paths_of(documents: Iterable[Document]) -> set[str]:
@@ -36,7 +36,7 @@ def paths_of(documents: Iterable[Document]) -> set[str]:
     return {_path(webhook) for document in documents for webhook in document.get("webhooks") or ()}
 
 
-def by_url(document: Document, url: str, bundle: bytes, labels: dict[str, str]) -> Document:
+def webhooks_by_url(document: Document, url: str, bundle: bytes, labels: dict[str, str]) -> Document:
     """A copy that calls `url` (scheme, host and port) and trusts `bundle`."""
     changed = deepcopy(document)
     metadata = changed.setdefault("metadata", {})

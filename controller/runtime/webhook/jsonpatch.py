@@ -17,7 +17,7 @@ Operation: TypeAlias = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 
-def diff(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
+def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
     """Operations that turn `before` into `after`, in the order in which they apply."""
     if _encode(before) == _encode(after):
         return
@@ -36,7 +36,7 @@ def _dicts(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator
     for name, value in after.items():
         where = f"{path}/{_escaped(name)}"
         if name in before:
-            yield from diff(before[name], value, where)
+            yield from json_patch(before[name], value, where)
         else:
             yield {"op": "add", "path": where, "value": value}
 
@@ -44,7 +44,7 @@ def _dicts(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator
 def _lists(before: list[Any], after: list[Any], path: str) -> Iterator[Operation]:
     if len(before) == len(after):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
-            yield from diff(old, new, f"{path}/{index}")
+            yield from json_patch(old, new, f"{path}/{index}")
         return
     shorter = min(len(before), len(after))
     start = 0

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
-from trainwright.controller.runtime.certificates.injection import Target, bundles, fetch
+from trainwright.controller.runtime.certificates.injection import InjectionTarget, bundles, fetch_configuration
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import (
     AlreadyExists,
@@ -41,7 +41,7 @@ Proof: TypeAlias = Callable[[], Awaitable[object]]
 """Raises KubernetesError if the API server could not call the webhook."""
 
 
-def dry_run(client: Client, document: Document, *, kind: Resource) -> Proof:
+def dry_run_proof(client: Client, document: Document, *, kind: Resource) -> Proof:
     """A proof: create the document as a dry run.
 
     The webhooks must match the document (by kind, namespace and labels) and have `failurePolicy: Fail`. If the API
@@ -71,7 +71,7 @@ class Reach:
     def __init__(
         self,
         client: Client,
-        targets: Sequence[Target],
+        targets: Sequence[InjectionTarget],
         address: Callable[[], tuple[str, int]],
         *,
         proof: Proof | None = None,
@@ -104,7 +104,7 @@ class Reach:
         expected = []
         for target in self._targets:
             try:
-                configuration = await fetch(self._client, target)
+                configuration = await fetch_configuration(self._client, target)
             except KubernetesError as error:
                 return f"{target}: {error}"
             if configuration is None:

@@ -9,17 +9,17 @@ import logging
 from collections.abc import Sequence
 
 from trainwright.api.objects import AnyObject, Document, labels_of, uid_of, wire
-from trainwright.controller.runtime.certificates.injection import fetch
+from trainwright.controller.runtime.certificates.injection import fetch_configuration
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import Conflict, NotControlled, NotFound
-from trainwright.controller.runtime.webhook.configurations import by_url, target_of
+from trainwright.controller.runtime.webhook.configurations import injection_target_of, webhooks_by_url
 
 log = logging.getLogger(__name__)
 
 LABEL = "trainwright.dev/registered-by-url"
 
 
-class Registration:
+class WebhookRegistration:
     """The webhook configurations of one process."""
 
     def __init__(self, client: Client, documents: Sequence[Document], url: str, *, field_manager: str) -> None:
@@ -33,14 +33,14 @@ class Registration:
     async def register(self, bundle: bytes) -> None:
         """Create or take over the configurations. Raises NotControlled for that of an installation, KubernetesError."""
         for document in self._documents:
-            target = target_of(document)
-            existing = await fetch(self._client, target)
+            target = injection_target_of(document)
+            existing = await fetch_configuration(self._client, target)
             if existing is not None and labels_of(existing).get(LABEL) != "true":
                 raise NotControlled(
                     f"{target} belongs to an installation in the cluster and was not changed: remove the installation,"
                     " or run without a webhook URL"
                 )
-            wanted = by_url(document, self._url, bundle, {LABEL: "true"})
+            wanted = webhooks_by_url(document, self._url, bundle, {LABEL: "true"})
             # Noted before it is sent: it can be in force though its answer was lost, or the process was told to stop.
             self._registered.append((wanted, ""))
             applied = await self._client.apply(
@@ -53,7 +53,7 @@ class Registration:
         """Remove the registered configurations, unless they were replaced. Raises KubernetesError."""
         while self._registered:
             document, uid = self._registered[-1]
-            target = target_of(document)
+            target = injection_target_of(document)
             try:
                 uid = uid or await self._own(document)
                 if uid:
@@ -64,7 +64,7 @@ class Registration:
 
     async def _own(self, document: Document) -> str:
         """The uid of a configuration whose registration had no answer; empty if it is not there, or another's."""
-        found = await fetch(self._client, target_of(document))
+        found = await fetch_configuration(self._client, injection_target_of(document))
         if found is None or labels_of(found).get(LABEL) != "true" or _urls(found) != _urls(document):
             return ""
         return uid_of(found)

@@ -20,7 +20,7 @@ VERSIONS = frozenset({"admission.k8s.io/v1", "admission.k8s.io/v1beta1"})
 _KIND = "AdmissionReview"
 
 
-class Malformed(Exception):  # noqa: N818 - an error of the client
+class MalformedReview(Exception):  # noqa: N818 - an error of the client
     """The body is not a review; `code` is an HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -78,25 +78,25 @@ class ReviewResponse:
     """For the audit log."""
 
 
-def read(body: bytes) -> ReviewRequest:
+def read_review(body: bytes) -> ReviewRequest:
     """Decode the request of a review. Raises Malformed."""
     try:
         review = nesting.decode(_DECODER, body)
     except msgspec.MsgspecError as error:
-        raise Malformed(400, f"the body is not an AdmissionReview: {error}") from error
+        raise MalformedReview(400, f"the body is not an AdmissionReview: {error}") from error
     if review.kind != _KIND or review.api_version not in VERSIONS:
-        raise Malformed(
+        raise MalformedReview(
             400,
             f"the body has kind {review.kind or 'none'} and apiVersion {review.api_version or 'none'};"
             f" send {_KIND} of {' or '.join(sorted(VERSIONS))}",
         )
     if review.request is None:
-        raise Malformed(400, "the AdmissionReview has no request")
+        raise MalformedReview(400, "the AdmissionReview has no request")
     review.request.api_version = review.api_version
     return review.request
 
 
-def write(request: ReviewRequest, response: ReviewResponse) -> bytes:
+def write_review(request: ReviewRequest, response: ReviewResponse) -> bytes:
     """Encode the review that answers a request, with its uid and version."""
     written: dict[str, Any] = {"uid": request.uid, "allowed": response.allowed}
     status: dict[str, Any] = {"metadata": {}, "code": response.code}
@@ -121,7 +121,7 @@ def write(request: ReviewRequest, response: ReviewResponse) -> bytes:
     return _ENCODER.encode({"kind": _KIND, "apiVersion": request.api_version, "response": written})
 
 
-def write_malformed(error: Malformed) -> bytes:
+def write_malformed(error: MalformedReview) -> bytes:
     """Encode the review that answers a malformed request."""
     status = {"metadata": {}, "code": error.code, "message": str(error), "status": "Failure"}
     return _ENCODER.encode({"response": {"uid": "", "allowed": False, "status": status}})

@@ -23,8 +23,8 @@ from trainwright.controller.runtime.errors import ConfigurationError, TransportE
 from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.servers.http import listening
 from trainwright.controller.runtime.webhook.admission import (
+    AdmissionHandler,
     Defaulter,
-    Handler,
     Mutating,
     Validating,
     Validator,
@@ -33,12 +33,12 @@ from trainwright.controller.runtime.webhook.admission import (
 )
 from trainwright.controller.runtime.webhook.metrics import PathMetrics, WebhookMetrics
 from trainwright.controller.runtime.webhook.review import (
-    Malformed,
+    MalformedReview,
     ReviewRequest,
     ReviewResponse,
-    read,
-    write,
+    read_review,
     write_malformed,
+    write_review,
 )
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class WebhookServer:
         self._limit = body_limit
         self._read_seconds = read_seconds
         self._answer_seconds = answer_seconds
-        self._handlers: dict[str, Handler] = {}
+        self._handlers: dict[str, AdmissionHandler] = {}
         self._draining = False
         self.listening = asyncio.Event()
 
@@ -101,7 +101,7 @@ class WebhookServer:
         """Call `validator` for requests to the validating path of the kind. Raises ConfigurationError; see `handle`."""
         self.handle(path or validate_path(kind), Validating(kind, validator))
 
-    def handle(self, path: str, handler: Handler) -> None:
+    def handle(self, path: str, handler: AdmissionHandler) -> None:
         """Answer a path. Raises ConfigurationError if it has a handler, or if the server listens already."""
         if path in self._handlers or self.listening.is_set():
             raise ConfigurationError(
@@ -110,7 +110,7 @@ class WebhookServer:
         self._handlers[path] = handler
 
     @property
-    def handlers(self) -> Mapping[str, Handler]:
+    def handlers(self) -> Mapping[str, AdmissionHandler]:
         """The handlers by path."""
         return self._handlers
 
@@ -141,7 +141,7 @@ class WebhookServer:
 
     # ------------------------------------------------------------------ one request
 
-    def _route(self, path: str, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _route(self, path: str, handler: AdmissionHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         metrics = self._metrics.path(path)
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -159,10 +159,10 @@ class WebhookServer:
 
         return handle
 
-    async def _answered(self, request: web.Request, handler: Handler, metrics: PathMetrics) -> web.Response:
+    async def _answered(self, request: web.Request, handler: AdmissionHandler, metrics: PathMetrics) -> web.Response:
         try:
-            review = read(await self._body(request))
-        except Malformed as error:
+            review = read_review(await self._body(request))
+        except MalformedReview as error:
             log.warning("%s: refused a request from %s with %d: %s", request.path, request.remote, error.code, error)
             refusal = web.Response(body=write_malformed(error), content_type=_JSON)
             refusal.force_close()  # the start of a next request on this connection is unknown
@@ -171,32 +171,34 @@ class WebhookServer:
         return web.Response(body=body, content_type=_JSON)
 
     async def _decided(
-        self, request: web.Request, handler: Handler, review: ReviewRequest, metrics: PathMetrics
+        self, request: web.Request, handler: AdmissionHandler, review: ReviewRequest, metrics: PathMetrics
     ) -> bytes:
         limit = self._time_limit(request)
         scope = asyncio.timeout(limit)
         try:
             async with scope:
                 answer = await handler.answer(review)
-            return write(review, answer)
+            return write_review(review, answer)
         except Exception as error:
             if isinstance(error, TimeoutError) and scope.expired():
                 log.warning("%s: the handler did not answer review %s within %g s", request.path, review.uid, limit)
                 late = ReviewResponse(
                     allowed=False, code=504, reason="Timeout", message=f"the webhook did not answer within {limit:g} s"
                 )
-                return write(review, late)
+                return write_review(review, late)
             if isinstance(error, TransportError):
                 # Not a defect: the handler asked the API server for an object, and got no answer.
                 log.warning("%s: the API server did not answer during review %s: %s", request.path, review.uid, error)
                 message = "the webhook got no answer from the API server; try again"
-                return write(
+                return write_review(
                     review, ReviewResponse(allowed=False, code=503, reason="ServiceUnavailable", message=message)
                 )
             metrics.crashed()
             log.exception("%s: the handler raised an exception for review %s", request.path, review.uid)
             message = f"the webhook failed with {type(error).__name__}; see its log"
-            return write(review, ReviewResponse(allowed=False, code=500, reason="InternalError", message=message))
+            return write_review(
+                review, ReviewResponse(allowed=False, code=500, reason="InternalError", message=message)
+            )
 
     def _time_limit(self, request: web.Request) -> float:
         """The timeout that the API server sends, at most the own limit: a later answer would be ignored."""
@@ -209,7 +211,7 @@ class WebhookServer:
     async def _body(self, request: web.Request) -> bytes:
         content_type = request.headers.get("Content-Type", "")
         if content_type != _JSON:
-            raise Malformed(400, f"the content type is {content_type[:100]!r}; send {_JSON}")
+            raise MalformedReview(400, f"the content type is {content_type[:100]!r}; send {_JSON}")
         if (request.content_length or 0) >= self._limit:
             raise self._too_large()
         parts: list[bytes] = []
@@ -223,12 +225,12 @@ class WebhookServer:
                     parts.append(part)
         except TimeoutError as error:
             request.content.feed_eof()  # do not wait for the rest again after the answer
-            raise Malformed(400, f"the body did not arrive within {self._read_seconds:g} s") from error
+            raise MalformedReview(400, f"the body did not arrive within {self._read_seconds:g} s") from error
         except (web.RequestPayloadError, OSError) as error:
-            raise Malformed(400, f"the body is incomplete: {error}") from error
+            raise MalformedReview(400, f"the body is incomplete: {error}") from error
         if not parts:
-            raise Malformed(400, "the body is empty")
+            raise MalformedReview(400, "the body is empty")
         return b"".join(parts)
 
-    def _too_large(self) -> Malformed:
-        return Malformed(413, f"the body is larger than {self._limit - 1} bytes")
+    def _too_large(self) -> MalformedReview:
+        return MalformedReview(413, f"the body is larger than {self._limit - 1} bytes")

@@ -13,6 +13,7 @@ another program keeps), and outside a cluster `ByURL` (made for this process, wh
 
 import asyncio
 import logging
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,17 +29,18 @@ from trainwright.controller.runtime.certificates.authority import certificate_pe
 from trainwright.controller.runtime.certificates.files import PERIOD_SECONDS, CertificateFiles
 from trainwright.controller.runtime.certificates.injection import FIELD_MANAGER
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
-from trainwright.controller.runtime.certificates.material import Material
-from trainwright.controller.runtime.certificates.rotation import Policy, made_for_process
+from trainwright.controller.runtime.certificates.material import CertificateMaterial
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy, made_for_process
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.certificates.vault import Vault
+from trainwright.controller.runtime.certificates.vault import CertificateVault
 from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig, is_in_cluster
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.webhook.configurations import paths_of, target_of
+from trainwright.controller.runtime.webhook.configurations import injection_target_of, paths_of
 from trainwright.controller.runtime.webhook.metrics import WebhookMetrics
 from trainwright.controller.runtime.webhook.reach import Proof, Reach
-from trainwright.controller.runtime.webhook.registration import Registration
+from trainwright.controller.runtime.webhook.registration import WebhookRegistration
 from trainwright.controller.runtime.webhook.server import WebhookServer
 
 log = logging.getLogger(__name__)
@@ -47,18 +49,18 @@ UNREGISTER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SharedCertificates:
     """Certificates that the replicas make and share in a Secret."""
 
     secret: str
     namespace: str
     hosts: Sequence[str]
     """Host names of the server for the API server: `<service>.<namespace>.svc`."""
-    policy: Policy | None = None
+    policy: RotationPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
+class CertificateFolder:
     """`tls.crt` and `tls.key` in a folder. The program that keeps them also sets the CA bundles."""
 
     path: Path
@@ -71,13 +73,13 @@ class ByURL:
 
     url: str
     """Scheme, host and port."""
-    material: Material | None = None
+    material: CertificateMaterial | None = None
     """The certificate for the host; None: one is made when the server starts."""
-    policy: Policy | None = None
+    policy: RotationPolicy | None = None
     """Of the certificate that is made."""
 
 
-Certificates: TypeAlias = Shared | Folder | ByURL
+Certificates: TypeAlias = SharedCertificates | CertificateFolder | ByURL
 
 
 class Webhooks:
@@ -104,16 +106,16 @@ class Webhooks:
         self.serving = serving or ServingCertificate(registry)
         self.server = WebhookServer(address, tls=self.serving.context, metrics=WebhookMetrics(registry))
         self._documents = configurations
-        self._targets = [target_of(document) for document in configurations]
+        self._targets = [injection_target_of(document) for document in configurations]
         by_url = isinstance(certificates, ByURL)
         self._reach = Reach(client, self._targets, self._dialled, proof=proof if by_url else None)
         self.keeper: CertificateKeeper | None = None
         self._files: CertificateFiles | None = None
-        self._registration: Registration | None = None
+        self._registration: WebhookRegistration | None = None
         self._own: ByURL | None = None
         match certificates:
-            case Shared():
-                vault = Vault(client, certificates.secret, certificates.namespace)
+            case SharedCertificates():
+                vault = CertificateVault(client, certificates.secret, certificates.namespace)
                 self.keeper = CertificateKeeper(
                     client,
                     vault,
@@ -123,19 +125,21 @@ class Webhooks:
                     policy=certificates.policy,
                     field_manager=field_manager,
                 )
-            case Folder():
+            case CertificateFolder():
                 self._files = CertificateFiles(certificates.path, self.serving, period=certificates.period)
             case ByURL():
                 if urlsplit(certificates.url).scheme != "https" or not urlsplit(certificates.url).hostname:
                     raise ConfigurationError(f"{certificates.url!r} is not a webhook URL: write https://host:port")
                 self._own = certificates
-                self._registration = Registration(client, configurations, certificates.url, field_manager=field_manager)
+                self._registration = WebhookRegistration(
+                    client, configurations, certificates.url, field_manager=field_manager
+                )
 
     @staticmethod
     def rules(configurations: Sequence[Document], *, managed: bool) -> tuple[Rule, ...]:
         """Rights on the configurations in a cluster; `managed`: with `Shared`, which sets their CA bundle."""
         verbs = (*READ, "patch") if managed else ("get",)
-        targets = [target_of(document) for document in configurations]
+        targets = [injection_target_of(document) for document in configurations]
         return tuple(Rule.on(target.kind.RESOURCE, *verbs, names=[target.name]) for target in targets)
 
     async def run(self) -> None:
@@ -156,8 +160,7 @@ class Webhooks:
             if self._registration is None:
                 await serving
                 return
-            listening = tasks.start("webhooks/listening", _wait(self.server.listening))
-            await asyncio.wait({serving, listening}, return_when=asyncio.FIRST_COMPLETED)
+            await tasks.first(serving, self.server.listening)
             try:
                 await self._registration.register(bundle)
                 await asyncio.wait(
@@ -184,11 +187,11 @@ class Webhooks:
     def _make_own(self) -> bytes:
         assert self._own is not None
         host = urlsplit(self._own.url).hostname or ""
-        material = self._own.material or made_for_process(self._own.policy or Policy(), [host], wall_clock())
+        material = self._own.material or made_for_process(self._own.policy or RotationPolicy(), [host], wall_clock())
         self.serving.load(certificate_pem(material.leaf.certificate), key_pem(material.leaf.key))
         return material.bundle
 
-    async def _unregister(self, registration: Registration) -> None:
+    async def _unregister(self, registration: WebhookRegistration) -> None:
         """Runs also when cancelled: configurations without a server would block every write of their kinds."""
         try:
             async with asyncio.timeout(UNREGISTER_SECONDS):
@@ -202,5 +205,30 @@ class Webhooks:
         return everywhere.get(self.server.host, self.server.host), self.server.port
 
 
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
+DEFAULT_FOLDER = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
+"""Default folder of mounted certificate files, as in controller-runtime."""
+
+
+def certificates_for(
+    config: ClusterConfig,
+    *,
+    service: str,
+    secret: str,
+    managed: bool = True,
+    folder: Path | None = None,
+    webhook_url: str = "",
+    policy: RotationPolicy | None = None,
+    account: Path = SERVICE_ACCOUNT,
+) -> Certificates | None:
+    """The certificates to serve admission with; None: do not serve. `managed` False: another program keeps `folder`.
+
+    `service` and `secret` are names in the namespace of this process. A URL takes precedence, also in a cluster.
+    """
+    if webhook_url:
+        return ByURL(url=webhook_url, policy=policy)
+    if not is_in_cluster(config, account):
+        return None
+    if not managed:
+        return CertificateFolder(path=folder or DEFAULT_FOLDER)
+    host = f"{service}.{config.namespace}.svc"
+    return SharedCertificates(secret=secret, namespace=config.namespace, hosts=[host], policy=policy)

@@ -8,7 +8,7 @@ K = TypeVar("K")
 
 
 @dataclass(slots=True, eq=False)
-class Entry(Generic[K]):
+class QueueEntry(Generic[K]):
     """A key in the queue: delayed (`due` is set), ready (in a bucket), or parked until its own processing ends."""
 
     key: K
@@ -20,7 +20,7 @@ class Entry(Generic[K]):
     reasons: dict[str, None] = field(default_factory=dict)
 
 
-class Item(NamedTuple, Generic[K]):
+class QueueItem(NamedTuple, Generic[K]):
     """A key that a worker has taken and not yet finished."""
 
     key: K

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
-from trainwright.controller.runtime.workqueue.entries import Entry, Item, QueueObserver, QueueStatistics
+from trainwright.controller.runtime.workqueue.entries import QueueEntry, QueueItem, QueueObserver, QueueStatistics
 from trainwright.controller.runtime.workqueue.limiters import ExponentialLimiter, Limiter
 
 K = TypeVar("K", bound=Hashable)
@@ -55,16 +55,16 @@ class WorkQueue(Generic[K]):
         self.limiter: Limiter = ExponentialLimiter() if limiter is None else limiter
         self._fairness = fairness
         self._observer = observer
-        self._entries: dict[K, Entry[K]] = {}
-        self._parked: dict[K, Entry[K]] = {}
-        self._processing: dict[K, Item[K]] = {}
-        self._buckets: dict[int, dict[K, Entry[K]]] = {}
+        self._entries: dict[K, QueueEntry[K]] = {}
+        self._parked: dict[K, QueueEntry[K]] = {}
+        self._processing: dict[K, QueueItem[K]] = {}
+        self._buckets: dict[int, dict[K, QueueEntry[K]]] = {}
         self._priorities: list[int] = []  # ascending, of buckets that are not empty
-        self._delayed: list[tuple[float, int, Entry[K]]] = []
+        self._delayed: list[tuple[float, int, QueueEntry[K]]] = []
         self._delayed_count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
-        self._getters: deque[asyncio.Future[Item[K] | None]] = deque()
+        self._getters: deque[asyncio.Future[QueueItem[K] | None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._sequence = 0
         self._adds = self._retries = self._merged = self._handed_out = 0
@@ -109,7 +109,7 @@ class WorkQueue(Generic[K]):
         home = self._parked if key in self._processing else self._entries
         entry = home.get(key)
         if entry is None:
-            entry = Entry(key, priority, self._next(), due)
+            entry = QueueEntry(key, priority, self._next(), due)
             home[key] = entry
             self._note(entry, reason)
             if home is self._entries:
@@ -119,7 +119,7 @@ class WorkQueue(Generic[K]):
         self._note(entry, reason)
         self._merge(entry, priority, due, filed=home is self._entries)
 
-    def _merge(self, entry: Entry[K], priority: int, due: float | None, *, filed: bool) -> None:
+    def _merge(self, entry: QueueEntry[K], priority: int, due: float | None, *, filed: bool) -> None:
         raised = priority > entry.priority
         sooner = entry.due is not None and (due is None or due < entry.due)
         if not raised and not sooner:
@@ -137,7 +137,7 @@ class WorkQueue(Generic[K]):
         if since is not None:
             entry.ready_at = since
 
-    def _file(self, entry: Entry[K]) -> None:
+    def _file(self, entry: QueueEntry[K]) -> None:
         """Put an entry of `_entries` into the heap or its bucket, and hand it out if a worker waits."""
         if entry.due is not None:
             heapq.heappush(self._delayed, (entry.due, entry.sequence, entry))
@@ -154,21 +154,21 @@ class WorkQueue(Generic[K]):
         bucket[entry.key] = entry
         self._feed()
 
-    def _unfile(self, entry: Entry[K]) -> None:
+    def _unfile(self, entry: QueueEntry[K]) -> None:
         if entry.due is not None:
             self._delayed_count -= 1  # its slot stays in the heap and is skipped there as stale
             return
         self._adds -= 1
         self._leave_bucket(entry)
 
-    def _leave_bucket(self, entry: Entry[K]) -> None:
+    def _leave_bucket(self, entry: QueueEntry[K]) -> None:
         bucket = self._buckets[entry.priority]
         del bucket[entry.key]
         if not bucket:
             del self._buckets[entry.priority]
             self._priorities.remove(entry.priority)
 
-    def _note(self, entry: Entry[K], reason: str) -> None:
+    def _note(self, entry: QueueEntry[K], reason: str) -> None:
         if reason and len(entry.reasons) < MAX_REASONS:
             entry.reasons[reason] = None
 
@@ -201,7 +201,7 @@ class WorkQueue(Generic[K]):
             self._delayed = [slot for slot in self._delayed if self._waits(slot)]
             heapq.heapify(self._delayed)
 
-    def _waits(self, slot: tuple[float, int, Entry[K]]) -> bool:
+    def _waits(self, slot: tuple[float, int, QueueEntry[K]]) -> bool:
         due, sequence, entry = slot
         return entry.due == due and entry.sequence == sequence and self._entries.get(entry.key) is entry
 
@@ -221,7 +221,7 @@ class WorkQueue(Generic[K]):
 
     # ------------------------------------------------------------------ taking out
 
-    async def get(self) -> Item[K] | None:
+    async def get(self) -> QueueItem[K] | None:
         """The next key, or None once the queue is shut down. Call `done` afterwards; `take` does so."""
         if self._shut_down:
             return None
@@ -229,7 +229,7 @@ class WorkQueue(Generic[K]):
             item = self._pop()
             if item is not None:
                 return item
-        waiter: asyncio.Future[Item[K] | None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[QueueItem[K] | None] = asyncio.get_running_loop().create_future()
         self._getters.append(waiter)
         try:
             return await waiter
@@ -242,7 +242,7 @@ class WorkQueue(Generic[K]):
             raise
 
     @asynccontextmanager
-    async def take(self) -> AsyncIterator[Item[K] | None]:
+    async def take(self) -> AsyncIterator[QueueItem[K] | None]:
         """`get`, and `done` at the end of the block."""
         item = await self.get()
         try:
@@ -266,7 +266,7 @@ class WorkQueue(Generic[K]):
                 self._file(parked)
         self._settle()
 
-    def _pop(self) -> Item[K] | None:
+    def _pop(self) -> QueueItem[K] | None:
         if not self._priorities:
             return None
         self._handed_out += 1
@@ -277,7 +277,7 @@ class WorkQueue(Generic[K]):
         self._leave_bucket(entry)
         del self._entries[entry.key]
         now = self._now()
-        item = Item(entry.key, entry.priority, tuple(entry.reasons), now - entry.ready_at, now)
+        item = QueueItem(entry.key, entry.priority, tuple(entry.reasons), now - entry.ready_at, now)
         self._processing[entry.key] = item
         if self._observer:
             self._observer.waited(item.waited)
@@ -289,7 +289,7 @@ class WorkQueue(Generic[K]):
             if not waiter.done():
                 waiter.set_result(self._pop())
 
-    def _give_back(self, item: Item[K]) -> None:
+    def _give_back(self, item: QueueItem[K]) -> None:
         """Return a key to the front: its worker was cancelled before it woke up."""
         del self._processing[item.key]
         self._handed_out -= 1
@@ -297,7 +297,7 @@ class WorkQueue(Generic[K]):
         if self._shut_down:
             self._settle()
             return
-        entry = Entry(item.key, item.priority, 0, None, self._now() - item.waited, dict.fromkeys(item.reasons))
+        entry = QueueEntry(item.key, item.priority, 0, None, self._now() - item.waited, dict.fromkeys(item.reasons))
         if parked is not None:
             entry.priority = max(entry.priority, parked.priority)
             for reason in parked.reasons:

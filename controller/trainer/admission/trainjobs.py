@@ -27,9 +27,16 @@ from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.api.trainer.v1alpha1.recovery import late_changes, named
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime, replicated_jobs_of
 from trainwright.api.typed import as_typed
-from trainwright.controller.runtime import Cache, Client, NotFound
-from trainwright.controller.runtime.errors import Cause, NotSynced
-from trainwright.controller.runtime.webhook.admission import ALLOWED, AdmissionRequest, AdmissionResponse
+from trainwright.controller.runtime import (
+    ALLOWED,
+    AdmissionRequest,
+    AdmissionResponse,
+    Cache,
+    Cause,
+    Client,
+    NotFound,
+    NotSynced,
+)
 from trainwright.controller.trainer.build.runtimes import (
     RuntimeMissing,
     Runtimes,

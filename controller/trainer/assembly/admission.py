@@ -3,8 +3,7 @@
 
 import logging
 
-from trainwright.controller.runtime.certificates.vault import Vault
-from trainwright.controller.runtime.webhook.webhooks import Webhooks
+from trainwright.controller.runtime import CertificateVault, Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.features import RECOVERY, TRAIN_JOB_STATUS
@@ -19,7 +18,7 @@ def rights(grants: Grants) -> None:
     settings = grants.settings
     grants.on_jobs(*Webhooks.rules(webhook_configurations(), managed=settings.own_certificates))
     if settings.own_certificates:
-        grants.on_own(*Vault.rules(settings.secret))
+        grants.on_own(*CertificateVault.rules(settings.secret))
 
 
 async def declare(assembly: Assembly) -> None:

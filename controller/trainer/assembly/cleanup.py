@@ -12,9 +12,7 @@ from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, u
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Done, Key, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.context import current
+from trainwright.controller.runtime import Done, Event, Key, Manager, NotFound, Result, RetryAfter, current_reconcile
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.build.kinds import Owned
@@ -50,7 +48,7 @@ async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, n
     # The key was taken for a job of ours, and may by now be that of another one with its name.
     if job is None or deletion_timestamp_of(job) is not None or not is_ours(job):
         return Done()
-    call = current.get()
+    call = current_reconcile.get()
     for name, value in problems(job) if call is None or _CLOCK not in call.reasons else ():
         log.warning("%s: annotation %s has no effect: %r is no number of seconds", key, name, value)
     found = due(job, lifetimes_of(job, default), now())

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 
 
-class Stage(StrEnum):
+class Maturity(StrEnum):
     """The maturity of a feature. Alpha features are off by default."""
 
     ALPHA = "Alpha"
@@ -20,44 +20,44 @@ class Gate:
     """One feature."""
 
     name: str
-    stage: Stage
+    stage: Maturity
     default: bool
     effect: str
 
 
 CREATED_CONDITION = Gate(
     name="CreatedCondition",
-    stage=Stage.ALPHA,
+    stage=Maturity.ALPHA,
     default=False,
     effect="writes the condition Created once all objects of a TrainJob are applied",
 )
 TRAIN_JOB_STATUS = Gate(
     name="TrainJobStatus",
-    stage=Stage.ALPHA,
+    stage=Maturity.ALPHA,
     default=False,
     effect="training processes report their progress to a server of the manager",
 )
 EXPLAIN = Gate(
     name="Explain",
-    stage=Stage.ALPHA,
+    stage=Maturity.ALPHA,
     default=False,
     effect="shows why TrainJobs wait in a condition, and keeps the evidence of failures",
 )
 PROGRESS_PULL = Gate(
     name="ProgressPull",
-    stage=Stage.ALPHA,
+    stage=Maturity.ALPHA,
     default=False,
     effect="the manager reads the progress of TrainJobs that ask for it from a file in the pod of rank 0",
 )
 RECOVERY = Gate(
     name="Recovery",
-    stage=Stage.ALPHA,
+    stage=Maturity.ALPHA,
     default=False,
     effect="all ranks of a TrainJob that asks for it restart together when one fails, for a number of retries",
 )
 GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, PROGRESS_PULL, EXPLAIN, RECOVERY)}
 
-_GROUPS = {f"All{stage}": stage for stage in Stage}
+_GROUPS = {f"All{stage}": stage for stage in Maturity}
 """Names that stand for all gates of a stage. A gate's own name takes precedence."""
 
 

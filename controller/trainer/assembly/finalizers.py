@@ -11,8 +11,7 @@ from trainwright.api.objects import AnyObject, finalizers_of, resource_version_o
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import Done, Key, Manager, Result
-from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime import Done, Event, Key, Manager, Result
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 

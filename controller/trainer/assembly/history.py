@@ -4,8 +4,7 @@
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import controller_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Group, Kind, Manager
-from trainwright.controller.runtime.errors import CacheError
+from trainwright.controller.runtime import Cache, CacheError, Group, Kind, Manager
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.progress.budget import Budget

@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainwright.api.config.v1alpha1 import Configuration
-from trainwright.controller.runtime import ClusterConfig
-from trainwright.controller.runtime.client.config import is_inside
+from trainwright.controller.runtime import ClusterConfig, is_in_cluster
 from trainwright.controller.trainer.admission.configurations import NAMESPACE
 from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.plugins.contract import Installation
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime.certificates.material import Material
+    from trainwright.controller.runtime import CertificateMaterial
 
 LOOPBACK = "127.0.0.1"
 """Where pods that are processes of this machine reach the server, whether they have host names of their own or not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessPlace:
     """The installation, and the certificate of a process that makes its own."""
 
     installation: Installation
-    own: "Material | None" = None
+    own: "CertificateMaterial | None" = None
     """None: the replicas share one in the Secret, or another program keeps it there."""
 
 
@@ -49,7 +48,9 @@ def shipped_installation(configuration: Configuration) -> Installation:
     )
 
 
-async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: str | None, is_local: bool) -> Place:
+async def place_of(
+    cluster: ClusterConfig, settings: ManagerSettings, *, webhook_url: str | None, is_local: bool
+) -> ProcessPlace:
     """Where this process is reached.
 
     Args:
@@ -58,13 +59,13 @@ async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: s
         webhook_url: where the API server reaches it outside of a cluster; pods reach it at the same host.
         is_local: the pods are processes of this machine.
     """
-    namespace = cluster.namespace if is_inside(cluster) else NAMESPACE
+    namespace = cluster.namespace if is_in_cluster(cluster) else NAMESPACE
     port = settings.status_server.port
     if is_local:
-        return Place(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))
+        return ProcessPlace(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))
     host = urlsplit(webhook_url or "").hostname
     if host is None or not settings.features.enabled(TRAIN_JOB_STATUS):
-        return Place(installation_in(namespace, service=settings.service, secret=settings.secret, port=port))
+        return ProcessPlace(installation_in(namespace, service=settings.service, secret=settings.secret, port=port))
     # Imported here, because the library that makes certificates costs memory and time.
     from trainwright.controller.trainer.assembly.serving import own_material  # noqa: PLC0415
 
@@ -73,4 +74,4 @@ async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: s
     installation = Installation(
         host=shown, port=port, namespace=namespace, secret=settings.secret, authority=own.bundle.decode()
     )
-    return Place(installation, own)
+    return ProcessPlace(installation, own)

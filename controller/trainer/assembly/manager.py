@@ -8,16 +8,22 @@ from dataclasses import replace
 
 from trainwright import __version__
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
-from trainwright.controller.runtime import ClusterConfig, HTTPTransport, LeaderElector, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.client.config import is_inside
-from trainwright.controller.runtime.client.limit import LimitedTransport
-from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.manager.manager import Elector
-from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
+from trainwright.controller.runtime import (
+    ClusterConfig,
+    Elector,
+    HTTPTransport,
+    LeaderElector,
+    LimitedTransport,
+    Manager,
+    ProcessSettings,
+    ServerSettings,
+    ServingCertificate,
+    Transport,
+    is_in_cluster,
+)
 from trainwright.controller.trainer.assembly.installation import place_of
 from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, declare_parts, parts_of
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds, absent_kinds
 from trainwright.controller.trainer.build.runtimes import Runtimes
@@ -39,7 +45,7 @@ the whole stop may take, which terminationGracePeriodSeconds of the Deployment m
 
 async def make_manager(
     cluster: ClusterConfig,
-    settings: Settings,
+    settings: ManagerSettings,
     *,
     user_agent: str,
     namespace: str = "",
@@ -125,10 +131,10 @@ async def make_manager(
 
 def drain_of(cluster: ClusterConfig, *, webhook_url: str | None, is_local: bool) -> float:
     """How long to serve on after the request to stop: only where a Service sends requests to this process."""
-    return DRAIN_SECONDS if is_inside(cluster) and not webhook_url and not is_local else 0.0
+    return DRAIN_SECONDS if is_in_cluster(cluster) and not webhook_url and not is_local else 0.0
 
 
-def _introduce(settings: Settings, registry: Registry) -> None:
+def _introduce(settings: ManagerSettings, registry: Registry) -> None:
     """Log the version, the plugins, the features and the parts of this manager."""
     features = ", ".join(sorted(gate.name for gate in settings.features.on)) or "none"
     plugins = ", ".join(entry.name for entry in registry)
@@ -136,7 +142,7 @@ def _introduce(settings: Settings, registry: Registry) -> None:
     log.info("trainwright %s; plugins, in order: %s; features: %s; parts: %s", __version__, plugins, features, parts)
 
 
-def _servers(cluster: ClusterConfig, settings: Settings, tls: Callable[[], ssl.SSLContext]) -> ServerSettings:
+def _servers(cluster: ClusterConfig, settings: ManagerSettings, tls: Callable[[], ssl.SSLContext]) -> ServerSettings:
     """What the manager serves over HTTP. `tls` gives the context of the certificate."""
     return ServerSettings(
         metrics=_metrics_address(cluster, settings),
@@ -148,20 +154,20 @@ def _servers(cluster: ClusterConfig, settings: Settings, tls: Callable[[], ssl.S
     )
 
 
-def _metrics_address(cluster: ClusterConfig, settings: Settings) -> str | None:
+def _metrics_address(cluster: ClusterConfig, settings: ManagerSettings) -> str | None:
     """Where metrics are served; None: nowhere."""
     if settings.metrics_address == "":
-        return METRICS_ADDRESS if is_inside(cluster) else None
+        return METRICS_ADDRESS if is_in_cluster(cluster) else None
     return settings.metrics_address
 
 
-def _transport(transport: Transport, settings: Settings) -> Transport:
+def _transport(transport: Transport, settings: ManagerSettings) -> Transport:
     if settings.limit is None:
         return transport
     return LimitedTransport(transport, rate=settings.limit.rate, burst=settings.limit.burst)
 
 
-def _elector(cluster: ClusterConfig, settings: Settings, user_agent: str) -> LeaderElector | None:
+def _elector(cluster: ClusterConfig, settings: ManagerSettings, user_agent: str) -> LeaderElector | None:
     election = settings.election
     if election is None:
         return None

@@ -21,13 +21,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Retries
-from trainwright.controller.runtime import Kind, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.client.config import is_inside
-from trainwright.controller.runtime.errors import CacheError
-from trainwright.controller.runtime.webhook.admission import Handler
+from trainwright.controller.runtime import (
+    AdmissionHandler,
+    CacheError,
+    Kind,
+    Manager,
+    ServingCertificate,
+    is_in_cluster,
+)
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes
@@ -39,20 +42,20 @@ from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime.certificates.material import Material
+    from trainwright.controller.runtime import CertificateMaterial
     from trainwright.controller.trainer.progress.coalescer import Coalescer
     from trainwright.controller.trainer.recovery.recoveries import Recoveries
 
 _RECOVERY = "Recovery"
 """The plugin whose settings limit what jobs may ask for."""
-Condition: TypeAlias = Callable[[Settings], bool]
+Condition: TypeAlias = Callable[[ManagerSettings], bool]
 
 
 def _gate(gate: Gate) -> Condition:
     return lambda settings: settings.features.enabled(gate)
 
 
-def _always(_: Settings) -> bool:
+def _always(_: ManagerSettings) -> bool:
     return True
 
 
@@ -72,7 +75,7 @@ PARTS: Mapping[str, Condition] = {
 }
 """In the order in which they are declared."""
 
-AnswerHere: TypeAlias = Callable[[Mapping[str, Handler]], None]
+AnswerHere: TypeAlias = Callable[[Mapping[str, AdmissionHandler]], None]
 """Takes the handlers of the webhooks, by path."""
 
 
@@ -81,7 +84,7 @@ class Assembly:
     """The manager that parts are declared on, and the objects that they share."""
 
     manager: Manager
-    settings: Settings
+    settings: ManagerSettings
     pipeline: Pipeline
     kinds: WatchedKinds
     facts: CachedFacts
@@ -99,7 +102,7 @@ class Assembly:
     """Where the API server reaches this process outside of a cluster; None: nowhere."""
     answer_here: AnswerHere | None = None
     """Takes the handlers where the API server runs in this process, and asks them without a socket."""
-    own_certificate: "Material | None" = None
+    own_certificate: "CertificateMaterial | None" = None
     """The certificate that is loaded already, of a process that makes its own; None: it is made or read later."""
 
     @cached_property
@@ -134,10 +137,10 @@ class Assembly:
     @property
     def is_reached(self) -> bool:
         """Whether the API server can call the webhooks of this process."""
-        return is_inside(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
+        return is_in_cluster(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
 
 
-def parts_of(settings: Settings) -> list[str]:
+def parts_of(settings: ManagerSettings) -> list[str]:
     """The names of the parts that are turned on."""
     return [name for name, is_on in PARTS.items() if is_on(settings)]
 

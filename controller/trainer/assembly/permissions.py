@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainwright.api.rights import Rule, merged
 from trainwright.controller.trainer.assembly.parts import load_part, parts_of
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.plugins.registry import Registry
 
 
@@ -26,7 +26,7 @@ class Rights:
 class Grants:
     """Collects the rights of the parts."""
 
-    def __init__(self, settings: Settings, registry: Registry, namespace: str) -> None:
+    def __init__(self, settings: ManagerSettings, registry: Registry, namespace: str) -> None:
         self.settings, self.registry = settings, registry
         self._namespace = namespace
         self._on_jobs: list[Rule] = []
@@ -46,7 +46,7 @@ class Grants:
         return Rights(merged(self._on_jobs), by_namespace)
 
 
-def rights(settings: Settings, registry: Registry, namespace: str) -> Rights:
+def rights(settings: ManagerSettings, registry: Registry, namespace: str) -> Rights:
     """The rights of a manager in a cluster.
 
     Args:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of what the manager itself does as a process: it serves metrics and takes part in the election."""
 
-from trainwright.controller.runtime.leaderelection.lock import LeaseLock
-from trainwright.controller.runtime.servers.access import Access
+from trainwright.controller.runtime import BearerAccess, LeaseLock
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 
@@ -10,7 +9,7 @@ from trainwright.controller.trainer.assembly.permissions import Grants
 def rights(grants: Grants) -> None:
     settings = grants.settings
     if settings.metrics_address is not None and settings.metrics_access:
-        grants.on_jobs(*Access.RULES)
+        grants.on_jobs(*BearerAccess.RULES)
     if settings.election is not None:
         grants.on_own(*LeaseLock.rules(settings.election.name), namespace=settings.election.namespace)
 

@@ -6,13 +6,11 @@ from urllib.parse import urlsplit
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
-from trainwright.controller.runtime import Group, Kind, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
+from trainwright.controller.runtime import BoundedLimits, BoundedServer, Group, Kind, Manager, ServingCertificate
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.progress.budget import Pace
 from trainwright.controller.trainer.progress.coalescer import Coalescer
 from trainwright.controller.trainer.progress.jobs import Jobs
@@ -46,7 +44,7 @@ def declare(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
-def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:
+def make_coalescer(manager: Manager, settings: ManagerSettings) -> Coalescer:
     """The coalescer, which follows the TrainJobs of the cache. Whoever declares it runs it."""
     load_limits()
     limit = settings.status_server.limit
@@ -63,7 +61,7 @@ def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:
 
 def serve_progress(
     manager: Manager,
-    settings: Settings,
+    settings: ManagerSettings,
     serving: ServingCertificate,
     coalescer: Coalescer,
     host: str,
@@ -89,13 +87,13 @@ def serve_progress(
     )
     endpoint = StatusEndpoint(access, Jobs(manager.client, manager.cache), coalescer, coalescer.metrics)
     address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
-    server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=serving.context)
+    server = BoundedServer(SERVER, address, endpoint, BoundedLimits(body=BODY_LIMIT), tls=serving.context)
     progress = Progress(coalescer, server, access)
     manager.add(progress, Group.OTHERS, SERVER)
     manager.readyz.add(SERVER, progress.unready)
     return progress
 
 
-def host_of(settings: Settings, webhook_url: str | None) -> str:
+def host_of(settings: ManagerSettings, webhook_url: str | None) -> str:
     """Where the status server listens: beside the webhooks, whose host is in the settings or in their URL."""
     return settings.webhook_host or urlsplit(webhook_url or "").hostname or ""

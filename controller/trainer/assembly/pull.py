@@ -8,7 +8,7 @@ from trainwright.controller.runtime import Group, Manager
 from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.progress.look import Sink, ToldOfProgress
@@ -44,7 +44,7 @@ def declare(assembly: Assembly) -> None:
     read_progress(assembly.manager, assembly.settings, read)
 
 
-def read_progress(manager: Manager, settings: Settings, read: Read) -> Puller:
+def read_progress(manager: Manager, settings: ManagerSettings, read: Read) -> Puller:
     """Add the puller to the manager, for the leader. Call it after TrainJobs are declared in the cache."""
     puller = Puller(
         manager.client,

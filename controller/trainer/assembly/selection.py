@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trainwright.api.config.v1alpha1 import Plugins, Recovery
 from trainwright.api.trainer.v1alpha1.recovery import MOST_RETRIES
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Features
 from trainwright.plugins.registry import Selection
 

@@ -8,28 +8,37 @@ from urllib.parse import urlsplit
 from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import Client, Group, Manager
-from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
-from trainwright.controller.runtime.certificates.injection import fetch
-from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
-from trainwright.controller.runtime.certificates.material import Material
-from trainwright.controller.runtime.certificates.rotation import Policy, made_for_process
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.certificates.vault import Vault
-from trainwright.controller.runtime.webhook.admission import (
-    Handler,
+from trainwright.controller.runtime import (
+    AdmissionHandler,
+    ByURL,
+    CertificateKeeper,
+    CertificateMaterial,
+    CertificateVault,
+    Client,
+    Group,
+    Manager,
     Mutating,
+    RotationPolicy,
+    ServingCertificate,
+    SharedCertificates,
     Validating,
+    Webhooks,
+    certificate_pem,
+    certificates_for,
+    dry_run_proof,
+    fetch_configuration,
+    injection_target_of,
+    issue_certificate,
+    key_pem,
+    made_for_process,
+    make_authority,
     mutate_path,
+    names_reached,
     validate_path,
 )
-from trainwright.controller.runtime.webhook.configurations import names_reached, target_of
-from trainwright.controller.runtime.webhook.placement import certificates_for
-from trainwright.controller.runtime.webhook.reach import dry_run
-from trainwright.controller.runtime.webhook.webhooks import ByURL, Shared, Webhooks
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
-from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.assembly.settings import ManagerSettings
 
 AUTHORITY = "kubeflow-trainer-ca"
 """Common name of the authority that signs the manager's certificates, as in Kubeflow Trainer."""
@@ -48,10 +57,10 @@ async def serve_webhooks(
     manager: Manager,
     admission: TrainJobAdmission,
     serving: ServingCertificate,
-    settings: Settings,
+    settings: ManagerSettings,
     *,
     url: str | None = None,
-    own: Material | None = None,
+    own: CertificateMaterial | None = None,
 ) -> None:
     """Add the webhook server to the manager, reached through the Service or, outside of a cluster, at `url`.
 
@@ -63,12 +72,12 @@ async def serve_webhooks(
         secret=settings.secret,
         managed=settings.own_certificates,
         webhook_url=url or "",
-        policy=Policy(authority_name=AUTHORITY),
+        policy=RotationPolicy(authority_name=AUTHORITY),
     )
     assert certificates is not None, "outside of the cluster there is a URL"
     if isinstance(certificates, ByURL):
         certificates = replace(certificates, material=own)
-    if isinstance(certificates, Shared):
+    if isinstance(certificates, SharedCertificates):
         certificates = replace(certificates, hosts=[*certificates.hosts, *await _hosts_of_urls(manager.client)])
     hooks = Webhooks(
         manager.client,
@@ -77,7 +86,7 @@ async def serve_webhooks(
         configurations=webhook_configurations(),
         certificates=certificates,
         serving=serving,
-        proof=dry_run(manager.client, _PROBE, kind=ClusterTrainingRuntime.RESOURCE),
+        proof=dry_run_proof(manager.client, _PROBE, kind=ClusterTrainingRuntime.RESOURCE),
     )
     for path, handler in handlers_of(admission).items():
         hooks.server.handle(path, handler)
@@ -85,7 +94,7 @@ async def serve_webhooks(
     manager.readyz.add("webhooks", hooks.unready)
 
 
-def handlers_of(admission: TrainJobAdmission) -> dict[str, Handler]:
+def handlers_of(admission: TrainJobAdmission) -> dict[str, AdmissionHandler]:
     """What answers the webhooks, by path."""
     return {
         mutate_path(TrainJob): Mutating(TrainJob, admission.default),
@@ -95,27 +104,29 @@ def handlers_of(admission: TrainJobAdmission) -> dict[str, Handler]:
     }
 
 
-def keep_local_certificate(manager: Manager, serving: ServingCertificate, settings: Settings, *, host: str) -> None:
+def keep_local_certificate(
+    manager: Manager, serving: ServingCertificate, settings: ManagerSettings, *, host: str
+) -> None:
     """Keep a certificate for a manager whose pods are processes of the same machine and reach it at `host`.
 
     It is stored in the Secret, as in a cluster, because jobs that go on after a restart of the machine have the CA.
     """
     keeper = CertificateKeeper(
         manager.client,
-        Vault(manager.client, settings.secret, NAMESPACE),
+        CertificateVault(manager.client, settings.secret, NAMESPACE),
         serving,
         hosts=[host],
-        policy=Policy(authority_name=AUTHORITY),
+        policy=RotationPolicy(authority_name=AUTHORITY),
     )
     manager.add(keeper, Group.WEBHOOKS, "certificates")
 
 
-def own_material(host: str) -> Material:
+def own_material(host: str) -> CertificateMaterial:
     """A CA and a certificate for this process alone, which nothing stores."""
-    return made_for_process(Policy(authority_name=AUTHORITY), [host], wall_clock())
+    return made_for_process(RotationPolicy(authority_name=AUTHORITY), [host], wall_clock())
 
 
-def load_own(serving: ServingCertificate, own: Material) -> None:
+def load_own(serving: ServingCertificate, own: CertificateMaterial) -> None:
     """Serve the certificate of `own_material`."""
     serving.load(certificate_pem(own.leaf.certificate), key_pem(own.leaf.key))
 
@@ -124,13 +135,13 @@ def serve_self_signed(serving: ServingCertificate, host: str) -> None:
     """Give the servers a self-signed certificate: it encrypts the traffic and does not prove who answers."""
     now = wall_clock()
     lifetime = timedelta(days=365)
-    leaf = issue(
+    leaf = issue_certificate(
         make_authority(AUTHORITY, now=now, lifetime=lifetime), [host or "localhost"], now=now, lifetime=lifetime
     )
     serving.load(certificate_pem(leaf.certificate), key_pem(leaf.key))
 
 
-def _address(settings: Settings, url: str | None) -> str:
+def _address(settings: ManagerSettings, url: str | None) -> str:
     """The address to listen on: from the Configuration, else from the URL, else all interfaces."""
     named = urlsplit(url or "")
     host = settings.webhook_host or named.hostname or ""
@@ -144,8 +155,8 @@ async def _hosts_of_urls(client: Client) -> list[str]:
     A control plane that cannot reach Services has URLs in its webhook configurations; the certificate must name them.
     """
     found = []
-    for target in map(target_of, webhook_configurations()):
-        configuration = await fetch(client, target)
+    for target in map(injection_target_of, webhook_configurations()):
+        configuration = await fetch_configuration(client, target)
         by_url = [w.name for w in (configuration.webhooks if configuration else None) or () if w.client_config.url]
         found += [host for name, host in names_reached(configuration) if name in by_url] if configuration else []
     return list(dict.fromkeys(found))

@@ -24,9 +24,7 @@ from trainwright.api.config.v1alpha1 import (
 )
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.leaderelection.timing import Timing
-from trainwright.controller.runtime.servers.addresses import parse_address
+from trainwright.controller.runtime import ConfigurationError, Timing, parse_address
 from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features, features_of
 from trainwright.controller.trainer.assembly.selection import selection_of
 from trainwright.controller.trainer.job.lifetime import Lifetimes
@@ -101,7 +99,7 @@ class StatusServerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ManagerSettings:
     """The Configuration with all defaults, except for those that depend on where the process runs."""
 
     webhook_host: str
@@ -163,7 +161,7 @@ Complain = Callable[[str, str], None]
 """Takes the path of a field and what is wrong with it."""
 
 
-def settings_of(configuration: Configuration) -> Settings:
+def settings_of(configuration: Configuration) -> ManagerSettings:
     """Read a Configuration without defaults: for some fields it matters whether the file sets them.
 
     Raises:
@@ -186,7 +184,7 @@ def settings_of(configuration: Configuration) -> Settings:
     if full.metrics.auth.enabled and not full.metrics.secure_serving:
         complain("metrics.auth.enabled", "needs metrics.secureServing; without TLS, tokens would be sent in plain text")
     features = _features(full.feature_gates or {}, complain)
-    settings = Settings(
+    settings = ManagerSettings(
         webhook_host=full.webhook.host or "",
         webhook_port=configuration.webhook.port if configuration.webhook else None,
         metrics_address="" if _unset(configuration.metrics and configuration.metrics.bind_address) else metrics,

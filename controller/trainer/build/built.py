@@ -26,7 +26,7 @@ from trainwright.api.objects import (
 )
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime.apply.memory import digest
+from trainwright.controller.runtime import document_digest
 from trainwright.plugins.contract import ClusterFacts, Component, Reference, Unreadable
 
 Mark: TypeAlias = tuple[object, ...]
@@ -112,11 +112,11 @@ class BuildMemory:
 
     def was_refused(self, component: Component) -> bool:
         """Whether the API server refused this very document and would do so again."""
-        return self.refused.get(component.reference) == digest(component.document)
+        return self.refused.get(component.reference) == document_digest(component.document)
 
     def remember_refusal(self, component: Component) -> None:
         """Note that the document was refused and its fallback was applied."""
-        self.refused[component.reference] = digest(component.document)
+        self.refused[component.reference] = document_digest(component.document)
 
 
 def _left_behind(

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Client, MetadataOnly, NotFound
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime import Cache, Client, KubernetesError, MetadataOnly, NotFound
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.plugins.contract import ClusterFacts, Reference, Unreadable
 

@@ -16,10 +16,19 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, controller_of, generation_of, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime, pods_of
-from trainwright.controller.runtime import Builder, Cache, Client, Event, Key, Kind, MetadataOnly, NotFound
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import NotSynced
-from trainwright.controller.runtime.tasks import together
+from trainwright.controller.runtime import (
+    Builder,
+    Cache,
+    Client,
+    Discovery,
+    Event,
+    Key,
+    Kind,
+    MetadataOnly,
+    NotFound,
+    NotSynced,
+    together,
+)
 from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.unfinished import UnfinishedJobs
 from trainwright.plugins.contract import Enqueue, PluginFailure, Reference, Refusal, Watch

@@ -12,9 +12,15 @@ from typing import Literal, Protocol
 
 from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Manager, NotFound
-from trainwright.controller.runtime.apply.owner import refuse_foreign
-from trainwright.controller.runtime.errors import AlreadyExists, Conflict, Forbidden, Invalid
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Manager,
+    NotFound,
+    refuse_foreign,
+)
 from trainwright.controller.trainer.build.built import BuildMemory, Built
 from trainwright.controller.trainer.build.ends import check_end, had_pods
 from trainwright.controller.trainer.build.facts import CachedFacts

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimeRef, TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import Key
-from trainwright.controller.runtime.cache.cache import Cache
-from trainwright.controller.runtime.errors import KubernetesError, Terminal
+from trainwright.controller.runtime import Cache, Key, KubernetesError, Terminal
 
 INDEX = "runtime"
 """Name of the index of TrainJobs by `reference`."""

@@ -35,8 +35,16 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import KEY_RUNTIME_SNAPSHOT, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.api.typed import as_typed
-from trainwright.controller.runtime import Cache, Client, Key, MetadataOnly
-from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    Cache,
+    Client,
+    Conflict,
+    Key,
+    KubernetesError,
+    MetadataOnly,
+    NotFound,
+)
 from trainwright.controller.trainer.build.runtimes import RuntimeMissing, Runtimes, kind_of_runtime
 
 SNAPSHOTS = MetadataOnly(ConfigMap.RESOURCE)

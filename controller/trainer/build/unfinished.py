@@ -11,11 +11,7 @@ from trainwright.api.conditions import is_true
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
-from trainwright.controller.runtime import Cache
-from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.cache.informer import Informer
-from trainwright.controller.runtime.errors import NotSynced
-from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
+from trainwright.controller.runtime import LOW_PRIORITY, Cache, Event, Informer, NotSynced, WorkQueue
 
 SPREAD_SECONDS = 50.0
 """Time from the first reconcile to the last one: all must be done within a minute."""

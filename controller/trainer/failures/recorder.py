@@ -14,9 +14,18 @@ from trainwright.api.objects import Document, Key, controller_of, name_of, uid_o
 from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Done, Event, Manager, MetadataOnly, NotFound, Result
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import Forbidden, KubernetesError, is_namespace_ending
+from trainwright.controller.runtime import (
+    Done,
+    Event,
+    Forbidden,
+    KubernetesError,
+    Manager,
+    MetadataOnly,
+    NotFound,
+    Request,
+    Result,
+    is_namespace_ending,
+)
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS
 from trainwright.controller.trainer.failures.record import (

@@ -10,7 +10,7 @@ and an existing condition stays until they are over.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainwright.controller.runtime.errors import ApiError, Conflict, KubernetesError, NotControlled
+from trainwright.controller.runtime import ApiError, Conflict, KubernetesError, NotControlled
 from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.defects import is_defect

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from trainwright.api.objects import key_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import TaskScope
 from trainwright.controller.trainer.job.state import Transition
 from trainwright.plugins.contract import FollowsTransitions, JobState
 from trainwright.plugins.registry import Loaded

@@ -21,9 +21,18 @@ from types import MappingProxyType
 
 from trainwright.api.objects import AnyObject, Key, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.controller.runtime import Cache, Conflict, Event, KubernetesError, NotFound
-from trainwright.controller.runtime.errors import BadRequest, Invalid, TooManyRequests
-from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.runtime import (
+    BadRequest,
+    Cache,
+    Conflict,
+    Event,
+    Invalid,
+    KubernetesError,
+    NotFound,
+    TaskScope,
+    TooManyRequests,
+    together,
+)
 from trainwright.controller.trainer.progress.agenda import Agenda
 from trainwright.controller.trainer.progress.budget import Allowance, Budget, Pace
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics

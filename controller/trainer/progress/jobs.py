@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Client, NotFound
-from trainwright.controller.runtime.errors import NotCached, NotSynced
-from trainwright.controller.runtime.tokens.memory import Memory
+from trainwright.controller.runtime import Cache, Client, NotCached, NotFound, NotSynced, TokenMemory
 from trainwright.controller.trainer.progress.refusals import UnknownJob
 
 REMEMBERED_SECONDS = 5.0
@@ -30,7 +28,7 @@ class Jobs:
         self._client = client
         self._cache = cache
         clock = time or asyncio.get_running_loop().time
-        self._answers: Memory[Key, tuple[TrainJob | None]] = Memory(REMEMBERED, time=clock)
+        self._answers: TokenMemory[Key, tuple[TrainJob | None]] = TokenMemory(REMEMBERED, time=clock)
 
     async def find(self, key: Key) -> TrainJob:
         """The TrainJob.

@@ -5,12 +5,13 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Protocol
 
 from trainwright.api.times import Now, parse
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.progress.coalescer import Arrivals, Source
 from trainwright.controller.trainer.progress.document import Interpreted, interpret
@@ -79,8 +80,9 @@ class Looker:
             NodeFull: it has not.
             KubernetesError: the pod could not be looked for.
         """
-        target = watched.target
-        assert target is not None
+        target = watched.current
+        if target is None:
+            return Result.NOT_READY
         if self._was_pushed(watched, interval):
             return None
         if watched.pod is None or not watched.pod.running:
@@ -108,7 +110,7 @@ class Looker:
         if found.report is None:
             self._say(watched, target, Reading(found.result, detail=found.detail))
         elif not watched.passed_on:
-            await self._pass_on(watched, found.report, found.failure, Source.FILE)
+            await self._pass_on(watched, *_merged(watched, target, found.report, found.failure), Source.FILE)
         return found.result
 
     async def at_end(self, watched: Watched, interval: float) -> bool:
@@ -168,6 +170,9 @@ class Looker:
     def _say(self, watched: Watched, target: Target, reading: Reading) -> None:
         """Tell users of what they can change, once for each pod."""
         path = target.declaration.file
+        if target.is_initializer:
+            log.debug("%s: %s: %s: %s", watched.key, target.container, reading.result, reading.detail)
+            return  # Kubeflow Trainer's, for one, writes none
         match reading.result:
             case Result.CORRUPT | Result.TOO_LARGE | Result.UNREADABLE:
                 note = f"the progress file {path} cannot be used: {reading.detail}"
@@ -182,3 +187,16 @@ class Looker:
                 return
         if watched.first_of(reading.result):
             self._told.progress_unreadable(watched.job, note)
+
+
+def _merged(watched: Watched, target: Target, report: Report, failure: str | None) -> tuple[Report, str | None]:
+    """The report of an initializer with what the others told, since a report replaces the one before.
+
+    It has no percentage, which is the training's, and no failure of the training: its Job starts it again.
+    """
+    if not target.is_initializer:
+        return report, failure
+    watched.loaded[target.pod.job] = report.status.metrics or []
+    metrics = [metric for job in sorted(watched.loaded) for metric in watched.loaded[job]]
+    status = TrainerStatus(metrics=metrics or None, last_updated_time=report.status.last_updated_time)
+    return replace(report, status=status), None

@@ -22,9 +22,7 @@ from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.api.trainer.v1alpha1.progress import DEFAULT_INTERVAL
-from trainwright.controller.runtime import Cache, Client, Event, KubernetesError
-from trainwright.controller.runtime.errors import Forbidden
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import Cache, Client, Event, Forbidden, KubernetesError, TaskScope
 from trainwright.controller.trainer.progress.look import Looker, NodeFull, Sink, ToldOfProgress
 from trainwright.controller.trainer.progress.probes import ProbeMetrics
 from trainwright.controller.trainer.progress.reading import Result
@@ -162,7 +160,7 @@ class Puller:
                 self._finish(watched)
         elif watched.phase is Phase.LAST:
             self._plan(watched, self._time())
-        elif _is_ready(watched.job, watched.target.pod.job):
+        elif watched.ready():
             # Not later than planned, or a job whose counters change every few seconds would never be read.
             self._plan(watched, min(self._turns.at(watched.uid), self._time() + FIRST_SECONDS))
         else:
@@ -287,6 +285,7 @@ class Puller:
     async def _file(self, watched: Watched) -> float | None:
         """Read the file once. Returns the pause until the next look; None: there is none in this pod."""
         interval, begun = self._interval(watched), self._time()
+        watched.choose()
         result = await self._looker.at_file(watched, interval, lambda node: self._turns.move(watched.uid, node))
         if result is None:
             return interval
@@ -323,12 +322,6 @@ class Puller:
                 "get and create on pods/exec, and an admission policy must allow its commands: %s",
                 refusal,
             )
-
-
-def _is_ready(job: TrainJob, replicated: str) -> bool:
-    """Whether JobSet counts the pods of a replicated job as ready."""
-    counted = job.status_or_empty.jobs_status or ()
-    return any(one.name == replicated and one.ready > 0 for one in counted)
 
 
 def _counters(job: TrainJob) -> object:

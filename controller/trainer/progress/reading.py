@@ -9,13 +9,14 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainwright.controller.runtime import Client, NotFound
-from trainwright.controller.runtime.client.exec import CommandTimeout
-from trainwright.controller.runtime.errors import (
+from trainwright.controller.runtime import (
     BadRequest,
+    Client,
+    CommandTimeout,
     Forbidden,
     Invalid,
     KubernetesError,
+    NotFound,
     OutputTooLarge,
     ServerError,
 )

@@ -20,8 +20,7 @@ import msgspec
 from trainwright.api.objects import Key, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob, UpdateTrainJobStatusRequest
 from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
-from trainwright.controller.runtime.errors import KubernetesError
-from trainwright.controller.runtime.servers.bounded import Answer, BodyIncomplete, BodyTooLarge, Call
+from trainwright.controller.runtime import BodyIncomplete, BodyTooLarge, BoundedAnswer, BoundedCall, KubernetesError
 from trainwright.controller.trainer.progress.budget import Allowance
 from trainwright.controller.trainer.progress.coalescer import Coalescer, Source
 from trainwright.controller.trainer.progress.jobs import Jobs
@@ -89,7 +88,7 @@ class StatusEndpoint:
         self._rates: dict[str, Allowance] = {}
         """By uid of the TrainJob."""
 
-    async def answer(self, call: Call) -> Answer:
+    async def answer(self, call: BoundedCall) -> BoundedAnswer:
         """The answer to a request. Raises BodyIncomplete."""
         route = _ROUTE.fullmatch(call.path) if call.method == "POST" else None
         if route is None:
@@ -100,13 +99,13 @@ class StatusEndpoint:
         finally:
             self._metrics.duration.observe(self._time() - begin)
 
-    def failure(self, status: int) -> Answer:
+    def failure(self, status: int) -> BoundedAnswer:
         """The answer to a malformed request, or to one whose answer failed."""
         if status < 500:
             return _failure(status, "BadRequest", "Bad request")
         return _failure(500, "InternalError", "Internal error")
 
-    async def _report(self, call: Call, key: Key) -> Answer:
+    async def _report(self, call: BoundedCall, key: Key) -> BoundedAnswer:
         try:
             return await self._accept(call, key)
         except BodyTooLarge:
@@ -125,18 +124,18 @@ class StatusEndpoint:
             log.warning("TrainJob %s: a report cannot be taken: %s", key, why)
             return self._refused("failed", self.failure(500))
 
-    def _refused(self, result: str, answer: Answer) -> Answer:
+    def _refused(self, result: str, answer: BoundedAnswer) -> BoundedAnswer:
         self._metrics.report(Source.PUSH, result)
         return answer
 
-    async def _accept(self, call: Call, key: Key) -> Answer:
+    async def _accept(self, call: BoundedCall, key: Key) -> BoundedAnswer:
         if call.too_large:
             raise BodyTooLarge
         reporter = await self._access.check(call.header("Authorization"), key.namespace, key.name)
         value = decode(await call.body())
         if value is None:
             self._metrics.report(Source.PUSH, "empty")
-            return Answer(200, b"{}", _JSON)
+            return BoundedAnswer(200, b"{}", _JSON)
         job = await self._jobs.find(key)
         await self._access.belongs(reporter, job)
         self._limit(uid_of(job))
@@ -160,15 +159,15 @@ class StatusEndpoint:
 _RESULTS = {404: "unknown_job", 422: "invalid", 429: "too_many"}
 
 
-def _echo(status: TrainerStatus) -> Answer:
-    return Answer(200, _ENCODER.encode(UpdateTrainJobStatusRequest(trainer_status=status)), _JSON)
+def _echo(status: TrainerStatus) -> BoundedAnswer:
+    return BoundedAnswer(200, _ENCODER.encode(UpdateTrainJobStatusRequest(trainer_status=status)), _JSON)
 
 
-def _refusal(error: Refused) -> Answer:
+def _refusal(error: Refused) -> BoundedAnswer:
     headers = _JSON if error.retry_after is None else {**_JSON, "Retry-After": str(error.retry_after)}
     return _failure(error.code, error.reason, str(error), headers)
 
 
-def _failure(code: int, reason: str, message: str, headers: dict[str, str] = _JSON) -> Answer:
+def _failure(code: int, reason: str, message: str, headers: dict[str, str] = _JSON) -> BoundedAnswer:
     status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
-    return Answer(code, _ENCODER.encode(status), headers)
+    return BoundedAnswer(code, _ENCODER.encode(status), headers)

@@ -5,8 +5,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from trainwright.controller.runtime.servers.bounded import BoundedServer
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import BoundedServer, TaskScope
 from trainwright.controller.trainer.progress.coalescer import Coalescer
 from trainwright.controller.trainer.progress.tokens import ReportAccess
 

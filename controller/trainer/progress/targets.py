@@ -4,7 +4,7 @@
 The pod is found with one list, and kept by the caller. Pods are not watched: a cluster has many more than jobs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -19,8 +19,13 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_FILE
-from trainwright.api.trainer.v1alpha1.progress import Declaration, declared
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_PROGRESS,
+    PROGRESS_FILE,
+    STEP_DATASET_INITIALIZER,
+    STEP_MODEL_INITIALIZER,
+)
+from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, Declaration, declared
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.snapshot import Snapshots
@@ -40,6 +45,9 @@ class Target:
 
     declaration: Declaration
     pod: PodRef
+    loading: "tuple[Target, ...]" = ()
+    """The initializers, which are read before the training."""
+    is_initializer: bool = False
 
     @property
     def container(self) -> str:
@@ -86,10 +94,19 @@ class Targets:
             return None
         try:
             run = self._pipeline.begin(job, runtime)
-            reporter = run.enforced(await self._facts.read(run.references())).reporter
+            info = run.enforced(await self._facts.read(run.references()))
         except (PipelineError, FactUnavailable) as error:
             raise TargetUnknown(str(error)) from error
-        return Target(declaration, reporter) if reporter is not None else None
+        if info.reporter is None:
+            return None
+        own_file = replace(declaration, file=DEFAULT_FILE, container="")
+        loading = tuple(
+            Target(own_file, PodRef(pods.name, container=step), is_initializer=True)
+            for pods in info.pod_sets
+            if (step := pods.step or "") in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER)
+            and pods.container(step) is not None
+        )
+        return Target(declaration, info.reporter, loading)
 
 
 async def find_pod(client: Client, job: TrainJob, target: Target) -> FoundPod | None:

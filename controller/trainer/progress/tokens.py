@@ -23,11 +23,21 @@ from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
-from trainwright.controller.runtime import Cache, Client, ClusterConfig, Kind, MetadataOnly, NotFound
-from trainwright.controller.runtime.errors import CacheError, KubernetesError, TokenRefused, TokensUnavailable
-from trainwright.controller.runtime.tokens.issuer import own_token
-from trainwright.controller.runtime.tokens.memory import Memory
-from trainwright.controller.runtime.tokens.verifier import TokenVerifier
+from trainwright.controller.runtime import (
+    Cache,
+    CacheError,
+    Client,
+    ClusterConfig,
+    Kind,
+    KubernetesError,
+    MetadataOnly,
+    NotFound,
+    TokenMemory,
+    TokenRefused,
+    TokensUnavailable,
+    TokenVerifier,
+    own_token,
+)
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +131,7 @@ class ReportAccess:
         self._jobsets = jobsets
         self._require_pod = require_pod
         self._verifier = TokenVerifier(client, own=lambda: own_token(config), now=now, time=clock)
-        self._pods: Memory[str, tuple[_Seen, datetime]] = Memory(REMEMBERED, time=clock)
+        self._pods: TokenMemory[str, tuple[_Seen, datetime]] = TokenMemory(REMEMBERED, time=clock)
         self._now = now
         self._reading: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         checks = Counter(

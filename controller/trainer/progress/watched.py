@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum, auto
 
 from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, key_of, uid_of
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import Metric, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_FILE
 from trainwright.controller.trainer.job.state import State, is_ours, state_of
 from trainwright.controller.trainer.progress.reading import Result
@@ -57,6 +57,12 @@ def phase_of(job: TrainJob) -> Phase:
     return Phase.FILE if ready and state is not State.SUSPENDED else Phase.NOTHING
 
 
+def is_ready(job: TrainJob, replicated: str) -> bool:
+    """Whether JobSet counts the pods of a replicated job as ready."""
+    counted = job.status_or_empty.jobs_status or ()
+    return any(one.name == replicated and one.ready > 0 for one in counted)
+
+
 def may_ask(job: TrainJob) -> bool:
     """Whether the job asks for a file, or leaves that to its runtime."""
     return annotations_of(job).get(ANNOTATION_PROGRESS, PROGRESS_FILE) == PROGRESS_FILE
@@ -69,6 +75,10 @@ class Watched:
     job: TrainJob
     phase: Phase = Phase.NOTHING
     target: Target | None = None
+    current: Target | None = None
+    """What is read now: the target itself, or one of the initializers before it is ready."""
+    loaded: dict[str, list[Metric]] = field(default_factory=dict)
+    """What each initializer has reported last, by its replicated job."""
     resolved: bool = False
     """Whether `target` is known; None then means that no file is read."""
     asking: bool = False
@@ -104,6 +114,20 @@ class Watched:
     def uid(self) -> str:
         """Uid of the job."""
         return uid_of(self.job)
+
+    def ready(self) -> list[Target]:
+        """What can be read: the training, or before it the initializers."""
+        if self.target is None or is_ready(self.job, self.target.pod.job):
+            return [self.target] if self.target is not None else []
+        return [one for one in self.target.loading if is_ready(self.job, one.pod.job)]
+
+    def choose(self) -> None:
+        """Set what is read next. Initializers take turns: one report holds what all of them have told."""
+        before, ready = self.current, self.ready()
+        after = [one for one in ready if before is None or one.pod.job > before.pod.job]
+        self.current = min(after or ready, key=lambda one: one.pod.job, default=None)
+        if self.current != before:
+            self.lose_pod()
 
     def lose_pod(self) -> None:
         """The pod may be another one: look for it again, and forget what was learned about it."""

@@ -18,8 +18,7 @@ import msgspec
 from trainwright.api.objects import Document, Key, dig, resource_version_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.controller.runtime import Cache, Client, Conflict, KubernetesError, NotFound
-from trainwright.controller.runtime.errors import CacheError, DecodeError
+from trainwright.controller.runtime import Cache, CacheError, Client, Conflict, DecodeError, KubernetesError, NotFound
 from trainwright.controller.trainer.progress.reports import is_newer
 
 FIELD_MANAGER = "trainer-status"

@@ -24,9 +24,17 @@ from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
-from trainwright.controller.runtime import Done, Event, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import Conflict, KubernetesError
+from trainwright.controller.runtime import (
+    Conflict,
+    Done,
+    Event,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Request,
+    Result,
+    RetryAfter,
+)
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines, name_of_record
 from trainwright.controller.trainer.failures.recorder import (

@@ -18,9 +18,7 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     Retries,
     declared,
 )
-from trainwright.controller.runtime import Manager, NotFound
-from trainwright.controller.runtime.controller.sources import Trigger
-from trainwright.controller.runtime.errors import CacheError
+from trainwright.controller.runtime import CacheError, Manager, NotFound, Trigger
 from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record

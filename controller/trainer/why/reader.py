@@ -17,18 +17,19 @@ from trainwright.api.kubernetes.authorization.v1 import SubjectAccessReview
 from trainwright.api.objects import Document, dig, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Client, MetadataOnly
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import (
+from trainwright.controller.runtime import (
     ApiError,
+    Client,
     DecodeError,
+    Discovery,
     Forbidden,
     KubernetesError,
+    MetadataOnly,
     NotFound,
+    Request,
     TransportError,
+    together,
 )
-from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
 from trainwright.controller.trainer.why.kinds import API_GROUP, SECRET
 from trainwright.plugins.contract import Explains, Picture, Unreadable

@@ -25,11 +25,20 @@ from trainwright.api.objects import Key, controller_of, deletion_timestamp_of, u
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Conflict, Done, Group, KubernetesError, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.context import current
-from trainwright.controller.runtime.controller.sources import Trigger
-from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.workqueue.limiters import TokenBucket
+from trainwright.controller.runtime import (
+    Conflict,
+    Done,
+    Group,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    TaskScope,
+    TokenBucket,
+    Trigger,
+    current_reconcile,
+)
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
@@ -228,7 +237,7 @@ class WaitingConditions:
             await self._write(job, None)
             return Done()
         watched = self._records.of(key, uid_of(job)).part(_Watched, lambda: _Watched(uid_of(job), self._time()))
-        call = current.get()
+        call = current_reconcile.get()
         if call is None or any(reason != EXPLAINED for reason in call.reasons):
             watched.has_changed = True
         if watched.explanation is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import alive
-from trainwright.controller.runtime.testing.component import Component, Components
+from trainwright.controller.runtime.testing.component import Components, ControlPlaneComponent
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.waiting import eventually_sync, is_empty
 
@@ -33,9 +33,9 @@ def ends_the_line(text: str) -> bool:
     return text.endswith("\n")
 
 
-def component(tmp_path: Path, *, before: str = "pass") -> tuple[Component, int]:
+def component(tmp_path: Path, *, before: str = "pass") -> tuple[ControlPlaneComponent, int]:
     log = tmp_path / "program.log"
-    started = Component("program", [sys.executable, "-c", PROGRAM.format(before=before)], log=log)
+    started = ControlPlaneComponent("program", [sys.executable, "-c", PROGRAM.format(before=before)], log=log)
     eventually_sync(log.read_text, ends_the_line)
     return started, int(log.read_text())
 
@@ -76,7 +76,9 @@ def test_the_death_of_the_guard_ends_the_program(tmp_path: Path) -> None:
 
 
 def test_a_program_that_ends_is_explained_with_its_last_lines(tmp_path: Path) -> None:
-    started = Component("etcd", [sys.executable, "-c", "print('no space'); raise SystemExit(3)"], log=tmp_path / "log")
+    started = ControlPlaneComponent(
+        "etcd", [sys.executable, "-c", "print('no space'); raise SystemExit(3)"], log=tmp_path / "log"
+    )
     with pytest.raises(ControlPlaneError, match=r"(?s)etcd ended with code 3 while starting.*no space"):
         started.wait_until(lambda: False, seconds=20)
     started.stop()
@@ -93,9 +95,9 @@ def test_a_program_that_never_gets_ready_is_explained(tmp_path: Path) -> None:
 FAMILY = "sleep 600 & echo $! $$; wait"
 
 
-def family(tmp_path: Path, script: str = FAMILY) -> tuple[Component, list[int]]:
+def family(tmp_path: Path, script: str = FAMILY) -> tuple[ControlPlaneComponent, list[int]]:
     log = tmp_path / "family.log"
-    started = Component("family", ["sh", "-c", script], log=log)
+    started = ControlPlaneComponent("family", ["sh", "-c", script], log=log)
     eventually_sync(log.read_text, ends_the_line)
     return started, [int(pid) for pid in log.read_text().split()]
 
@@ -122,7 +124,7 @@ def test_what_a_program_left_behind_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_be_run_is_named(tmp_path: Path) -> None:
-    started = Component("nothing", [str(tmp_path / "nothing")], log=tmp_path / "log")
+    started = ControlPlaneComponent("nothing", [str(tmp_path / "nothing")], log=tmp_path / "log")
     eventually_sync(lambda: started.running, is_empty)
     with pytest.raises(ControlPlaneError, match=r"(?s)ended with code 127.*cannot run .*nothing: No such file"):
         started.must_run()

@@ -39,7 +39,8 @@ def test_without_the_extra_other_tests_run_and_the_fixtures_say_what_to_install(
 
 
 def test_every_name_of_the_package_is_found_when_it_is_asked_for() -> None:
-    assert {getattr(testing, name).__name__ for name in testing.__all__} == set(testing.__all__)
+    names = set(vars(testing)["__all__"])
+    assert {getattr(testing, name).__name__ for name in names} == names
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = testing.Nothing  # type: ignore[attr-defined]
 

@@ -19,12 +19,12 @@ from trainwright.controller.cli.main import build_parser
 from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.webhook.configurations import paths_of
-from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER
+from trainwright.controller.runtime.webhook.webhooks import DEFAULT_FOLDER
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.installation import shipped_installation
 from trainwright.controller.trainer.assembly.manager import METRICS_ADDRESS
 from trainwright.controller.trainer.assembly.serving import PORT
-from trainwright.controller.trainer.assembly.settings import LEASE, Settings
+from trainwright.controller.trainer.assembly.settings import LEASE, ManagerSettings
 
 pytestmark = pytest.mark.real_control_plane("kubectl")
 
@@ -73,7 +73,7 @@ def manager(default: list[Document]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def settings() -> Settings:
+def settings() -> ManagerSettings:
     """What the manager makes of the Configuration that is mounted."""
     return load_settings(CONFIG / "manager" / CONFIGURATION, {})
 
@@ -139,7 +139,7 @@ def test_versions_are_public(default: list[Document]) -> None:
     assert data["kubeflow_trainer_version"].startswith("v2.")
 
 
-def test_ports_are_those_that_the_manager_listens_on(manager: dict[str, Any], settings: Settings) -> None:
+def test_ports_are_those_that_the_manager_listens_on(manager: dict[str, Any], settings: ManagerSettings) -> None:
     assert settings.probe_address is not None
     assert settings.metrics_address is not None
     listens = {
@@ -150,13 +150,13 @@ def test_ports_are_those_that_the_manager_listens_on(manager: dict[str, Any], se
     assert {port["name"]: port["containerPort"] for port in manager["ports"]} == listens
 
 
-def test_probes_ask_what_the_manager_serves(manager: dict[str, Any], settings: Settings) -> None:
+def test_probes_ask_what_the_manager_serves(manager: dict[str, Any], settings: ManagerSettings) -> None:
     assert manager["livenessProbe"]["httpGet"] == {"path": settings.liveness_path, "port": "health"}
     assert manager["readinessProbe"]["httpGet"] == {"path": settings.readiness_path, "port": "health"}
 
 
 def test_the_webhooks_lead_through_the_service_to_the_manager(
-    default: list[Document], manager: dict[str, Any], settings: Settings
+    default: list[Document], manager: dict[str, Any], settings: ManagerSettings
 ) -> None:
     registered = [document for document in default if "webhooks" in document]
     assert registered == [*webhook_configurations()]
@@ -182,7 +182,7 @@ def test_everything_selects_the_managers_pods(default: list[Document]) -> None:
     assert one(default, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == NAME
 
 
-def test_two_replicas_of_which_one_works(default: list[Document], settings: Settings) -> None:
+def test_two_replicas_of_which_one_works(default: list[Document], settings: ManagerSettings) -> None:
     assert one(default, "Deployment")["spec"]["replicas"] == 2
     assert settings.election is not None
     assert (settings.election.name, settings.election.namespace) == (LEASE, "")

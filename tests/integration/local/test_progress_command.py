@@ -22,9 +22,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
-from tests.repository import ROOT
+from tests.repository import ROOT, documents
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.times import format_micro_time, wall_clock
@@ -95,9 +94,7 @@ def environment() -> dict[str, str]:
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
     async with api_server(tmp_path_factory.mktemp("server"), memory=True) as api:
         client = Client(api.transport())
-        found = [
-            yaml.safe_load(path.read_text()) for path in sorted((ROOT / "config" / "crd").glob("trainer*jobs.yaml"))
-        ]
+        found = documents(ROOT / "config" / "crd" / "trainer.kubeflow.org_trainjobs.yaml")
         definition = json.loads((Path(jobset.__file__).parent / "jobsets.crd.json").read_bytes())
         definition.pop("//")
         await install(client, [*found, definition], owner="test")

@@ -19,7 +19,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
-from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy
 from trainwright.controller.runtime.errors import Cause
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 from trainwright.controller.runtime.webhook.admission import (
@@ -33,7 +33,7 @@ from trainwright.controller.runtime.webhook.webhooks import Certificates, Webhoo
 
 VALIDATING = ValidatingWebhookConfiguration.RESOURCE
 MUTATING = MutatingWebhookConfiguration.RESOURCE
-QUICK_ROTATION = Policy(
+QUICK_ROTATION = RotationPolicy(
     authority_lifetime=timedelta(hours=1),
     authority_renewal=timedelta(hours=1) - timedelta(seconds=4),
     lifetime=timedelta(minutes=30),

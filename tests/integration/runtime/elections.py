@@ -11,8 +11,8 @@ from pathlib import Path
 
 from trainwright.api.times import parse
 from trainwright.controller.runtime.leaderelection.timing import Timing
-from trainwright.controller.runtime.testing import Call, ControlPlane
-from trainwright.controller.runtime.testing.component import Component
+from trainwright.controller.runtime.testing import AuditedCall, ControlPlane
+from trainwright.controller.runtime.testing.component import ControlPlaneComponent
 from trainwright.controller.runtime.testing.waiting import at_least, eventually
 
 PROGRAM = Path(__file__).with_name("election_replica.py")
@@ -28,7 +28,7 @@ class Election:
     namespace: str
     timing: Timing
 
-    def start(self, name: str, *, kubeconfig: Path | None = None) -> Component:
+    def start(self, name: str, *, kubeconfig: Path | None = None) -> ControlPlaneComponent:
         """Start a replica; `name` is unique in the control plane."""
         timing = f"{self.timing.lease},{self.timing.renew},{self.timing.retry}"
         command = [
@@ -41,17 +41,17 @@ class Election:
         ]
         return self.control_plane.launch(name, command)
 
-    def writes(self, name: str = "") -> Iterator[Call]:
+    def writes(self, name: str = "") -> Iterator[AuditedCall]:
         """Writes of leader-elected work, oldest first; of one replica or of all."""
         for call in self._calls("configmaps"):
             if call.is_write and (not name or call.user_agent.endswith(f" {name}")):
                 yield call
 
-    def lease_calls(self, name: str) -> Iterator[Call]:
+    def lease_calls(self, name: str) -> Iterator[AuditedCall]:
         """What a replica's elector asked."""
         return (c for c in self._calls("leases") if c.user_agent.endswith(f" {name} leader-election"))
 
-    def _calls(self, resource: str) -> Iterator[Call]:
+    def _calls(self, resource: str) -> Iterator[AuditedCall]:
         for call in self.control_plane.audit_log.calls(user_agent="trainwright/"):
             if call.namespace == self.namespace and call.resource == resource:
                 yield call
@@ -92,7 +92,7 @@ class Election:
         return spec
 
 
-def moment(call: Call) -> datetime:
+def moment(call: AuditedCall) -> datetime:
     """When a call was answered."""
     return parse(call.time)
 

@@ -30,8 +30,8 @@ from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.webhook.admission import validate_path
-from trainwright.controller.runtime.webhook.reach import dry_run
-from trainwright.controller.runtime.webhook.webhooks import ByURL, Folder, Shared, Webhooks
+from trainwright.controller.runtime.webhook.reach import dry_run_proof
+from trainwright.controller.runtime.webhook.webhooks import ByURL, CertificateFolder, SharedCertificates, Webhooks
 
 
 def validating(namespace: str, port: int, **more: str) -> Document:
@@ -88,7 +88,7 @@ async def run(one: Webhooks) -> AsyncIterator[None]:
 async def test_certificate_and_configuration_are_waited_for(client: Client, namespace: str) -> None:
     port = free_port()
     document = validating(namespace, port)
-    one = hooks(client, [document], Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"]), port)
+    one = hooks(client, [document], SharedCertificates(secret="cert", namespace=namespace, hosts=["127.0.0.1"]), port)
     assert await one.unready() == "no certificate yet: it is being made"
     async with run(one):
         assert "does not exist" in (await one.unready() or "")
@@ -101,7 +101,7 @@ async def test_wrong_authority_is_named_and_its_mending_noticed(client: Client, 
     mount.issue("one")
     document = validating(namespace, port, caBundle=encoded(Authority(tmp_path / "other").pem))
     name = document["metadata"]["name"]
-    one = hooks(client, [document], Folder(path=mount.folder), port)
+    one = hooks(client, [document], CertificateFolder(path=mount.folder), port)
     async with existing(client, document), run(one):
         reason = await one.unready() or ""
         assert reason.startswith(f"ValidatingWebhookConfiguration {name}: hook0.{namespace}.example.com: ")
@@ -117,7 +117,7 @@ async def test_wrong_authority_is_named_and_its_mending_noticed(client: Client, 
 async def test_proof_is_that_the_api_server_asked(client: Client, namespace: str) -> None:
     """Our own handshake succeeds, but what the API server was told to call is another port, where nobody listens."""
     port, told = free_port(), free_port()
-    proof = dry_run(client, config_map(namespace, "proof"), kind=ConfigMap.RESOURCE)
+    proof = dry_run_proof(client, config_map(namespace, "proof"), kind=ConfigMap.RESOURCE)
     one = hooks(client, [validating(namespace, port)], ByURL(url=f"https://127.0.0.1:{told}"), port, proof=proof)
     async with run(one):
         # API servers learn of a configuration a moment after it was written.
@@ -131,7 +131,7 @@ async def test_proof_is_that_the_api_server_asked(client: Client, namespace: str
 
 async def test_refusal_by_the_webhook_is_a_proof_as_well(client: Client, namespace: str) -> None:
     port = free_port()
-    proof = dry_run(client, config_map(namespace, "proof", bad="x"), kind=ConfigMap.RESOURCE)
+    proof = dry_run_proof(client, config_map(namespace, "proof", bad="x"), kind=ConfigMap.RESOURCE)
     one = hooks(client, [validating(namespace, port)], ByURL(url=f"https://127.0.0.1:{port}"), port, proof=proof)
     async with serving(one):
         assert await one.unready() is None
@@ -143,7 +143,7 @@ async def test_who_may_not_ask_is_told_so_and_ready(
 ) -> None:
     limited = Client(HTTPTransport(load_config(control_plane.add_user(f"user-{namespace}"))))
     with caplog.at_level(logging.WARNING):
-        await dry_run(limited, config_map(namespace, "proof"), kind=ConfigMap.RESOURCE)()
+        await dry_run_proof(limited, config_map(namespace, "proof"), kind=ConfigMap.RESOURCE)()
     await limited.close()
     assert "cannot check whether the API server reaches this server" in caplog.text
     assert "cannot create resource" in caplog.text
@@ -156,7 +156,7 @@ async def test_files_are_served_followed_and_garbage_is_not(client: Client, name
     mount, port = Mount(tmp_path), free_port()
     mount.issue("old")
     document = validating(namespace, port, caBundle=encoded(mount.authority.pem))
-    one = hooks(client, [document], Folder(path=mount.folder, period=0.05), port)
+    one = hooks(client, [document], CertificateFolder(path=mount.folder, period=0.05), port)
     async with existing(client, document), serving(one):
         await create(client, config_map(namespace, "old"))
         before = one.serving.fingerprint

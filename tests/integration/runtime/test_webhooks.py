@@ -35,7 +35,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.api.objects import Document, resource_version_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, ClusterConfig, Group, load_config
-from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import BadRequest, Forbidden, NotControlled, NotFound
 from trainwright.controller.runtime.testing import ControlPlane
@@ -47,7 +47,7 @@ from trainwright.controller.runtime.webhook.admission import (
     mutate_path,
     validate_path,
 )
-from trainwright.controller.runtime.webhook.webhooks import ByURL, Shared, Webhooks
+from trainwright.controller.runtime.webhook.webhooks import ByURL, SharedCertificates, Webhooks
 
 # ---------------------------------------------------------------------- by URL
 
@@ -127,7 +127,7 @@ async def test_by_url_in_a_manager_is_removed_before_it_ends(config: ClusterConf
 async def test_two_replicas_started_at_once_end_with_one_authority(client: Client, namespace: str) -> None:
     ports = free_port(), free_port()
     urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
-    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"])
+    shared = SharedCertificates(secret="cert", namespace=namespace, hosts=["127.0.0.1"])
     async with existing(client, configuration(VALIDATING.kind, namespace, *urls)) as document:
         one, two = (hooks(client, [document], shared, port) for port in ports)
         async with serving(one, two):
@@ -157,8 +157,8 @@ async def test_two_replicas_started_at_once_end_with_one_authority(client: Clien
 
 async def test_deleted_secret_is_made_anew_and_no_request_fails(client: Client, namespace: str) -> None:
     port = free_port()
-    policy = Policy(overlap=timedelta(seconds=1))
-    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=policy)
+    policy = RotationPolicy(overlap=timedelta(seconds=1))
+    shared = SharedCertificates(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=policy)
     url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"}
     async with existing(client, configuration(VALIDATING.kind, namespace, url)) as document:
         one = hooks(client, [document], shared, port)
@@ -184,7 +184,7 @@ async def test_rotation_under_constant_admission_fails_no_request(client: Client
     trainings = Trainings()
     ports = free_port(), free_port()
     urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
-    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
+    shared = SharedCertificates(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
     async with existing(client, configuration(VALIDATING.kind, namespace, *urls)) as document:
         one, two = (hooks(client, [document], shared, port) for port in ports)
         async with serving(one, two):
@@ -231,7 +231,7 @@ async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
     secrets = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}
     rights = control_plane.add_user(f"user-{namespace}", rules=[secrets], namespace=namespace)
     limited = Client(HTTPTransport(load_config(rights)))
-    at_once = Policy(
+    at_once = RotationPolicy(
         authority_lifetime=timedelta(hours=1),
         authority_renewal=timedelta(minutes=59, seconds=59),
         lifetime=timedelta(minutes=30),
@@ -241,7 +241,7 @@ async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
     port = free_port()
     url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"}
     async with existing(client, configuration(VALIDATING.kind, namespace, url)) as document:
-        shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=at_once)
+        shared = SharedCertificates(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=at_once)
         one = hooks(limited, [document], shared, port)
         keeper = keeper_of(one)
         async with asyncio.TaskGroup() as group:

@@ -12,10 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from tests.managers import MANAGER
-from tests.repository import ROOT
+from tests.repository import ROOT, documents
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, load_config
@@ -52,9 +50,9 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.schemas = {
-            kind: yaml.safe_load((ROOT / "config" / "crd" / f"trainer.kubeflow.org_{plural}.yaml").read_text())["spec"][
-                "versions"
-            ][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+            kind: documents(ROOT / "config" / "crd" / f"trainer.kubeflow.org_{plural}.yaml")[0]["spec"]["versions"][0][
+                "schema"
+            ]["openAPIV3Schema"]["properties"]["spec"]
             for kind, plural in (("TrainJob", "trainjobs"), ("TrainingRuntime", "trainingruntimes"))
         }
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from tests.reports import Reply, audience, path_of, send
-from tests.repository import ROOT
+from tests.repository import our_definitions
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.kubernetes.core.v1 import ServiceAccount
 from trainwright.api.objects import Document
@@ -143,7 +142,7 @@ async def running(
 
 def definitions() -> list[Document]:
     """The kinds that a manager needs."""
-    found = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "config" / "crd").glob("trainer*.yaml"))]
+    found = our_definitions()
     jobset = json.loads((Path(jobset_webhooks.__file__).parent / "jobsets.crd.json").read_bytes())
     del jobset["//"]
     return [*found, jobset]

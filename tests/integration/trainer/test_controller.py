@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.trainer.conftest import POD, STEP, TEMPLATE, TIME, User, conditions, working
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.audit import Call
+from trainwright.controller.runtime.testing.audit import AuditedCall
 from trainwright.controller.runtime.testing.waiting import eventually, has_length, is_empty
 
 MPI = {
@@ -194,7 +194,7 @@ async def shows_pods(user: User, name: str, counters: dict[str, Any]) -> None:
     await user.until("trainjob", name, lambda job: job.get("status", {}).get("jobsStatus") == [counters])
 
 
-def calls(user: User, name: str) -> list[Call]:
+def calls(user: User, name: str) -> list[AuditedCall]:
     """The manager's calls in the namespace for objects whose names begin so, oldest first."""
     return [
         call

@@ -24,7 +24,12 @@ from tests.installation import as_pod
 from tests.integration.trainer.conftest import TEMPLATE
 from tests.managers import COMMAND
 from trainwright.api.times import wall_clock
-from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
+from trainwright.controller.runtime.certificates.authority import (
+    certificate_pem,
+    issue_certificate,
+    key_pem,
+    make_authority,
+)
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
@@ -275,7 +280,7 @@ def test_files_of_somebody_else_are_served(installation: Installation) -> None:
     certificates.mkdir(parents=True)
     now = wall_clock()
     authority = make_authority("somebody", now=now, lifetime=timedelta(days=1))
-    leaf = issue(authority, ["127.0.0.1"], now=now, lifetime=timedelta(days=1))
+    leaf = issue_certificate(authority, ["127.0.0.1"], now=now, lifetime=timedelta(days=1))
     (certificates / "tls.crt").write_bytes(certificate_pem(leaf.certificate))
     (certificates / "tls.key").write_bytes(key_pem(leaf.key))
     installation.point_webhooks_at(replica)

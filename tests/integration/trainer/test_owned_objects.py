@@ -11,10 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from tests.integration.trainer.reporting import definitions
-from tests.repository import ROOT
+from tests.repository import ROOT, documents
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace, Secret
@@ -181,7 +180,7 @@ class World:
 
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[World]:
-    groups = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "tests/conformance/crds").glob("*.yaml"))]
+    groups = documents(*sorted((ROOT / "tests/conformance/crds").glob("*.yaml")))
     async with api_server(folder, memory=True) as api, TaskScope("test") as tasks:
         world = World(api, tasks)
         await install(world.client, [*definitions(), *groups, *CERTIFICATES], owner="test")

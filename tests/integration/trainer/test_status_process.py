@@ -17,7 +17,7 @@ from trainwright.api.kubernetes.core.v1 import ServiceAccount
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.runtime.testing import Component, ControlPlane
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneComponent
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync
 
@@ -41,7 +41,7 @@ class Trainings:
         self.port = free_port()
         self.tokens: dict[str, str] = {}
 
-    def start(self, **configuration: Any) -> Component:
+    def start(self, **configuration: Any) -> ControlPlaneComponent:
         return start_manager(
             self.control_plane,
             featureGates={"TrainJobStatus": True},
@@ -99,7 +99,7 @@ async def trainings(own: ControlPlane) -> AsyncIterator[Trainings]:
             own.stop_program(MANAGER)
 
 
-def signalled(manager: Component, number: int) -> None:
+def signalled(manager: ControlPlaneComponent, number: int) -> None:
     """Send a signal to the program and wait for its end."""
     os.kill(manager.program_pid, number)
     eventually_sync(lambda: not manager.running, what="the end of the manager")

@@ -5,7 +5,7 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.ownership import extract, without_emptied
-from trainwright.controller.runtime.apply.compare import Comparison, compare
+from trainwright.controller.runtime.apply.compare import FieldComparison, compare
 
 OWNED: dict[str, Any] = {
     "f:metadata": {"f:labels": {"f:app": {}}},
@@ -46,7 +46,7 @@ def test_it_is_what_the_manager_applied_and_nothing_else() -> None:
 
 def test_applying_it_changes_nothing() -> None:
     owned = {**OWNED, "f:spec": {name: node for name, node in OWNED["f:spec"].items() if name != "f:gone"}}
-    assert compare(extract(LIVE, owned), LIVE, owned) is Comparison.SAME
+    assert compare(extract(LIVE, owned), LIVE, owned) is FieldComparison.SAME
 
 
 FILLED: dict[str, Any] = {

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A local cluster serves the definitions that a cluster gets, with the descriptions that `kubectl explain` shows."""
 
-import yaml
-
-from tests.repository import ROOT
+from tests.repository import our_definitions
 from trainwright.controller.cli.local.training import definitions
 
 
 def test_the_definitions_are_those_of_an_installation() -> None:
-    installed = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "config" / "crd").glob("trainer*.yaml"))]
+    installed = our_definitions()
     served = {document["metadata"]["name"]: document for document in definitions()}
     assert served == {document["metadata"]["name"]: document for document in installed}
     schema = served["trainjobs.trainer.kubeflow.org"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

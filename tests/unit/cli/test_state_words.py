@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
-from tests.repository import ROOT
+from tests.repository import ROOT, documents
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -198,7 +197,7 @@ def managed(world: World) -> TrainJob:
 def kubectl(world: World) -> str:
     """The column State, by the definition that is installed."""
     path = ROOT / "config" / "crd" / "trainer.kubeflow.org_trainjobs.yaml"
-    (version,) = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]["versions"]
+    (version,) = documents(path)[0]["spec"]["versions"]
     (column,) = [one for one in version["additionalPrinterColumns"] if one["name"] == "State"]
     return next(iter(compile_path(column["jsonPath"])(world.job)), "")
 

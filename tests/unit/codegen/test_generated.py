@@ -8,8 +8,8 @@ from types import ModuleType
 
 import msgspec
 import pytest
-import yaml
 
+from tests.repository import documents
 from trainwright.codegen import output
 from trainwright.codegen.__main__ import EXIT_CANNOT_WRITE, EXIT_CHECK_FAILED, main, report_check
 from trainwright.codegen.compiler import Compiled, compile_all
@@ -56,7 +56,7 @@ def test_kubernetes_types_may_refer_to_themselves(checkout: Path, edit: Callable
     module = ModuleType("apiextensions_v1")
     sys.modules[module.__name__] = module
     exec(compile(text, "models.py", "exec"), module.__dict__)
-    definition = yaml.safe_load((ROOT / "config/crd/trainer.kubeflow.org_trainjobs.yaml").read_text(encoding="utf-8"))
+    (definition,) = documents(ROOT / "config/crd/trainer.kubeflow.org_trainjobs.yaml")
     made = msgspec.convert(definition, module.CustomResourceDefinition)
     assert msgspec.to_builtins(made) == definition
     copied = made.deepcopy()

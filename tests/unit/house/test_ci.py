@@ -79,7 +79,7 @@ STEPS = ["make install", "make check", "make test", "make parity", "make simulat
 def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None:
     assert machine.run() == (0, "")
     assert [call for call in machine.calls if call.startswith("make")] == STEPS
-    assert f"{BUILD} -m trainwright.controller.runtime.testing --also helm" in machine.calls
+    assert f"{BUILD} -m trainwright.controller.runtime.testing --also helm --also versitygw" in machine.calls
     assert [call for call in machine.calls if not call.startswith(("python3", "make", BUILD))] == []
 
 

@@ -42,7 +42,7 @@ def test_a_new_version_is_generated_and_an_old_one_is_noticed() -> None:
         "kubeflow_trainer_version": "v3.0.0",
         "trainwright_version": "7.8.9",
     }
-    (text,) = with_versions().values()
+    text = with_versions()[MANAGER]
     assert text != MANAGER.read_text()
     made = yaml.safe_load(text)
     assert made["images"] == [{"name": "trainwright", "newTag": "7.8.9"}]

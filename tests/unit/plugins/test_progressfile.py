@@ -184,3 +184,15 @@ def test_the_first_answer_of_a_plugin_counts_and_none_is_no_answer() -> None:
     ).reporter == PodRef("node", 0, 3, "other")
     no_trainer = blueprint(ONE, job_template("helper", None))
     assert Pipeline(Registry.of(Silent())).begin(train_job(), no_trainer).enforced(OFFLINE).reporter is None
+
+
+def test_initializers_report_beside_the_training() -> None:
+    step = "model-initializer"
+    loads = job_template(step, step, container(step), container("side"))
+    made = blueprint(ONE, loads, job_template("node", "trainer", container()))
+    result = outcome(made, way="file", _file="/data/progress.jsonl")
+    initializer = result.container(step, step)
+    assert {one["name"]: one["value"] for one in initializer["env"]} == VARIABLES
+    assert initializer["volumeMounts"] == [{"name": "trainwright-progress", "mountPath": "/var/run/trainwright"}]
+    assert "env" not in result.container(step, "side")
+    assert "env" not in outcome(made, way="push").container(step, step)

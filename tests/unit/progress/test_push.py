@@ -13,9 +13,9 @@ import pytest
 
 from tests.unit.progress.reporters import Clock, Server, StillReporter, configure, serving
 from trainwright.controller.runtime.certificates.authority import (
-    Pair,
+    KeyPair,
     certificate_pem,
-    issue,
+    issue_certificate,
     key_pem,
     make_authority,
 )
@@ -199,13 +199,13 @@ def test_a_token_that_is_not_there(
     assert server.tokens == ["Bearer late"]
 
 
-def authority() -> Pair:
+def authority() -> KeyPair:
     return make_authority("test", now=datetime.now(UTC), lifetime=timedelta(days=1))
 
 
-def context_of(signing: Pair, folder: Path) -> ssl.SSLContext:
+def context_of(signing: KeyPair, folder: Path) -> ssl.SSLContext:
     """What a server with a certificate of this authority uses."""
-    leaf = issue(signing, ["127.0.0.1"], now=datetime.now(UTC), lifetime=timedelta(days=1))
+    leaf = issue_certificate(signing, ["127.0.0.1"], now=datetime.now(UTC), lifetime=timedelta(days=1))
     (folder / "leaf.pem").write_bytes(certificate_pem(leaf.certificate) + key_pem(leaf.key))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "leaf.pem")

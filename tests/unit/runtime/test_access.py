@@ -7,7 +7,7 @@ from typing import Any
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import Unreachable
-from trainwright.controller.runtime.servers.access import Access
+from trainwright.controller.runtime.servers.access import BearerAccess
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
@@ -23,11 +23,11 @@ def permissions(request: Request) -> bool:
     return request.path.endswith("subjectaccessreviews")
 
 
-def scripted(user: Any, allowed: bool) -> tuple[Access, ScriptedTransport]:
+def scripted(user: Any, allowed: bool) -> tuple[BearerAccess, ScriptedTransport]:
     transport = ScriptedTransport()
     transport.answer(tokens, {"status": user}, times=FOREVER)
     transport.answer(permissions, {"status": {"allowed": allowed}}, times=FOREVER)
-    return Access(Client(transport)), transport
+    return BearerAccess(Client(transport)), transport
 
 
 @jumping
@@ -70,7 +70,7 @@ async def test_nobody_and_strangers_are_refused() -> None:
 async def test_a_server_that_cannot_be_asked_is_tried_five_times(caplog: Any) -> None:
     transport = ScriptedTransport()
     transport.fail(tokens, Unreachable("refused"), times=FOREVER)
-    assert await Access(Client(transport)).decide("Bearer secret", "/metrics") == 500
+    assert await BearerAccess(Client(transport)).decide("Bearer secret", "/metrics") == 500
     assert len(transport.requests) == 5
     assert "cannot check the access" in caplog.text
     assert "secret" not in caplog.text

@@ -10,11 +10,11 @@ import pytest
 import uvloop
 
 from trainwright.controller.runtime.servers.bounded import (
-    Answer,
     BodyTooLarge,
+    BoundedAnswer,
+    BoundedCall,
+    BoundedLimits,
     BoundedServer,
-    Call,
-    Limits,
     _Connection,
 )
 from trainwright.controller.runtime.testing.waiting import equals, eventually
@@ -27,10 +27,10 @@ class Echo:
         self.waits: asyncio.Event | None = None
         self.asked = 0
 
-    async def answer(self, call: Call) -> Answer:
+    async def answer(self, call: BoundedCall) -> BoundedAnswer:
         self.asked += 1
         if call.path == "/unread":
-            return Answer(403, b"unread")
+            return BoundedAnswer(403, b"unread")
         if call.path == "/broken":
             raise RuntimeError("a defect")
         if self.waits is not None:
@@ -38,11 +38,11 @@ class Echo:
         try:
             body = await call.body()
         except BodyTooLarge:
-            return Answer(413, b"large")
-        return Answer(200, b" ".join([call.method.encode(), call.path.encode(), body]), {"X-Kind": "echo"})
+            return BoundedAnswer(413, b"large")
+        return BoundedAnswer(200, b" ".join([call.method.encode(), call.path.encode(), body]), {"X-Kind": "echo"})
 
-    def failure(self, status: int) -> Answer:
-        return Answer(status, b"failure")
+    def failure(self, status: int) -> BoundedAnswer:
+        return BoundedAnswer(status, b"failure")
 
 
 class Serving:
@@ -70,7 +70,7 @@ class Serving:
 @asynccontextmanager
 async def serving(**limits: float) -> AsyncIterator[Serving]:
     echo = Echo()
-    chosen = Limits(**{"body": 100, **limits})  # type: ignore[arg-type]  # numbers of both kinds
+    chosen = BoundedLimits(**{"body": 100, **limits})  # type: ignore[arg-type]  # numbers of both kinds
     server = BoundedServer("test", "127.0.0.1:0", echo, chosen, tls=None)
     task = asyncio.ensure_future(server.run())
     await server.listening.wait()

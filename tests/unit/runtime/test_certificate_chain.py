@@ -16,37 +16,37 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from prometheus_client import CollectorRegistry
 
 from trainwright.controller.runtime.certificates.authority import (
-    Pair,
+    KeyPair,
     PrivateKey,
     certificate_pem,
     cross_sign,
-    issue,
+    issue_certificate,
     key_pem,
     make_authority,
     strict_defects,
 )
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
-from trainwright.controller.runtime.certificates.material import Material, decode
-from trainwright.controller.runtime.certificates.rotation import Policy, next_due, next_step
+from trainwright.controller.runtime.certificates.material import CertificateMaterial, decode
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy, next_due, next_step
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.certificates.vault import Vault
+from trainwright.controller.runtime.certificates.vault import CertificateVault
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
 HOSTS = ["127.0.0.1"]
 DAY = timedelta(days=1)
-POLICY = Policy()
+POLICY = RotationPolicy()
 STRICT = [pytest.param(False, id="lenient"), pytest.param(True, id="strict")]
 
 
-def stored(material: Material) -> Material:
+def stored(material: CertificateMaterial) -> CertificateMaterial:
     """What a replica reads of what another wrote."""
     read = decode(material.encode())
-    assert isinstance(read, Material), read
+    assert isinstance(read, CertificateMaterial), read
     return read
 
 
-def rotated(material: Material, start: datetime) -> list[Material]:
+def rotated(material: CertificateMaterial, start: datetime) -> list[CertificateMaterial]:
     """The three states that a replacement of the authority leads to: announced, signs, the old one is forgotten."""
     states = []
     found = next_step("deleted", POLICY, HOSTS, start, last=material)
@@ -65,7 +65,7 @@ def trusting(bundle: bytes, *, strict: bool) -> ssl.SSLContext:
     return context
 
 
-def serving_of(material: Material) -> ServingCertificate:
+def serving_of(material: CertificateMaterial) -> ServingCertificate:
     serving = ServingCertificate(CollectorRegistry())
     load(serving, material)
     return serving
@@ -90,7 +90,7 @@ def connects(serving: ServingCertificate, context: ssl.SSLContext) -> bool:
     return True
 
 
-def load(serving: ServingCertificate, material: Material) -> None:
+def load(serving: ServingCertificate, material: CertificateMaterial) -> None:
     serving.load(material.served, key_pem(material.leaf.key))
 
 
@@ -98,11 +98,13 @@ def load(serving: ServingCertificate, material: Material) -> None:
 def test_every_client_connects_through_two_rotations(strict: bool) -> None:
     now = datetime.now(UTC)
     authority = make_authority("ca", now=now, lifetime=POLICY.authority_lifetime)
-    first = Material(signing=authority, leaf=issue(authority, HOSTS, now=now, lifetime=POLICY.lifetime))
+    first = CertificateMaterial(
+        signing=authority, leaf=issue_certificate(authority, HOSTS, now=now, lifetime=POLICY.lifetime)
+    )
     clients: list[tuple[int, ssl.SSLContext]] = []
     seen = 0
 
-    def check(material: Material) -> None:
+    def check(material: CertificateMaterial) -> None:
         nonlocal seen
         load(serving, material)
         clients.append((seen, trusting(material.bundle, strict=strict)))
@@ -127,7 +129,7 @@ def stranger(now: datetime) -> bytes:
     return certificate_pem(make_authority("ca", now=now, lifetime=DAY).certificate)
 
 
-def foreign(now: datetime, key: PrivateKey, *, path_length: int | None = None, usage: bool = True) -> Pair:
+def foreign(now: datetime, key: PrivateKey, *, path_length: int | None = None, usage: bool = True) -> KeyPair:
     """An authority as another program makes it, such as the certificate controller of Kubeflow Trainer."""
     name = x509.Name(
         [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "o"), x509.NameAttribute(x509.NameOID.COMMON_NAME, "ca")]
@@ -159,7 +161,7 @@ def foreign(now: datetime, key: PrivateKey, *, path_length: int | None = None, u
             critical=True,
         )
     algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
-    return Pair(builder.sign(key, algorithm), key)
+    return KeyPair(builder.sign(key, algorithm), key)
 
 
 @pytest.mark.parametrize("strict", STRICT)
@@ -173,7 +175,9 @@ def test_a_foreign_authority_signs_its_successor(kind: str, strict: bool) -> Non
     }
     authority = foreign(now, keys[kind]())
     assert strict_defects(authority.certificate) == []
-    material = Material(signing=authority, leaf=issue(authority, HOSTS, now=now, lifetime=POLICY.lifetime))
+    material = CertificateMaterial(
+        signing=authority, leaf=issue_certificate(authority, HOSTS, now=now, lifetime=POLICY.lifetime)
+    )
     client = trusting(material.bundle, strict=strict)
     serving = serving_of(material)
     for state in (material, *rotated(material, now)):
@@ -188,8 +192,8 @@ def test_an_authority_that_allows_no_further_ones_signs_a_successor_of_its_name(
     client = trusting(certificate_pem(authority.certificate), strict=True)
     successor = foreign(now, ec.generate_private_key(ec.SECP256R1()))
     cross = cross_sign(authority, successor.certificate, now=now)
-    leaf = issue(successor, HOSTS, now=now, lifetime=DAY)
-    serving = serving_of(Material(signing=successor, leaf=leaf, chain=(cross,)))
+    leaf = issue_certificate(successor, HOSTS, now=now, lifetime=DAY)
+    serving = serving_of(CertificateMaterial(signing=successor, leaf=leaf, chain=(cross,)))
     assert connects(serving, client)
 
 
@@ -203,7 +207,7 @@ def test_authorities_that_strict_clients_refuse_are_told() -> None:
 def test_those_defects_are_what_strict_clients_refuse() -> None:
     now = datetime.now(UTC)
     bare = foreign(now, ec.generate_private_key(ec.SECP256R1()), usage=False)
-    serving = serving_of(Material(signing=bare, leaf=issue(bare, HOSTS, now=now, lifetime=DAY)))
+    serving = serving_of(CertificateMaterial(signing=bare, leaf=issue_certificate(bare, HOSTS, now=now, lifetime=DAY)))
     assert connects(serving, trusting(certificate_pem(bare.certificate), strict=False))
     assert not connects(serving, trusting(certificate_pem(bare.certificate), strict=True))
 
@@ -214,9 +218,9 @@ def test_a_keeper_warns_of_what_strict_clients_refuse(usage: bool, caplog: pytes
     authority = foreign(now, ec.generate_private_key(ec.SECP256R1()), usage=usage)
     client = Client(ScriptedTransport())
     keeper = CertificateKeeper(
-        client, Vault(client, "cert", "system"), ServingCertificate(CollectorRegistry()), hosts=HOSTS
+        client, CertificateVault(client, "cert", "system"), ServingCertificate(CollectorRegistry()), hosts=HOSTS
     )
-    material = Material(signing=authority, leaf=issue(authority, HOSTS, now=now, lifetime=DAY))
+    material = CertificateMaterial(signing=authority, leaf=issue_certificate(authority, HOSTS, now=now, lifetime=DAY))
     for _ in range(3):
         keeper._serve(material)
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -227,7 +231,9 @@ def test_a_keeper_warns_of_what_strict_clients_refuse(usage: bool, caplog: pytes
 def test_the_chain_ends_with_the_authority_that_signed_it() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     authority = make_authority("ca", now=now, lifetime=POLICY.authority_lifetime)
-    before = Material(signing=authority, leaf=issue(authority, HOSTS, now=now, lifetime=POLICY.lifetime))
+    before = CertificateMaterial(
+        signing=authority, leaf=issue_certificate(authority, HOSTS, now=now, lifetime=POLICY.lifetime)
+    )
     *_, last = rotated(before, now)
     (link,) = last.chain
     assert link.not_valid_after_utc == authority.certificate.not_valid_after_utc
@@ -238,9 +244,9 @@ def test_the_chain_ends_with_the_authority_that_signed_it() -> None:
     assert stored(renewed.material).chain == last.chain
     # At the end of the old authority the link serves no one.
     ends = authority.certificate.not_valid_after_utc
-    late = replace(last, leaf=issue(last.signing, HOSTS, now=ends - DAY, lifetime=DAY))
+    late = replace(last, leaf=issue_certificate(last.signing, HOSTS, now=ends - DAY, lifetime=DAY))
     late = replace(late, signing=make_authority("ca", now=ends - DAY, lifetime=POLICY.authority_lifetime))
-    late = replace(late, leaf=issue(late.signing, HOSTS, now=ends - DAY, lifetime=POLICY.lifetime))
+    late = replace(late, leaf=issue_certificate(late.signing, HOSTS, now=ends - DAY, lifetime=POLICY.lifetime))
     assert next_step(late, POLICY, HOSTS, ends - timedelta(seconds=1)) is None
     assert next_due(late, POLICY) == ends
     ended = next_step(late, POLICY, HOSTS, ends)
@@ -253,8 +259,8 @@ def test_an_expired_authority_signs_nothing() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     authority = make_authority("ca", now=now, lifetime=DAY)
     upcoming = make_authority("ca", now=now, lifetime=POLICY.authority_lifetime)
-    leaf = issue(authority, HOSTS, now=now, lifetime=POLICY.lifetime)
-    found = next_step(Material(signing=authority, leaf=leaf, upcoming=upcoming), POLICY, HOSTS, now + DAY)
+    leaf = issue_certificate(authority, HOSTS, now=now, lifetime=POLICY.lifetime)
+    found = next_step(CertificateMaterial(signing=authority, leaf=leaf, upcoming=upcoming), POLICY, HOSTS, now + DAY)
     assert found is not None
     assert found.material.signing == upcoming
     assert found.material.chain == ()

@@ -19,40 +19,40 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from prometheus_client import CollectorRegistry
 
 from trainwright.controller.runtime.certificates.authority import (
-    Pair,
+    KeyPair,
     certificate_pem,
-    issue,
+    issue_certificate,
     key_pem,
     make_authority,
     signed_by,
 )
 from trainwright.controller.runtime.certificates.files import CertificateFiles
-from trainwright.controller.runtime.certificates.material import Material, decode, same_authorities
-from trainwright.controller.runtime.certificates.rotation import Policy, next_due, next_step
+from trainwright.controller.runtime.certificates.material import CertificateMaterial, decode, same_authorities
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy, next_due, next_step
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.errors import CertificateError, ConfigurationError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTS = ["hooks.system.svc"]
 DAY = timedelta(days=1)
-POLICY = Policy()
+POLICY = RotationPolicy()
 
 
-def step(material: Material | str, now: datetime, hosts: list[str] = HOSTS) -> Material | None:
+def step(material: CertificateMaterial | str, now: datetime, hosts: list[str] = HOSTS) -> CertificateMaterial | None:
     found = next_step(material, POLICY, hosts, now)
     return found.material if found else None
 
 
-def fresh(now: datetime = NOW) -> Material:
+def fresh(now: datetime = NOW) -> CertificateMaterial:
     made = step("nothing", now)
     assert made is not None
     return made
 
 
-def stored(material: Material) -> Material:
+def stored(material: CertificateMaterial) -> CertificateMaterial:
     """What a replica reads of what another wrote."""
     read = decode(material.encode())
-    assert isinstance(read, Material), read
+    assert isinstance(read, CertificateMaterial), read
     return read
 
 
@@ -84,7 +84,7 @@ def test_authority_is_announced_then_signs_then_the_old_one_is_forgotten() -> No
     old = fresh()
     # Long after: its server certificate was renewed all the time.
     now = NOW + 3560 * DAY
-    old = replace(old, leaf=issue(old.signing, HOSTS, now=now - DAY, lifetime=POLICY.lifetime))
+    old = replace(old, leaf=issue_certificate(old.signing, HOSTS, now=now - DAY, lifetime=POLICY.lifetime))
     announced = step(stored(old), now)
     assert announced is not None
     assert announced.leaf.certificate == old.leaf.certificate, "what is served does not change yet"
@@ -111,7 +111,9 @@ def test_authority_is_announced_then_signs_then_the_old_one_is_forgotten() -> No
 
 def test_certificate_that_ends_with_its_authority_waits_for_the_next() -> None:
     authority = make_authority("a", now=NOW, lifetime=100 * DAY)
-    material = Material(signing=authority, leaf=issue(authority, HOSTS, now=NOW, lifetime=POLICY.lifetime))
+    material = CertificateMaterial(
+        signing=authority, leaf=issue_certificate(authority, HOSTS, now=NOW, lifetime=POLICY.lifetime)
+    )
     later = NOW + 9 * DAY
     assert material.leaf.certificate.not_valid_after_utc == authority.certificate.not_valid_after_utc
     assert step(stored(material), later) is None
@@ -146,13 +148,13 @@ def test_damaged_secret_is_replaced_whole(key: str, how: str) -> None:
             data[key] = fresh().encode()[key]
     reason = decode(data)
     assert isinstance(reason, str)
-    assert isinstance(decode(fresh().encode()), Material)
+    assert isinstance(decode(fresh().encode()), CertificateMaterial)
 
 
 def test_lost_secret_is_replaced_like_an_authority_by_who_knew_it() -> None:
     served = fresh()
 
-    def after_loss(now: datetime, hosts: list[str] = HOSTS, last: Material = served) -> Material:
+    def after_loss(now: datetime, hosts: list[str] = HOSTS, last: CertificateMaterial = served) -> CertificateMaterial:
         found = next_step("deleted", POLICY, hosts, now, last=last)
         assert found is not None
         return found.material
@@ -196,8 +198,10 @@ def test_foreign_rsa_authority_without_identifiers_is_kept() -> None:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    authority = Pair(certificate, key)
-    material = Material(signing=authority, leaf=issue(authority, HOSTS, now=NOW, lifetime=POLICY.lifetime))
+    authority = KeyPair(certificate, key)
+    material = CertificateMaterial(
+        signing=authority, leaf=issue_certificate(authority, HOSTS, now=NOW, lifetime=POLICY.lifetime)
+    )
     assert step(stored(material), NOW) is None
     renewed = step(stored(material), NOW + 300 * DAY)
     assert renewed is not None
@@ -215,11 +219,11 @@ def test_bundles_are_compared_by_what_they_hold() -> None:
 
 def test_policy_that_cannot_work_is_refused() -> None:
     with pytest.raises(ConfigurationError):
-        Policy(renewal=365 * DAY)
+        RotationPolicy(renewal=365 * DAY)
     with pytest.raises(ConfigurationError):
-        Policy(authority_renewal=3650 * DAY)
+        RotationPolicy(authority_renewal=3650 * DAY)
     with pytest.raises(ConfigurationError):
-        Policy(overlap=46 * DAY)
+        RotationPolicy(overlap=46 * DAY)
 
 
 # ---------------------------------------------------------------------- serving
@@ -229,7 +233,7 @@ def pair_of(now: datetime | None = None) -> tuple[bytes, bytes, bytes]:
     """Authority, certificate and key for the loopback, in PEM, valid now."""
     moment = now or datetime.now(UTC)
     authority = make_authority("test", now=moment, lifetime=DAY)
-    leaf = issue(authority, ["127.0.0.1"], now=moment, lifetime=DAY)
+    leaf = issue_certificate(authority, ["127.0.0.1"], now=moment, lifetime=DAY)
     return certificate_pem(authority.certificate), certificate_pem(leaf.certificate), key_pem(leaf.key)
 
 

@@ -14,10 +14,9 @@ from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Key
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.credentials import TokenFile
-from trainwright.controller.runtime.client.paths import object_path
-from trainwright.controller.runtime.client.session import WriteOptions
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.context import Reconcile, current
+from trainwright.controller.runtime.client.session import WriteDefaults
+from trainwright.controller.runtime.client.transport import Request, object_path
+from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.errors import (
     AlreadyExists,
     ApiError,
@@ -275,7 +274,7 @@ async def test_a_list_reads_all_pages() -> None:
 
 @jumping
 async def test_defaults_are_added_and_can_be_overridden() -> None:
-    client, transport = made(defaults=WriteOptions(field_manager="x", field_validation="Strict"))
+    client, transport = made(defaults=WriteDefaults(field_manager="x", field_validation="Strict"))
     dry = client.with_defaults(dry_run=True, user_agent="dry")
     transport.answer(is_write, config_map("a", version="1"), times=FOREVER)
     await dry.create(MAP)
@@ -303,9 +302,9 @@ async def test_the_server_is_told_product_version_controller_and_process() -> No
     named = client.with_defaults(user_agent="web")
     transport.answer(is_list, config_map("a", version="1"), times=FOREVER)
     await named.get(ConfigMap, "a", "default")
-    token = current.set(Reconcile("shops", Key("default", "a"), "id"))
+    token = current_reconcile.set(Reconcile("shops", Key("default", "a"), "id"))
     await named.get(ConfigMap, "a", "default")
-    current.reset(token)
+    current_reconcile.reset(token)
     product = f"trainwright/{trainwright.__version__}"
     agents = [request.headers["User-Agent"] for request in transport.requests]
     assert agents == [f"{product} web", f"{product} (shops) web"]

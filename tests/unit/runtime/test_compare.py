@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.runtime.apply.compare import Comparison, compare, differences
+from trainwright.controller.runtime.apply.compare import FieldComparison, compare, differences
 
 OWNED: dict[str, Any] = {
     "f:metadata": {"f:labels": {"f:app": {}}, "f:ownerReferences": {'k:{"uid":"u1"}': {}}},
@@ -65,7 +65,7 @@ def desired() -> dict[str, Any]:
 
 def test_what_is_there_is_the_same() -> None:
     assert list(differences(desired(), LIVE, OWNED)) == []
-    assert compare(desired(), LIVE, OWNED) is Comparison.SAME
+    assert compare(desired(), LIVE, OWNED) is FieldComparison.SAME
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_is_there_is_the_same() -> None:
 def test_each_difference_is_found_and_named(change: Any, path: str) -> None:
     document = desired()
     change(document)
-    assert compare(document, LIVE, OWNED) is Comparison.DIFFERENT
+    assert compare(document, LIVE, OWNED) is FieldComparison.DIFFERENT
     assert path in [difference.path for difference in differences(document, LIVE, OWNED)]
 
 
@@ -108,7 +108,7 @@ def test_each_difference_is_found_and_named(change: Any, path: str) -> None:
 def test_what_only_the_server_can_judge_is_unclear(change: Any) -> None:
     document = desired()
     change(document)
-    assert compare(document, LIVE, OWNED) is Comparison.UNCLEAR
+    assert compare(document, LIVE, OWNED) is FieldComparison.UNCLEAR
 
 
 def test_a_foreign_edit_of_our_field_is_a_difference() -> None:
@@ -119,12 +119,12 @@ def test_a_foreign_edit_of_our_field_is_a_difference() -> None:
 def test_unset_fields_are_not_wanted() -> None:
     document = desired()
     document["spec"]["nothing"] = None
-    assert compare(document, LIVE, OWNED) is Comparison.SAME
+    assert compare(document, LIVE, OWNED) is FieldComparison.SAME
 
 
 def test_true_is_not_one() -> None:
     owned: dict[str, Any] = {"f:spec": {"f:on": {}}}
-    assert compare({"spec": {"on": True}}, {"spec": {"on": 1}}, owned) is Comparison.DIFFERENT
+    assert compare({"spec": {"on": True}}, {"spec": {"on": 1}}, owned) is FieldComparison.DIFFERENT
 
 
 def test_differences_are_told_in_words() -> None:
@@ -148,11 +148,13 @@ def test_our_items_in_another_order_are_unclear() -> None:
     owned = {"f:spec": {"f:env": {f'k:{{"name":"{name}"}}': node for name in "ab"}}}
     wanted = {"spec": {"env": [{"name": "a"}, {"name": "b"}]}}
     live = {"spec": {"env": [{"name": "theirs"}, {"name": "a"}, {"name": "between"}, {"name": "b"}]}}
-    assert compare(wanted, live, owned) is Comparison.SAME
+    assert compare(wanted, live, owned) is FieldComparison.SAME
     live["spec"]["env"].reverse()
-    assert compare(wanted, live, owned) is Comparison.UNCLEAR
+    assert compare(wanted, live, owned) is FieldComparison.UNCLEAR
 
 
 def test_an_empty_list_that_nobody_owns_is_the_same_where_it_is_empty() -> None:
-    assert compare({"spec": {"env": []}}, {"spec": {"env": []}}, {"f:spec": {}}) is Comparison.SAME
-    assert compare({"spec": {"env": []}}, {"spec": {"env": [{"name": "A"}]}}, {"f:spec": {}}) is Comparison.DIFFERENT
+    assert compare({"spec": {"env": []}}, {"spec": {"env": []}}, {"f:spec": {}}) is FieldComparison.SAME
+    assert (
+        compare({"spec": {"env": []}}, {"spec": {"env": [{"name": "A"}]}}, {"f:spec": {}}) is FieldComparison.DIFFERENT
+    )

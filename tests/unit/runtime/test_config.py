@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.controller.runtime.client.authorization import authorization_of
 from trainwright.controller.runtime.client.config import ClusterConfig, in_cluster, load_config
 from trainwright.controller.runtime.client.credentials import ClientCertificate, Credential, TLSFiles
+from trainwright.controller.runtime.client.http import authorization_of
 from trainwright.controller.runtime.errors import ConfigurationError
 
 

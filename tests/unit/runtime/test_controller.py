@@ -21,16 +21,16 @@ from trainwright.controller.runtime import (
     Terminal,
     Trigger,
 )
-from trainwright.controller.runtime.context import current
-from trainwright.controller.runtime.controller import mappers
-from trainwright.controller.runtime.controller.controller import Outcome
+from trainwright.controller.runtime.context import current_reconcile
+from trainwright.controller.runtime.controller.controller import ReconcileOutcome
 from trainwright.controller.runtime.controller.predicates import (
     all_of,
     any_of,
     generation_changed,
-    label_selector,
+    labels_match,
     none_of,
 )
+from trainwright.controller.runtime.controller.sources import own_key
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, Forbidden, ServerError, Unreachable
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
@@ -49,14 +49,14 @@ class Bench:
     def __init__(self, *outcomes: Any, **options: Any) -> None:
         self.outcomes = list(outcomes)
         self.calls: list[float] = []
-        self.ended: list[Outcome] = []
+        self.ended: list[ReconcileOutcome] = []
         self.trigger = Trigger()
         self.options = options
 
     def started(self) -> None:
         pass
 
-    def ended_(self, outcome: Outcome) -> None:
+    def ended_(self, outcome: ReconcileOutcome) -> None:
         self.ended.append(outcome)
 
     async def reconcile(self, key: Key) -> Result:
@@ -163,7 +163,7 @@ async def test_priorities_survive_retries(scenario_class: Any) -> None:
     seen: list[int] = []
 
     async def look(_: Key) -> Result:
-        context = current.get()
+        context = current_reconcile.get()
         assert context is not None
         seen.append(context.priority)
         if len(seen) == 1:
@@ -418,14 +418,14 @@ async def test_predicates_judge_updates(scenario_class: Any) -> None:
     seen: list[tuple[str, ...]] = []
 
     async def reconcile(_: Key) -> Result:
-        context = current.get()
+        context = current_reconcile.get()
         assert context is not None
         seen.append(context.reasons)
         return Done()
 
     trigger = Trigger("hand")
     builder = Builder(s.cache).for_(ConfigMap, predicates=[generation_changed]).source(trigger)
-    controller = builder.when(none_of(label_selector("mute=yes"))).reconcile(reconcile)
+    controller = builder.when(none_of(labels_match("mute=yes"))).reconcile(reconcile)
     async with s.running():
         task = asyncio.ensure_future(controller.run())
         await settle()
@@ -443,8 +443,8 @@ async def test_predicates_judge_updates(scenario_class: Any) -> None:
         assert seen == [("ConfigMap added",), ("ConfigMap modified",), ("hand",), ("ConfigMap deleted",)]
         controller.request_stop()
         await task
-    assert any_of(label_selector("a=b"), lambda _: True)(_event())
-    assert not all_of(label_selector("a=b"), lambda _: True)(_event())
+    assert any_of(labels_match("a=b"), lambda _: True)(_event())
+    assert not all_of(labels_match("a=b"), lambda _: True)(_event())
 
 
 def _event() -> Any:
@@ -488,7 +488,7 @@ async def test_reads_from_another_cache_than_the_events_are_refused(scenario_cla
         return builder.for_(ConfigMap, namespace="n")
 
     def every(builder: Builder) -> Builder:
-        return builder.watches(ConfigMap, mappers.itself)
+        return builder.watches(ConfigMap, own_key)
 
     text = r"c0 gets its events from the cache of configmaps \(all namespaces, web=yes\), and would read from that of"
     with pytest.raises(ConfigurationError, match=text):
@@ -499,7 +499,7 @@ async def test_reads_from_another_cache_than_the_events_are_refused(scenario_cla
     declared(lambda one: some(one).owns(Secret))
     declared(some, some)
     declared(of_one_namespace, lambda one: one.for_(ConfigMap, namespace="m"))
-    declared(lambda one: one.for_(ConfigMap, predicates=[label_selector("web=yes")]).owns(ConfigMap), every)
+    declared(lambda one: one.for_(ConfigMap, predicates=[labels_match("web=yes")]).owns(ConfigMap), every)
     # A cache that no controller reconciles from is read by whoever holds its informer.
     declared(every).informer(ConfigMap, label_selector="web=yes")
 

@@ -20,7 +20,7 @@ from trainwright.controller.runtime.errors import (
 )
 from trainwright.controller.runtime.leaderelection.candidate import Candidate
 from trainwright.controller.runtime.leaderelection.fence import Fence
-from trainwright.controller.runtime.leaderelection.record import Record
+from trainwright.controller.runtime.leaderelection.record import LeaseRecord
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.testing.clock import jumping, settle
 
@@ -32,7 +32,7 @@ class MemoryLock:
     """One Lease with optimistic locking; a test may break the way to it."""
 
     def __init__(self) -> None:
-        self.record: Record | None = None
+        self.record: LeaseRecord | None = None
         self.version = 0
         self.broken = False
         self.hangs = False
@@ -45,9 +45,9 @@ class MemoryLock:
         if self.broken:
             raise Unreachable("the network is cut")
 
-    def store(self, spec: Document) -> Record:
+    def store(self, spec: Document) -> LeaseRecord:
         self.version += 1
-        self.record = Record(
+        self.record = LeaseRecord(
             str(self.version),
             spec["holderIdentity"],
             spec["leaseDurationSeconds"],
@@ -58,17 +58,17 @@ class MemoryLock:
         self.writes.append((asyncio.get_running_loop().time(), spec["holderIdentity"]))
         return self.record
 
-    async def read(self) -> Record | None:
+    async def read(self) -> LeaseRecord | None:
         await self._reach()
         return self.record
 
-    async def create(self, spec: Document) -> Record:
+    async def create(self, spec: Document) -> LeaseRecord:
         await self._reach()
         if self.record is not None:
             raise AlreadyExists("leases exist", code=409)
         return self.store(spec)
 
-    async def change(self, spec: Document, version: str) -> Record:
+    async def change(self, spec: Document, version: str) -> LeaseRecord:
         await self._reach()
         if self.record is None:
             raise NotFound("no lease", code=404)

@@ -13,10 +13,9 @@ import pytest
 from trainwright.api.objects import Document
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost, Unreachable
-from trainwright.controller.runtime.events.correlator import BURST, COMBINED, ENTRIES, Correlator, Series
-from trainwright.controller.runtime.events.metrics import EventCollector
+from trainwright.controller.runtime.events.correlator import BURST, COMBINED, ENTRIES, Correlator, SeriesCount
 from trainwright.controller.runtime.events.occurrence import EventObject, Occurrence, cut, event_name, event_object
-from trainwright.controller.runtime.events.recorder import QUEUE, EventRecorder
+from trainwright.controller.runtime.events.recorder import QUEUE, EventCollector, EventRecorder
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body
@@ -40,7 +39,7 @@ class Written:
         for one in occurrences:
             self.note(self.correlator.take(one, now, WALL))
 
-    def note(self, series: list[Series]) -> None:
+    def note(self, series: list[SeriesCount]) -> None:
         for one in series:
             self.log.append(("patch" if one.written else "create", one.count))
             one.written = one.count

@@ -13,8 +13,8 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ManagedFieldsEntry
 from trainwright.api.objects import Key, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime.cache.fields import pack
-from trainwright.controller.runtime.cache.store import Store
-from trainwright.controller.runtime.context import Reconcile, current
+from trainwright.controller.runtime.cache.store import InformerStore
+from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.kinds import MetadataOnly
 from trainwright.controller.runtime.testing.clock import jumping, settle
@@ -39,7 +39,7 @@ def prepared(scenario: Any, *objects: Any) -> Any:
 
 
 def as_controller(name: str) -> None:
-    current.set(Reconcile(name, KEY, "id"))
+    current_reconcile.set(Reconcile(name, KEY, "id"))
 
 
 def version(scenario: Any) -> str | None:
@@ -54,7 +54,7 @@ def made(name: str, version: str, uid: str = "ours") -> ConfigMap:
 
 def test_an_object_that_was_made_and_deleted_while_the_watch_was_blind_is_told_to_be_gone() -> None:
     """Nothing but the next list can tell it: the changes between were forgotten."""
-    store = Store()
+    store = InformerStore()
     assert [*store.replace([], {}, "10")] == []
     store.believe(made("a", "12"))
     store.believe(made("b", "13"))
@@ -139,7 +139,7 @@ async def test_an_answer_before_the_first_list_is_read_at_once(scenario_class: A
 
 
 def test_deletion_without_a_uid_hides_no_successor() -> None:
-    store = Store()
+    store = InformerStore()
     store.replace([config_map("a", version="1", uid="old")], {}, "1")
     store.remove(KEY, None, "5")
     store.put(config_map("a", version="6", uid="new"))
@@ -332,7 +332,7 @@ class Life:
         self.events.append((kind, obj))
 
 
-def hear(store: Store, how: str, answer: Any) -> bool:
+def hear(store: InformerStore, how: str, answer: Any) -> bool:
     return store.believe(answer) if how == "written" else store.believe_deleted(KEY, answer)
 
 
@@ -341,7 +341,7 @@ def hear(store: Store, how: str, answer: Any) -> bool:
 def test_the_store_ends_where_the_server_is(steps: list[str], data: st.DataObject) -> None:
     life = Life(steps)
     answers = life.answers
-    store = Store()
+    store = InformerStore()
     list(store.replace([config_map("a", version="10", uid="u10")], {}, "10"))
     for index, (kind, obj) in enumerate(life.events):
         for early in [a for a in answers if a[0] >= index and data.draw(st.booleans())]:

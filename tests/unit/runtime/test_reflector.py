@@ -4,7 +4,7 @@
 import asyncio
 from typing import Any
 
-from trainwright.controller.runtime.cache.retry_delays import RetryDelays
+from trainwright.controller.runtime.cache.reflector import RetryDelays
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.testing.clock import jumping, settle

@@ -22,10 +22,10 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Container, Pod
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import controller_of, key_of
 from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
-from trainwright.controller.runtime.context import ContextFilter, Reconcile, current
+from trainwright.controller.runtime.context import ContextFilter, Reconcile, current_reconcile
 from trainwright.controller.runtime.errors import ConfigurationError, reason_of
-from trainwright.controller.runtime.manager import collector
 from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
+from trainwright.controller.runtime.manager.settings import freeze_collector
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.servers.probes import Checks
@@ -110,11 +110,11 @@ def test_conditions_may_be_dictionaries() -> None:
 
 def test_log_records_say_whose_work_it_was() -> None:
     record = logging.makeLogRecord({"msg": "hello"})
-    token = current.set(Reconcile("web", Key("ns", "shop"), "id1", ("added", "changed")))
+    token = current_reconcile.set(Reconcile("web", Key("ns", "shop"), "id1", ("added", "changed")))
     try:
         assert ContextFilter().filter(record)
     finally:
-        current.reset(token)
+        current_reconcile.reset(token)
     told = vars(record)
     assert (told["controller"], told["namespace"], told["object_name"]) == ("web", "ns", "shop")
     assert (told["reconcile_id"], told["reasons"]) == ("id1", "added,changed")
@@ -245,7 +245,7 @@ def test_what_is_there_is_taken_out_of_the_collector_and_fresh_garbage_is_not_ke
     try:
         gone, kept = weakref.ref(Cycle()), Cycle()
         assert gone() is not None
-        collector.freeze()
+        freeze_collector()
         assert gone() is None
         assert gc.get_freeze_count() > before
         left = weakref.ref(kept)

@@ -19,7 +19,7 @@ from trainwright.controller.runtime.testing.scripted import ScriptedTransport, s
 from trainwright.controller.runtime.tokens.encoded import LONGEST, parse, to_base64
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS, own_token
 from trainwright.controller.runtime.tokens.keys import read_keys
-from trainwright.controller.runtime.tokens.memory import Memory
+from trainwright.controller.runtime.tokens.memory import TokenMemory
 from trainwright.controller.runtime.tokens.verifier import TokenVerifier
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
@@ -409,7 +409,7 @@ def test_the_own_token_is_read_from_the_file_each_time(tmp_path: Path) -> None:
 
 def test_memory_forgets_in_time_and_does_not_grow() -> None:
     now = 0.0
-    memory: Memory[int, str] = Memory(3, time=lambda: now)
+    memory: TokenMemory[int, str] = TokenMemory(3, time=lambda: now)
     for number in range(5):
         memory.put(number, str(number), 10 + number)
     assert [memory.get(number) for number in range(5)] == [None, None, "2", "3", "4"]

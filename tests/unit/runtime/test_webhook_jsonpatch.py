@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.controller.runtime.webhook.jsonpatch import Operation, diff
+from trainwright.controller.runtime.webhook.jsonpatch import Operation, json_patch
 
 
 def carried_out(document: Any, operations: list[Operation]) -> Any:
@@ -53,12 +53,12 @@ def strict(value: Any) -> Any:
 
 @given(documents, documents)
 def test_patch_leads_from_one_to_the_other(before: Any, after: Any) -> None:
-    assert strict(carried_out(before, list(diff(before, after)))) == strict(after)
+    assert strict(carried_out(before, list(json_patch(before, after)))) == strict(after)
 
 
 @given(documents)
 def test_nothing_changed_is_no_patch(document: Any) -> None:
-    assert list(diff(document, copy.deepcopy(document))) == []
+    assert list(json_patch(document, copy.deepcopy(document))) == []
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_nothing_changed_is_no_patch(document: Any) -> None:
     ],
 )
 def test_patches_are_small(before: Any, after: Any, operations: list[Operation]) -> None:
-    assert list(diff(before, after)) == operations
+    assert list(json_patch(before, after)) == operations

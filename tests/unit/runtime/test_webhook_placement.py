@@ -10,14 +10,25 @@ from prometheus_client import CollectorRegistry
 
 from trainwright.api.kubernetes.admissionregistration.v1 import ValidatingWebhookConfiguration
 from trainwright.controller.runtime.certificates.material import certificates_in
-from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.runtime.webhook.configurations import by_url, names_reached, paths_of, target_of
-from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER, certificates_for
-from trainwright.controller.runtime.webhook.webhooks import ByURL, Folder, Shared, Webhooks
+from trainwright.controller.runtime.webhook.configurations import (
+    injection_target_of,
+    names_reached,
+    paths_of,
+    webhooks_by_url,
+)
+from trainwright.controller.runtime.webhook.webhooks import (
+    DEFAULT_FOLDER,
+    ByURL,
+    CertificateFolder,
+    SharedCertificates,
+    Webhooks,
+    certificates_for,
+)
 
 ACCOUNT = Path("/account")
 POD = ClusterConfig(server="https://10.0.0.1", namespace="system", token_file="/account/token")
@@ -37,18 +48,18 @@ def test_url_wins_wherever_the_process_runs() -> None:
 
 def test_in_a_cluster_certificates_are_shared_or_from_files() -> None:
     shared = certificates_for(POD, service="hooks", secret="cert", account=ACCOUNT)
-    assert shared == Shared(secret="cert", namespace="system", hosts=["hooks.system.svc"])
+    assert shared == SharedCertificates(secret="cert", namespace="system", hosts=["hooks.system.svc"])
     mounted = Path("/mounted")
     files = certificates_for(POD, service="s", secret="c", managed=False, folder=mounted, account=ACCOUNT)
-    assert files == Folder(path=mounted)
+    assert files == CertificateFolder(path=mounted)
     default = certificates_for(POD, service="s", secret="c", managed=False, account=ACCOUNT)
-    assert default == Folder(path=DEFAULT_FOLDER)
+    assert default == CertificateFolder(path=DEFAULT_FOLDER)
 
 
 def test_the_policy_counts_wherever_the_process_makes_its_certificate() -> None:
-    policy = Policy(authority_name="mine", authority_lifetime=timedelta(days=200))
+    policy = RotationPolicy(authority_name="mine", authority_lifetime=timedelta(days=200))
     shared = certificates_for(POD, service="s", secret="c", policy=policy, account=ACCOUNT)
-    assert isinstance(shared, Shared)
+    assert isinstance(shared, SharedCertificates)
     assert shared.policy == policy
     own = certificates_for(LAPTOP, service="s", secret="c", webhook_url="https://me:1", policy=policy, account=ACCOUNT)
     assert isinstance(own, ByURL)
@@ -111,7 +122,7 @@ def test_configuration_leads_to_the_url_and_the_original_stays() -> None:
         "metadata": {"name": "m", "labels": {"app": "x"}},
         "webhooks": [{"name": "w", "clientConfig": {"service": service}, "failurePolicy": "Fail"}],
     }
-    changed = by_url(document, "https://me:9443/", b"PEM", {"mine": "true"})
+    changed = webhooks_by_url(document, "https://me:9443/", b"PEM", {"mine": "true"})
     assert changed["webhooks"][0]["clientConfig"] == {"url": "https://me:9443/a", "caBundle": "UEVN"}
     assert changed["webhooks"][0]["failurePolicy"] == "Fail"
     assert changed["metadata"]["labels"] == {"app": "x", "mine": "true"}
@@ -142,4 +153,4 @@ def test_host_that_the_api_server_expects(client: dict[str, object], host: str) 
 )
 def test_other_documents_are_refused(document: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="not a webhook configuration"):
-        target_of(document)
+        injection_target_of(document)

@@ -11,7 +11,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body
-from trainwright.controller.runtime.webhook.registration import Registration
+from trainwright.controller.runtime.webhook.registration import WebhookRegistration
 
 DOCUMENT = {
     "apiVersion": "admissionregistration.k8s.io/v1",
@@ -54,7 +54,7 @@ class Server(ScriptedTransport):
         return Response(200, {}, msgspec.json.encode(self.held))
 
 
-async def register_without_an_answer(server: Server, registration: Registration, *, cancelled: bool) -> None:
+async def register_without_an_answer(server: Server, registration: WebhookRegistration, *, cancelled: bool) -> None:
     task = asyncio.ensure_future(registration.register(b"bundle"))
     await server.written.wait()
     if cancelled:
@@ -69,7 +69,7 @@ async def register_without_an_answer(server: Server, registration: Registration,
 async def test_a_configuration_whose_registration_had_no_answer_is_removed(cancelled: bool) -> None:
     """Otherwise writes of its kinds would fail, since nobody serves it."""
     server = Server()
-    registration = Registration(Client(server), [DOCUMENT], "https://host:1", field_manager="m")
+    registration = WebhookRegistration(Client(server), [DOCUMENT], "https://host:1", field_manager="m")
     await register_without_an_answer(server, registration, cancelled=cancelled)
     await registration.unregister()
     assert server.held is None
@@ -77,7 +77,7 @@ async def test_a_configuration_whose_registration_had_no_answer_is_removed(cance
 
 async def test_that_of_another_process_stays() -> None:
     server = Server()
-    registration = Registration(Client(server), [DOCUMENT], "https://host:1", field_manager="m")
+    registration = WebhookRegistration(Client(server), [DOCUMENT], "https://host:1", field_manager="m")
     await register_without_an_answer(server, registration, cancelled=True)
     assert server.held is not None
     server.held["webhooks"][0]["clientConfig"]["url"] = "https://other:1/v"

@@ -80,7 +80,7 @@ class PretendCluster:
 
     def __init__(self) -> None:
         self.pods: dict[str, PretendPod] = {}
-        """By name of the job."""
+        """By name of the job, of an initializer also by its replicated job: `job/model-initializer`."""
         self.lists = 0
         self.list_error: KubernetesError | None = None
         self.list_status = 200
@@ -94,12 +94,13 @@ class PretendCluster:
         self.lists += 1
         assert request.query["resourceVersion"] == "0"
         selector = dict(part.split("=") for part in str(request.query["labelSelector"]).split(","))
-        assert selector["jobset.sigs.k8s.io/replicatedjob-name"] == "node"
+        role = selector["jobset.sigs.k8s.io/replicatedjob-name"]
         assert selector["jobset.sigs.k8s.io/job-index"] == "0"
         assert selector["batch.kubernetes.io/job-completion-index"] == "0"
         if self.list_status != 200:
             return Response(self.list_status, {}, msgspec.json.encode(status_body(self.list_status, "Forbidden")))
-        pod = self.pods.get(selector["jobset.sigs.k8s.io/jobset-name"])
+        job = selector["jobset.sigs.k8s.io/jobset-name"]
+        pod = self.pods.get(job if role == "node" else f"{job}/{role}")
         return Response(200, {}, msgspec.json.encode(listing("1", *([pod.document()] if pod is not None else []))))
 
     def open(self, request: Request) -> Any:
@@ -116,7 +117,7 @@ class PretendCluster:
             return
         command = request.query["command"]
         assert isinstance(command, tuple)
-        assert request.query["container"] == "node"
+        assert request.query["container"] == pod.container
         pod.times.append(asyncio.get_running_loop().time())
         pod.commands.append(command)
         self._begin(pod.node)
@@ -220,6 +221,8 @@ class Bench:
         self.refusal: Refused | None = None
         self.pushed: dict[str, float] = {}
         self.events: list[tuple[str, str]] = []
+        self.loading: tuple[str, ...] = ()
+        """Initializers that each job has."""
         self.target_error: KubernetesError | None = None
         self.targets_asked = 0
         self.puller = self.new_puller(reads_files=reads_files)
@@ -266,7 +269,8 @@ class Bench:
             raise self.target_error
         assert job.metadata is not None
         declaration, _ = declared(job.metadata.annotations or {}, {})
-        return Target(declaration, PodRef("node")) if declaration.reads_file else None
+        loading = tuple(Target(declaration, PodRef(one, container=one), is_initializer=True) for one in self.loading)
+        return Target(declaration, PodRef("node"), loading) if declaration.reads_file else None
 
     async def accept(self, job: TrainJob, report: Report, *, source: Source, pod: str = "") -> None:
         if self.refusal is not None:
@@ -320,6 +324,7 @@ def train_job(
     stored: dict[str, Any] | None = None,
     deleted: bool = False,
     replicated: str = "node",
+    ready_too: tuple[str, ...] = (),
 ) -> TrainJob:
     """A TrainJob that runs and asks for a file every ten seconds.
 
@@ -334,10 +339,11 @@ def train_job(
         stored: its trainerStatus.
         deleted: it is being deleted.
         replicated: name of the replicated job.
+        ready_too: names of other replicated jobs that are ready.
     """
     marks = {P: "file", f"{P}-interval": "10s"} if marks is None else marks
     counts = {"name": replicated, "ready": ready, "succeeded": 0, "failed": 0, "active": active, "suspended": 0}
-    status: dict[str, Any] = {"jobsStatus": [counts]}
+    status: dict[str, Any] = {"jobsStatus": [counts, *({**counts, "name": name} for name in ready_too)]}
     if condition:
         moment = (START + timedelta(seconds=ended)).strftime("%Y-%m-%dT%H:%M:%SZ")
         entry = {"type": condition, "status": "True", "reason": "R", "message": "", "lastTransitionTime": moment}

@@ -14,7 +14,7 @@ from trainwright.controller.runtime.certificates.material import certificates_in
 from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT
 from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS, Drainable
 from trainwright.controller.runtime.webhook.webhooks import Webhooks
-from trainwright.controller.trainer.assembly.installation import Place, place_of, shipped_installation
+from trainwright.controller.trainer.assembly.installation import ProcessPlace, place_of, shipped_installation
 from trainwright.controller.trainer.assembly.manager import DRAIN_SECONDS, drain_of
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.progress.service import Progress
@@ -34,7 +34,7 @@ INSIDE = ClusterConfig(server="https://10.0.0.1", namespace="mine", token_file=s
 
 async def place(
     cluster: ClusterConfig = OUTSIDE, *, url: str | None = None, local: bool = False, gate: bool = True
-) -> Place:
+) -> ProcessPlace:
     configuration = CONFIGURATION.deepcopy()
     configuration.feature_gates = {"TrainJobStatus": gate}
     return await place_of(cluster, settings_of(configuration), webhook_url=url, is_local=local)
@@ -42,19 +42,19 @@ async def place(
 
 async def test_in_a_cluster_pods_reach_the_service() -> None:
     expected = Installation(host="trainer.mine.svc", port=1234, namespace="mine", secret="cert")
-    assert await place(INSIDE) == Place(expected)
+    assert await place(INSIDE) == ProcessPlace(expected)
 
 
 async def test_outside_of_a_cluster_the_namespace_is_the_shipped_one() -> None:
     expected = Installation(host="trainer.kubeflow-system.svc", port=1234, namespace="kubeflow-system", secret="cert")
-    assert await place() == Place(expected)
-    assert await place(url="https://laptop:9443", gate=False) == Place(expected)
+    assert await place() == ProcessPlace(expected)
+    assert await place(url="https://laptop:9443", gate=False) == ProcessPlace(expected)
     assert shipped_installation(CONFIGURATION) == expected
 
 
 async def test_pods_on_this_machine_reach_the_loopback() -> None:
     expected = Installation(host="127.0.0.1", port=1234, namespace="kubeflow-system", secret="cert")
-    assert await place(local=True) == Place(expected)
+    assert await place(local=True) == ProcessPlace(expected)
 
 
 @pytest.mark.parametrize(

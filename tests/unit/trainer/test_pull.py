@@ -2,6 +2,7 @@
 """Reading progress in pods: when, how often, and what becomes of each result. With a clock that jumps."""
 
 import asyncio
+import json
 import logging
 from collections import Counter
 from itertools import pairwise
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.trainer.pulling import Bench, P
+from tests.unit.trainer.pulling import Bench, P, PretendPod
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.trainer.progress import look, pull
@@ -746,3 +747,40 @@ async def test_a_list_of_pods_that_does_not_end_frees_its_place(monkeypatch: pyt
         await asyncio.sleep(pull.ANSWER_SECONDS + 2)
         assert {name for _, name, _, _ in b.accepted} == {"job"}
         assert b.results()["unreachable"] == AT_ONCE
+
+
+@jumping
+async def test_initializers_are_read_in_turn_until_the_training_begins() -> None:
+    """Each report has the metrics of both, and neither a percentage nor a failure: those are the training's."""
+    b = Bench()
+    b.loading = ("dataset-initializer", "model-initializer")
+    for kind, number in (("dataset", 7), ("model", 8)):
+        document = {"metrics": {f"{kind}_bytes": str(number)}, "progressPercentage": 100, "state": "failed"}
+        name = f"{kind}-initializer"
+        b.cluster.pods[f"job/{name}"] = PretendPod("job", uid=name, container=name, file=json.dumps(document).encode())
+    async with b.running():
+        b.show(ready_too=("dataset-initializer", "model-initializer"), replicated="other")
+        await asyncio.sleep(30)
+        told = [{one.name: one.value for one in report.status.metrics or ()} for report in b.reports]
+        assert told[0] == {"dataset_bytes": "7"}
+        assert told[1:] == [{"dataset_bytes": "7", "model_bytes": "8"}] * (len(told) - 1)
+        assert len(told) >= 2
+        assert {report.percentage for report in b.reports} == {None}
+        assert b.events == []
+        b.reports.clear()
+        b.pod(file=b'{"progressPercentage":10}')
+        b.show(ready_too=("dataset-initializer", "model-initializer"))
+        await asyncio.sleep(30)
+    assert [(report.percentage, report.status.metrics) for report in b.reports] == [(10, None)]
+
+
+@jumping
+async def test_an_initializer_that_writes_no_file_is_no_news() -> None:
+    """Kubeflow Trainer's, for one."""
+    b = Bench()
+    b.loading = ("model-initializer",)
+    b.cluster.pods["job/model-initializer"] = PretendPod("job", container="model-initializer", file=None)
+    async with b.running():
+        b.show(ready_too=("model-initializer",), replicated="other")
+        await asyncio.sleep(2000)
+    assert (b.reports, b.events) == ([], [])

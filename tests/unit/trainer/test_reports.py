@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
-from tests.repository import ROOT
+from tests.repository import ROOT, documents
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.controller.trainer.progress.refusals import InvalidReport, MalformedReport
@@ -146,7 +145,7 @@ def test_an_invalid_value_is_refused_with_its_trainjob_and_its_field(fields: dic
 
 def test_the_limits_are_those_of_the_definition() -> None:
     """One more than the definition allows is refused, and what it allows is taken."""
-    definition = yaml.safe_load((ROOT / "config" / "crd" / "trainer.kubeflow.org_trainjobs.yaml").read_text())
+    (definition,) = documents(ROOT / "config" / "crd" / "trainer.kubeflow.org_trainjobs.yaml")
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
     fields = schema["trainerStatus"]["properties"]
     metric = fields["metrics"]["items"]["properties"]

@@ -19,8 +19,8 @@ from trainwright.controller.trainer.assembly.settings import (
     CIPHER_SUITES,
     PROGRESS_WRITES,
     Election,
+    ManagerSettings,
     RequestLimit,
-    Settings,
     StatusServerSettings,
     settings_of,
 )
@@ -211,7 +211,7 @@ ELSEWHERE = {"apiVersion", "kind", "plugins.disabled", "plugins.enabled", "plugi
 """Fields that are read by the file's reader and by the registry, and tested with them."""
 
 
-def read(data: dict[str, Any]) -> Settings:
+def read(data: dict[str, Any]) -> ManagerSettings:
     return settings_of(msgspec.convert(data, Configuration))
 
 

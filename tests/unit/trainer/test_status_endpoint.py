@@ -19,7 +19,7 @@ from trainwright.controller.runtime.errors import (
     NotFound,
     NotSynced,
 )
-from trainwright.controller.runtime.servers.bounded import Answer, BodyTooLarge
+from trainwright.controller.runtime.servers.bounded import BodyTooLarge, BoundedAnswer
 from trainwright.controller.trainer.progress.budget import Pace
 from trainwright.controller.trainer.progress.coalescer import Coalescer
 from trainwright.controller.trainer.progress.jobs import Jobs
@@ -128,7 +128,7 @@ class Bench:
     async def write(self, key: Key, uid: str, status: TrainerStatus) -> None:
         raise AssertionError("the coalescer does not run")
 
-    async def ask(self, body: Any, *, name: str = "a", path: str = "", **options: Any) -> Answer:
+    async def ask(self, body: Any, *, name: str = "a", path: str = "", **options: Any) -> BoundedAnswer:
         call = FakeCall(path or path_of(SPACE, name), body, **options)
         return await self.endpoint.answer(call)  # type: ignore[arg-type]  # a stand-in
 
@@ -147,7 +147,7 @@ async def bench() -> Bench:
     return Bench()
 
 
-def reason(answer: Answer) -> tuple[int, str]:
+def reason(answer: BoundedAnswer) -> tuple[int, str]:
     return answer.status, json.loads(answer.body).get("reason", "")
 
 

@@ -13,7 +13,7 @@ from trainwright.controller.runtime.cache.events import EventType
 from trainwright.controller.runtime.controller.sources import KindSource
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.runtime.workqueue.entries import Item
+from trainwright.controller.runtime.workqueue.entries import QueueItem
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, waiting
 
@@ -87,7 +87,7 @@ async def test_waiting_counters_yield_while_the_queue_is_long() -> None:
     assert COUNTERS_SECONDS <= 2.0
 
 
-async def taken(queue: WorkQueue[Key]) -> list[Item[Key]]:
+async def taken(queue: WorkQueue[Key]) -> list[QueueItem[Key]]:
     """All keys that are ready, in the order in which workers get them."""
     found = []
     while len(queue):

@@ -5,14 +5,16 @@ import asyncio
 from collections.abc import Callable
 
 from trainwright.controller.local.testing.simulation.chance import SimulatedSurroundings
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.leaderelection.candidate import Candidate
-from trainwright.controller.runtime.leaderelection.fence import Fence
-from trainwright.controller.runtime.leaderelection.lock import LeaseLock
-from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
-from trainwright.controller.runtime.leaderelection.timing import Timing
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import (
+    Candidate,
+    Client,
+    ElectionStatistics,
+    Fence,
+    LeaseLock,
+    TaskScope,
+    Timing,
+    Transport,
+)
 
 
 class SimulatedElector:

@@ -13,8 +13,15 @@ import msgspec
 from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.testing.simulation.loop import AT_SERVER
 from trainwright.controller.local.testing.simulation.trace import Trace
-from trainwright.controller.runtime.client.transport import Request, Response, Stream, WebSocket
-from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable
+from trainwright.controller.runtime import (
+    ConnectionLost,
+    Request,
+    RequestTimeout,
+    Response,
+    Stream,
+    Unreachable,
+    WebSocket,
+)
 
 _READS = ("GET", "HEAD")
 _LIMIT_SECONDS = 60.0

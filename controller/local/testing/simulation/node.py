@@ -13,9 +13,18 @@ from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.objects import Document, Key, deletion_timestamp_of, labels_of, name_of, namespace_of, uid_of
 from trainwright.api.surroundings import present
 from trainwright.api.times import format_micro_time, format_time
-from trainwright.controller.runtime import Client, Done, Event, Manager, Result, RetryAfter
-from trainwright.controller.runtime.controller import mappers
-from trainwright.controller.runtime.errors import Conflict, KubernetesError, NotFound
+from trainwright.controller.runtime import (
+    Client,
+    Conflict,
+    Done,
+    Event,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    own_key,
+)
 
 POD, NODE, LEASE = Pod.RESOURCE, Node.RESOURCE, Lease.RESOURCE
 NAME = "simulated"
@@ -61,7 +70,7 @@ class SimulatedNode:
         self._seed, self._lives = seed, lives
         self._known: dict[str, _Life] = {}
         self._lost_until = 0.0
-        builder = manager.controller("simulated-node").watches(POD, mappers.itself, predicates=(_is_bound,))
+        builder = manager.controller("simulated-node").watches(POD, own_key, predicates=(_is_bound,))
         builder.reconcile(self._reconcile, workers=8, needs_leader=False)
 
     async def register(self) -> None:

@@ -20,7 +20,7 @@ from trainwright.controller.local.testing.simulation.loop import DeadlockError, 
 from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
 from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Rule, Violation
 from trainwright.controller.local.testing.simulation.world import Replica, World, simulated_world
-from trainwright.controller.runtime.errors import ApiError
+from trainwright.controller.runtime import ApiError
 
 QUIET_SECONDS = 90.0
 """Nothing is written for so long: longer than the longest retry of a controller."""

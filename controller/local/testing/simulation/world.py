@@ -26,12 +26,18 @@ from trainwright.controller.local.testing.simulation.node import PodLives, Simul
 from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.local.workloads import WORKLOADS, declare_workloads
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
-from trainwright.controller.runtime import Client, ClusterConfig, Manager
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import ApiError, KubernetesError
-from trainwright.controller.runtime.manager.settings import NO_SERVERS, ProcessSettings
-from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.webhook.admission import Handler
+from trainwright.controller.runtime import (
+    NO_SERVERS,
+    AdmissionHandler,
+    ApiError,
+    Client,
+    ClusterConfig,
+    KubernetesError,
+    Manager,
+    ProcessSettings,
+    Request,
+    TaskScope,
+)
 
 TOKEN = "simulated"  # noqa: S105 - of a server that only this process reaches
 PROCESS = ProcessSettings(watchdog=False)
@@ -53,7 +59,7 @@ class Process:
     network: Network
     surroundings: SimulatedSurroundings
     elector: SimulatedElector | None
-    answer: Callable[[Mapping[str, Handler]], None]
+    answer: Callable[[Mapping[str, AdmissionHandler]], None]
     """Takes the handlers of the webhooks of this process, by path."""
     handlers: Callable[[str, bytes], Awaitable[bytes]] | None = None
     version: int = 0
@@ -236,7 +242,7 @@ class World:
             elector = SimulatedElector(network, surroundings, self.lease, drift=1.0 + replica.drift)
         process = Process(name, network, surroundings, elector, lambda _: None, version=self.version)
 
-        def answer(handlers: Mapping[str, Handler]) -> None:
+        def answer(handlers: Mapping[str, AdmissionHandler]) -> None:
             process.handlers = answerer(handlers)
 
         process.answer = answer

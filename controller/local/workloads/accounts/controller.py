@@ -5,9 +5,7 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, name_of, namespace_of
 from trainwright.api.rights import WATCH, Rule
 from trainwright.controller.local.workloads.kinds import ACCOUNT, CONFIG_MAP, NAMESPACE
-from trainwright.controller.runtime import Manager, NotFound, Result
-from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.errors import AlreadyExists
+from trainwright.controller.runtime import AlreadyExists, Event, Manager, NotFound, Result
 
 NAME = "accounts"
 DEFAULT_ACCOUNT = "default"

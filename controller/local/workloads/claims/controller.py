@@ -25,8 +25,7 @@ from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.kinds import CLAIM, POD, VOLUME
 from trainwright.controller.local.workloads.pods import is_terminal
 from trainwright.controller.local.workloads.writes import remove_finalizer, write_status
-from trainwright.controller.runtime import Backoff, Manager, NotFound, Result
-from trainwright.controller.runtime.errors import AlreadyExists
+from trainwright.controller.runtime import AlreadyExists, Backoff, Manager, NotFound, Result
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from trainwright.controller.local.workloads.documents import created_of, status_
 from trainwright.controller.local.workloads.kinds import POD
 from trainwright.controller.local.workloads.pods import is_terminal
 from trainwright.controller.local.workloads.writes import each
-from trainwright.controller.runtime import Manager, NotFound, Result
-from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime import Event, Manager, NotFound, Result
 
 NAME = "finished-pods"
 MOST = 500

@@ -32,9 +32,17 @@ from trainwright.controller.local.workloads.garbage.references import (
 )
 from trainwright.controller.local.workloads.kinds import DEFINITION
 from trainwright.controller.local.workloads.served import collectable, served_kinds
-from trainwright.controller.runtime import Event, EventRecorder, Manager, MetadataOnly, NotFound, WorkQueue
-from trainwright.controller.runtime.errors import Conflict, KubernetesError
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime import (
+    Conflict,
+    Event,
+    EventRecorder,
+    KubernetesError,
+    Manager,
+    MetadataOnly,
+    NotFound,
+    TaskScope,
+    WorkQueue,
+)
 
 log = logging.getLogger(__name__)
 

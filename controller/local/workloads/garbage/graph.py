@@ -11,8 +11,7 @@ from typing import NamedTuple
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, uid_of
 from trainwright.controller.local.workloads.garbage.references import group_of, owner_uids
-from trainwright.controller.runtime import Cache, Event, MetadataOnly
-from trainwright.controller.runtime.cache.informer import Informer, Subscription
+from trainwright.controller.runtime import Cache, Event, Informer, MetadataOnly, Subscription
 
 _OWNERS = "owner-uid"
 

@@ -34,9 +34,19 @@ from trainwright.controller.local.workloads.writes import (
     remove_finalizer,
     write_status,
 )
-from trainwright.controller.runtime import Backoff, Done, EventRecorder, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.errors import ApiError, NotSynced, is_namespace_ending
+from trainwright.controller.runtime import (
+    ApiError,
+    Backoff,
+    Done,
+    Event,
+    EventRecorder,
+    Manager,
+    NotFound,
+    NotSynced,
+    Result,
+    RetryAfter,
+    is_namespace_ending,
+)
 
 NAME = "job"
 RETRY_SECONDS = 60.0

@@ -18,8 +18,18 @@ from trainwright.controller.local.workloads.jobset.decision import JobChange, Pl
 from trainwright.controller.local.workloads.kinds import CLAIM, JOB, JOBSET, SERVICE
 from trainwright.controller.local.workloads.reports import EventReport, record
 from trainwright.controller.local.workloads.writes import each, write_status
-from trainwright.controller.runtime import Backoff, EventRecorder, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.errors import AlreadyExists, ApiError, Forbidden, is_namespace_ending
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    ApiError,
+    Backoff,
+    EventRecorder,
+    Forbidden,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    is_namespace_ending,
+)
 
 NAME = "jobset"
 REPORTER = "jobset"

@@ -15,10 +15,15 @@ from trainwright.controller.local.workloads.jobset.defaulting import default, de
 from trainwright.controller.local.workloads.jobset.placement import Followers, Misplaced
 from trainwright.controller.local.workloads.jobset.validation import KIND, validate
 from trainwright.controller.local.workloads.kinds import JOBSET, POD
-from trainwright.controller.runtime import Client, nesting
-from trainwright.controller.runtime.webhook.admission import Handler
-from trainwright.controller.runtime.webhook.jsonpatch import diff
-from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewResponse, passed_through
+from trainwright.controller.runtime import (
+    AdmissionHandler,
+    Client,
+    ReviewRequest,
+    ReviewResponse,
+    json_patch,
+    nesting,
+    passed_through,
+)
 
 MUTATE_JOBSET = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_JOBSET = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
@@ -45,7 +50,7 @@ class JobSetDefaulting:
             await self._defaulter(after)
         except Misplaced as error:
             return _refused(error)
-        return ReviewResponse(allowed=True, patch=tuple(diff(before, after)))
+        return ReviewResponse(allowed=True, patch=tuple(json_patch(before, after)))
 
 
 class ValidatingJobSets:
@@ -78,7 +83,7 @@ class ValidatingPods:
         return ReviewResponse(allowed=True)
 
 
-def handlers(client: Client) -> dict[str, Handler]:
+def handlers(client: Client) -> dict[str, AdmissionHandler]:
     """The handlers by path. They look up pods and nodes through `client`."""
     followers = Followers(client)
 

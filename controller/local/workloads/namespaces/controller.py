@@ -13,8 +13,7 @@ from trainwright.controller.local.workloads.kinds import NAMESPACE, POD
 from trainwright.controller.local.workloads.namespaces.conditions import Content, conditions
 from trainwright.controller.local.workloads.served import Served, served_kinds
 from trainwright.controller.local.workloads.writes import write_status
-from trainwright.controller.runtime import Manager, MetadataOnly, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.errors import ApiError
+from trainwright.controller.runtime import ApiError, Manager, MetadataOnly, NotFound, Result, RetryAfter
 
 NAME = "namespace"
 FINALIZER = "kubernetes"

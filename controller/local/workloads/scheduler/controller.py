@@ -15,9 +15,18 @@ from trainwright.controller.local.workloads.documents import conditions_of, spec
 from trainwright.controller.local.workloads.kinds import NODE, POD
 from trainwright.controller.local.workloads.pods import is_terminal, node_of
 from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, Check, places_of, schedule
-from trainwright.controller.runtime import Conflict, Done, EventRecorder, Manager, NotFound, Result
-from trainwright.controller.runtime.errors import ApiError, Forbidden, is_namespace_ending
-from trainwright.controller.runtime.pacing import Pacer
+from trainwright.controller.runtime import (
+    ApiError,
+    Conflict,
+    Done,
+    EventRecorder,
+    Forbidden,
+    Manager,
+    NotFound,
+    Pacer,
+    Result,
+    is_namespace_ending,
+)
 
 NAME = "scheduler"
 REPORTER = "default-scheduler"

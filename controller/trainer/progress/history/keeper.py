@@ -29,9 +29,19 @@ from trainwright.api.rights import Rule
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
-from trainwright.controller.runtime import Cache, Client, Conflict, Event, KubernetesError, NotFound
-from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, TooManyRequests
-from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    Cache,
+    Client,
+    Conflict,
+    Event,
+    Forbidden,
+    KubernetesError,
+    NotFound,
+    TaskScope,
+    TooManyRequests,
+    together,
+)
 from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.progress.budget import Budget

@@ -12,9 +12,7 @@ from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import Forbidden
+from trainwright.controller.runtime import Client, Forbidden, Request
 from trainwright.controller.trainer.why.kinds import NAMESPACE
 from trainwright.controller.trainer.why.reader import Reader
 from trainwright.controller.trainer.why.site.examination import examine

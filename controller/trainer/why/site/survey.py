@@ -19,7 +19,7 @@ from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime import KubernetesError
 from trainwright.controller.trainer.why import kinds
 from trainwright.plugins.contract import Unreadable, Verdict
 from trainwright.plugins.contract.picture import Query, Source, Survey, Verb

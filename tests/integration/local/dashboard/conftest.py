@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from tests.integration.local.dashboard.world import World
-from tests.repository import ROOT
+from tests.repository import our_definitions
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.workloads import jobset
@@ -21,7 +20,7 @@ from trainwright.controller.runtime import Client
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
     async with api_server(tmp_path_factory.mktemp("server"), memory=True) as api:
         client = Client(api.transport())
-        found = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "config" / "crd").glob("trainer*.yaml"))]
+        found = our_definitions()
         definition = json.loads((Path(jobset.__file__).parent / "jobsets.crd.json").read_bytes())
         definition.pop("//")
         await install(client, [*found, definition], owner="test")

@@ -6,11 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import World
-from tests.repository import ROOT
+from tests.repository import ROOT, documents
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.causes import ReferenceView
@@ -37,7 +35,7 @@ async def cluster(folder: Path, *definitions: Document) -> AsyncIterator[World]:
 
 
 def definition() -> Document:
-    found: Document = yaml.safe_load((ROOT / "config/crd/trainer.kubeflow.org_trainjobs.yaml").read_text())
+    found: Document = documents(ROOT / "config/crd/trainer.kubeflow.org_trainjobs.yaml")[0]
     return found
 
 

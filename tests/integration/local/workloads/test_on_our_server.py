@@ -32,7 +32,7 @@ from trainwright.controller.local.workloads import WORKLOADS, WorkloadSettings
 from trainwright.controller.local.workloads.jobset import webhooks
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.webhook.configurations import by_url
+from trainwright.controller.runtime.webhook.configurations import webhooks_by_url
 
 _WEBHOOKS = "https://jobset.test"
 """Nothing listens there: the API server calls the handlers in its own process."""
@@ -73,7 +73,7 @@ async def _compared(scenarios: Sequence[Scenario], folder: Path, cpu: str) -> di
             running = tasks.start("definitions", made.definitions.run())
             client = Client(transport("webhooks"), user_agent="webhooks")
             made.webhooks.answer_here(_WEBHOOKS, answerer(webhooks.handlers(client)))
-            hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhooks.configurations()]
+            hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhooks.configurations()]
             await install(client, [jobset_definition(), *hooks], owner="test")
             settings = WorkloadSettings(authority=_AUTHORITY.decode(), volumes=folder / "volumes")
             controllers = Controllers(config, transport, settings, tuple(WORKLOADS), watchdog=False)

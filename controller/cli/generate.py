@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright generate`: models and definitions from the schemas of another project's kinds."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from trainwright.api import extras
+
+EXIT_CHECK_FAILED, EXIT_WRONG_SCHEMA, EXIT_CANNOT_WRITE = 1, 2, 3
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files, or check them."""
+    extras.require("generate", "the compiler of schemas")
+    # It and its libraries are loaded for this command alone.
+    from trainwright.codegen import output  # noqa: PLC0415
+    from trainwright.codegen.problems import CompileError  # noqa: PLC0415
+    from trainwright.codegen.project import Project  # noqa: PLC0415
+
+    project = Project(arguments.folder, package=arguments.package, crds=arguments.crds)
+    try:
+        files = project.compile()
+        pending = output.changes(project.root, files, project.folders)
+        if arguments.check:
+            return _check(arguments.folder, len(files), pending)
+        output.write(project.root, pending, project.folders)
+    except CompileError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        print(f"generate: {len(error.problems)} problem(s); nothing was written", file=sys.stderr)
+        return EXIT_WRONG_SCHEMA
+    except OSError as error:
+        print(f"generate: {error}; no file was changed", file=sys.stderr)
+        return EXIT_CANNOT_WRITE
+    print(f"generate: {len(files)} files, {len(pending)} changed")
+    return 0
+
+
+def _check(folder: Path, count: int, pending: list[Any]) -> int:
+    for change in pending:
+        print(change.diff(), end="")
+    if pending:
+        names = ", ".join(change.path for change in pending)
+        print(f"generate: not up to date, run `trainwright generate {folder}`: {names}", file=sys.stderr)
+        return EXIT_CHECK_FAILED
+    print(f"generate: {count} files are up to date")
+    return 0
