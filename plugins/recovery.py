@@ -121,8 +121,6 @@ class RecoveryPlugin:
         if old is not None:
             return
         yield from _about_stalls(info, own, wanted)
-        if wanted.resume_from and not wanted.checkpoints:
-            yield Warned(f"annotation {ANNOTATION_RESUME_FROM} has no effect without {ANNOTATION_CHECKPOINTS}")
         unused = without_effect_yet(own)
         for name in unused:
             yield Warned(f"annotation {name} has no effect: this version of Trainwright does not act on it yet")
@@ -141,7 +139,7 @@ class RecoveryPlugin:
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Write the rules into the Jobs of all ranks, and into the JobSet."""
         wanted, _ = self._declared(info, job)
-        if wanted.checkpoints:
+        if wanted.checkpoints or wanted.resume_from:
             _keep_checkpoints(info, job, wanted)
         if not wanted.is_gang:
             return
@@ -189,6 +187,10 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
         container = pods.container(NODE)
         if container is None:
             continue
+        if wanted.resume_from:
+            container.set_env(VARIABLE_RESUME, wanted.resume_from, why=ANNOTATION_RESUME_FROM)
+        if not wanted.checkpoints:
+            continue
         if claim is not None:
             source = PersistentVolumeClaimVolumeSource(claim_name=claim[0])
             pods.set_volume(Volume(name=CHECKPOINTS_VOLUME, persistent_volume_claim=source), why=_WHY_CHECKPOINTS)
@@ -201,8 +203,6 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
         ):
             origin = EnvVarSource(field_ref=ObjectFieldSelector(field_path=field))
             container.set_variable(EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
-        if wanted.resume_from:
-            container.set_env(VARIABLE_RESUME, wanted.resume_from, why=ANNOTATION_RESUME_FROM)
 
 
 def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:

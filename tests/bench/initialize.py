@@ -67,12 +67,14 @@ def run(hub: Hub, which: str, name: str, target: Path, *, until: Callable[[], bo
             {**os.environ, **variables, **quiet},
             file_actions=[(os.POSIX_SPAWN_DUP2, nothing.fileno(), 2)],
         )
-    ended, most = 0, 0.0
-    while not ended:
+    most = 0.0
+    while True:
         # Not ru_maxrss, which begins with the memory of this process.
         most = max(most, peak(pid))
         ended, status, usage = os.wait4(pid, os.WNOHANG)
-        if not ended and until():
+        if ended:
+            break
+        if until():
             os.kill(pid, 9)
         time.sleep(0.005)
     if status and os.WIFEXITED(status):

@@ -110,7 +110,7 @@ async def test_a_download_that_fails_is_the_cause(shell: Shell, uri: str, secret
 
 def failing(shell: Shell, uri: str, *, secret: bool) -> str:
     """The sample with another model, whose steps are not tried again; it has a Secret with the token."""
-    model = {"storageUri": uri} | ({"secretRef": {"name": "hugging-face"}} if secret else {})
+    model: dict[str, Any] = {"storageUri": uri} | ({"secretRef": {"name": "hugging-face"}} if secret else {})
     file = Path(sample(shell, **model))
     documents = list(yaml.safe_load_all(file.read_text()))
     for step in documents[1]["spec"]["template"]["spec"]["replicatedJobs"]:

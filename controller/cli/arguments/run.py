@@ -9,6 +9,9 @@ from pathlib import Path
 from trainwright.controller.cli.arguments.local import LocalParser, add_node, add_place
 from trainwright.controller.cli.arguments.values import add_list, age
 
+_MOST_RETRIES = 100
+"""As `api.trainer.v1alpha1.recovery` says; the help is printed without loading that."""
+
 REFUSED = 125
 """Exit code for a wrong command line and a refused job: 2 would be taken for that of a container."""
 
@@ -115,6 +118,18 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     how.add_argument(
+        "--retries",
+        type=_retries,
+        metavar="N",
+        help="restart all ranks together when one fails, for so many failures in a row without progress, 0 to 100 "
+        "(default: a failure ends the job)",
+    )
+    how.add_argument(
+        "--resume-from",
+        metavar="CHECKPOINT",
+        help="the path or address that the first attempt gets from trainwright.progress.latest_checkpoint",
+    )
+    how.add_argument(
         "--start-timeout",
         type=_seconds,
         default=60.0,
@@ -136,8 +151,16 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
         "(default: 10m)",
     )
     how.add_argument(
-        "--stall-stop", action="store_true", help="stop the job then, with exit code 123; with --keep, suspend it"
+        "--stall-stop",
+        action="store_true",
+        help="stop the job then, with exit code 123; with --keep, suspend it; with --retries, restart its ranks",
     )
+
+
+def _retries(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _MOST_RETRIES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of retries: use 0 to {_MOST_RETRIES}")
+    return int(text)
 
 
 def _limit(text: str) -> float | None:

@@ -23,6 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
         why = "--detach" if arguments.detach else "--stall-after=never"
         raise WrongUseError(f"--stall-stop does not go with {why}: the command watches the job for it")
+    if arguments.retries is not None and arguments.restarts != "none":
+        raise WrongUseError("--retries does not go with --restarts=as-cluster: all ranks restart together")
 
     def say(line: str) -> None:
         print(f"| {line}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)

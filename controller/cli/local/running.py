@@ -8,12 +8,21 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, dig, name_of, namespace_of
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_ON_STALL,
+    ANNOTATION_PROGRESS_STALL_AFTER,
+    ANNOTATION_RECOVERY,
+    ANNOTATION_RESUME_FROM,
+    ANNOTATION_RETRIES,
+    RECOVERY_GANG,
+)
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import (
@@ -49,6 +58,7 @@ from trainwright.controller.runtime import (
     load_config,
     tune_collector,
 )
+from trainwright.controller.trainer.job.silence import SHORTEST_SECONDS
 from trainwright.plugins.contract import Runtime
 
 LOST = (KubernetesError, StateLostError)
@@ -93,7 +103,7 @@ async def _run(
             output.tell_where()
             return 0
         stalls = Stalls(arguments.stall_after) if arguments.stall_after is not None else None
-        follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none", stalls=stalls)
+        follower = Follower(transport, namespace, name, stop_at_failure=_stops_at_failure(arguments), stalls=stalls)
         following = asyncio.ensure_future(
             follower.follow(
                 start_seconds=arguments.start_timeout,
@@ -168,7 +178,7 @@ def _stopping(
     client: Client, transport: Transport, namespace: str, name: str, arguments: argparse.Namespace
 ) -> Callable[[], Awaitable[object]] | None:
     """What ends a job that seems to hang. One that is kept is suspended: its pods would run on, and do nothing."""
-    if not arguments.stall_stop:
+    if not arguments.stall_stop or arguments.retries is not None:
         return None
     if arguments.keep:
         return lambda: managing.LocalJobs(client, transport, namespace).stop(name)
@@ -338,9 +348,30 @@ async def _prepare(
         here = await asyncio.to_thread(commit.commit_of, scripts.code_folder_of(arguments))
         if here is not None:
             job["metadata"].setdefault("annotations", {}).update(here.annotations())
-    if arguments.restarts == "none" and not arguments.detach:
+    _recover(job, arguments)
+    if _stops_at_failure(arguments) and not arguments.detach:
         # Of a job that was only submitted nobody ends the other ranks: its containers start again, as on a cluster.
         feasibility.never_restart(job, objects)
+
+
+def _stops_at_failure(arguments: argparse.Namespace) -> bool:
+    return arguments.restarts == "none" and arguments.retries is None
+
+
+def _recover(job: Document, arguments: argparse.Namespace) -> None:
+    """Annotate the job as the options about recovery say; they take precedence over a manifest."""
+    marks = {}
+    if arguments.retries is not None:
+        marks = {ANNOTATION_RECOVERY: RECOVERY_GANG, ANNOTATION_RETRIES: str(arguments.retries)}
+        if arguments.stall_stop:
+            if arguments.stall_after < SHORTEST_SECONDS:
+                raise WrongUseError("--stall-stop with --retries needs a --stall-after of 2m or more")
+            marks |= {ANNOTATION_ON_STALL: "restart", ANNOTATION_PROGRESS_STALL_AFTER: f"{arguments.stall_after:.0f}s"}
+    if arguments.resume_from is not None:
+        start = arguments.resume_from
+        marks[ANNOTATION_RESUME_FROM] = start if "://" in start else str(Path(start).expanduser().absolute())
+    if marks:
+        job["metadata"].setdefault("annotations", {}).update(marks)
 
 
 def _prepare_script(

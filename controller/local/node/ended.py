@@ -93,11 +93,18 @@ def remove_logs(logs: Path, uid: str, pod: Document | None = None) -> None:
         uid: of the pod.
         pod: as it was last; None: it is not known better than before.
     """
+    if pod is not None:
+        note_end(logs, pod)
     for folder in logs.glob(f"*_{uid}"):
-        known = _read(folder / RECORD)
-        if known is None:
+        if _read(folder / RECORD) is None:
             remove(folder)
-        elif pod is not None:
+
+
+def note_end(logs: Path, pod: Document) -> None:
+    """Write how a pod ended beside its logs, if they are kept. Blocks; raises OSError."""
+    for folder in logs.glob(f"*_{uid_of(pod)}"):
+        known = _read(folder / RECORD)
+        if known is not None:
             _write(folder, known.top, pod)
 
 
@@ -122,6 +129,7 @@ class EndedLogs:
         self._client, self._logs, self._exists = client, logs, exists
         self._discovery = Discovery(client)
         self._changed = asyncio.Event()
+        self._sweeping = asyncio.Lock()
 
     async def begin(self, pod: Document) -> None:
         """Note whom the pod belongs to, while its owners are there."""
@@ -183,6 +191,10 @@ class EndedLogs:
 
     async def sweep(self) -> None:
         """Remove the logs of pods whose top owner is gone, and the oldest ones beyond the limit."""
+        async with self._sweeping:  # two would remove the same files
+            await self._sweep()
+
+    async def _sweep(self) -> None:
         kept = [one for one in await asyncio.to_thread(ended_pods, self._logs) if not self._exists(_uid(one))]
         stay: list[EndedPod] = []
         known: dict[Top, bool] = {}

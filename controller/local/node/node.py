@@ -20,7 +20,7 @@ from trainwright.api.objects import AnyObject, Document, Key, annotations_of, ke
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, gpus, recovery
 from trainwright.controller.local.node.attaching import Attachment
-from trainwright.controller.local.node.ended import EndedLogs
+from trainwright.controller.local.node.ended import EndedLogs, note_end
 from trainwright.controller.local.node.folders import log_folder, make_folders, remove_pod
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.hosting import Hosting
@@ -413,8 +413,10 @@ class LocalNode:
             await self._tell_peers(worker)
         worker.update(pod)
         await self._report(pod, worker)
-        if worker.done.is_set() and is_deleted(pod) and await self._delete(pod):
-            await self._gone(worker)
+        if worker.done.is_set() and is_deleted(pod):
+            await self._note_end(worker)
+            if await self._delete(pod):
+                await self._gone(worker)
 
     def _begin(self, pod: Document) -> PodWorker:
         assert self._tasks is not None
@@ -440,6 +442,14 @@ class LocalNode:
         await self._tell_peers(worker)
         await self._owners.pop(worker.uid)
         await self._remove(worker.uid, self._as_it_ended(worker))
+
+    async def _note_end(self, worker: PodWorker) -> None:
+        """Before the object goes: whoever sees that it is gone finds its lines, and how it ended."""
+        await self._owners[worker.uid]
+        try:
+            await asyncio.to_thread(note_end, self.settings.logs, self._as_it_ended(worker))
+        except OSError as error:
+            log.warning("how pod %s ended is not kept: %s", key_of(worker.pod), error)
 
     def _as_it_ended(self, worker: PodWorker) -> Document:
         metadata = worker.pod["metadata"]

@@ -16,6 +16,9 @@ from pathlib import Path
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 
 VARIABLE = "TRAINWRIGHT_OUTPUT_DIR"
+CHECKPOINTS_VARIABLE = "TRAINWRIGHT_CHECKPOINT_DIR"
+CHECKPOINTS = "checkpoints"
+"""In the folder: the checkpoints of its jobs, apart, so that a later one of the same name begins at the start."""
 MARKER = ".trainwright.json"
 """In the folder: whose it is."""
 LATEST = "latest"
@@ -55,6 +58,13 @@ def owner_of(pod: Document, job_set: Document | None, cluster: Path) -> OutputOw
 def folder_of(runs: Path, job: str, uid: str) -> Path:
     """The folder of a job among those of all jobs."""
     return runs / f"{job}-{uid[:8]}"
+
+
+def checkpoints_in(output: Path, owner: OutputOwner) -> Path:
+    """Where a job keeps its checkpoints, in its output."""
+    own = output / CHECKPOINTS
+    is_own = output.name == folder_of(output, owner.job, owner.uid).name
+    return own if is_own else folder_of(own, owner.job, owner.uid)
 
 
 def claim_below(runs: Path, owner: OutputOwner) -> Path:

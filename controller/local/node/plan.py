@@ -155,7 +155,8 @@ async def make_plan(
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
     if why := asked.missing():
         raise CreateError(why)
-    output = await _output(pod, asked, workplace)
+    owner = outputs.owner_of(pod, await workplace.job_set(pod), workplace.cluster)
+    output = await _output(asked, owner)
     named = await _own_folder(pod, output, places) if asked.folder == OWN else asked.folder
     folder = named or container.get("workingDir") or environment.folder or str(places.work)
     replaced: Mapping[str, str] = {}
@@ -167,6 +168,7 @@ async def make_plan(
         "TMPDIR": str(places.temporary),
         "PYTHONUNBUFFERED": "1",
         **({outputs.VARIABLE: str(output)} if output else {}),
+        **({outputs.CHECKPOINTS_VARIABLE: str(outputs.checkpoints_in(output, owner))} if output else {}),
         **workplace.service,
     }
     rewriter: Rewriter | None = None
@@ -214,11 +216,10 @@ def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]
     return found
 
 
-async def _output(pod: Document, asked: NodeAnnotations, workplace: Workplace) -> Path | None:
+async def _output(asked: NodeAnnotations, owner: outputs.OutputOwner) -> Path | None:
     """The folder for what the job makes, claimed for it; None if none is asked for. Raises CreateError."""
     if not asked.output and not asked.runs:
         return None
-    owner = outputs.owner_of(pod, await workplace.job_set(pod), workplace.cluster)
     try:
         if not asked.output:
             return await asyncio.to_thread(outputs.claim_below, Path(asked.runs), owner)

@@ -38,7 +38,7 @@ from trainwright.controller.trainer.recovery.causes import (
     fingerprint,
 )
 from trainwright.controller.trainer.recovery.summary import Summary, at_least
-from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Outcome, judge
+from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
 
 VERDICT_SECONDS = 60.0
 """How long a JobSet may be Failed before its TrainJob is, and how long a cause may be corrected."""
@@ -364,7 +364,7 @@ def _ended(known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | No
 
 
 def _take(
-    step: Progression, attempt: int, ended: EndedAttempt, outcome: Outcome, now: datetime, nodes: tuple[str, ...]
+    step: Progression, attempt: int, ended: EndedAttempt, outcome: Judgement, now: datetime, nodes: tuple[str, ...]
 ) -> None:
     """Put what an attempt has cost on record."""
     found, why = step.summary, ended.why

@@ -28,6 +28,7 @@ from trainwright.controller.runtime import (
     Conflict,
     Done,
     Event,
+    Forbidden,
     KubernetesError,
     Manager,
     NotFound,
@@ -296,6 +297,8 @@ class RecoveryRecorder(FailureRecorder):
             found = await self._client.get(Node, node)
         except NotFound:
             answers = False
+        except Forbidden:
+            answers = True  # a manager of one namespace may not look at nodes, and must not end pods unseen
         else:
             conditions = found.status_or_empty.conditions or ()
             answers = any(one.type == "Ready" and one.status == "True" for one in conditions)

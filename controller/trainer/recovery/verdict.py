@@ -90,7 +90,7 @@ class Course(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Judgement:
     """What follows from the end of an attempt."""
 
     course: Course
@@ -104,7 +104,7 @@ class Outcome:
     """Which budget has paid, in words: `1 of 3 retries used`."""
 
 
-def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Outcome:
+def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement:
     """What follows from the end of an attempt.
 
     Args:
@@ -119,7 +119,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Outcome:
     counts.step = max((step for step in (before.step, ended.step) if step is not None), default=None)
     counts.percent = max((one for one in (before.percent, ended.percent) if one is not None), default=None)
     if cause is FailureCause.SUSPENDED:
-        return Outcome(course=Course.RETRY, counts=counts)
+        return Judgement(course=Course.RETRY, counts=counts)
     counts.row[budget or "free"] = used = counts.row.get(budget or "free", 0) + 1
     _compare(counts, ended)
     paid = _paid(counts, budget, wanted)
@@ -141,7 +141,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Outcome:
     pauses = _PAUSES_OF_INFRASTRUCTURE if budget in (INFRASTRUCTURE, FREE) else _PAUSES
     pause = pauses[min(used, len(pauses)) - 1]
     pause = min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause
-    return Outcome(course=Course.RETRY, counts=counts, pause=pause, paid=paid)
+    return Judgement(course=Course.RETRY, counts=counts, pause=pause, paid=paid)
 
 
 def retries_left(counts: Counts, wanted: Declaration) -> int:
@@ -149,8 +149,8 @@ def retries_left(counts: Counts, wanted: Declaration) -> int:
     return max(0, wanted.retries - counts.row.get(RETRIES, 0))
 
 
-def _ends(counts: Counts, reason: str, message: str, paid: str) -> Outcome:
-    return Outcome(course=Course.END, counts=counts, reason=reason, message=message, paid=paid)
+def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
+    return Judgement(course=Course.END, counts=counts, reason=reason, message=message, paid=paid)
 
 
 def _is_further(before: Counts, ended: EndedAttempt) -> bool:

@@ -99,7 +99,7 @@ def object_server(folder: Path, *, tls: bool = False) -> Iterator[ObjectServer]:
         options += [f"--cert={certificate}", f"--key={key}"]
         server.scheme, server.ca = "https", authority.certificate
     program = binaries.provide(["versitygw"])["versitygw"]
-    command = [program, *options, "--health=/health", "--quiet", "posix", f"--sidecar={sidecar}", root]
+    command = [str(program), *options, "--health=/health", "--quiet", "posix", f"--sidecar={sidecar}", str(root)]
     with (
         (folder / "output").open("wb") as output,
         subprocess.Popen(

@@ -374,9 +374,10 @@ def test_each_trainer_is_told_where_its_checkpoints_are(place: str, folder: str)
     assert (mounts, claims) == ((["/mnt/trainwright-checkpoints"], ["data"]) if is_claim else ([], []))
 
 
-def test_a_start_without_a_place_for_checkpoints_has_no_effect() -> None:
-    (warning,) = warnings(outcome(blueprint(ONE), marked(resume_from="/models/first")))
-    assert warning == "annotation trainwright.dev/resume-from has no effect without trainwright.dev/checkpoints"
+def test_a_start_needs_no_place_for_checkpoints() -> None:
+    result = outcome(blueprint(ONE), marked(resume_from="/models/first one"))
+    assert not warnings(result)
+    assert result.pod()["containers"][0]["env"] == [{"name": "TRAINWRIGHT_RESUME_FROM", "value": "/models/first one"}]
 
 
 def test_the_same_change_twice_changes_nothing() -> None:

@@ -71,7 +71,7 @@ class Plan:
         steps = [Step(*step) for step in said.pop("steps")]
         return replace(msgspec.convert(said, cls), steps=steps)
 
-    def smaller(self) -> "list[Plan]":
+    def smaller(self) -> "Sequence[Plan]":
         """The same without one fault, or with one option that is off, for shrinking."""
         found = [replace(self, weather=self.weather.without(name)) for name in self.weather.faults]
         found += [

@@ -46,7 +46,10 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 def sample() -> tuple[dict[str, Any], dict[str, Any]]:
     """The claim and the job."""
     text = (ROOT / "config" / "samples" / "13-recovery.yaml").read_text(encoding="utf-8")
-    claim, job = (document.data for document in documents(text))
+    (job,) = (document.data for document in documents(text))
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "checkpoints", "namespace": "default"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
     return claim, job
 
 

@@ -130,7 +130,7 @@ async def test_files(volumes: Volumes, source: Document, wanted: dict[str, tuple
         ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../a"}]}}, "invalid path '../a'"),
         ({"persistentVolumeClaim": {"claimName": "z"}}, 'persistentvolumeclaim "z" not found'),
         ({"hostPath": {"path": "/no/such", "type": "Directory"}}, "hostPath type check failed"),
-        ({"hostPath": {"path": "/", "type": "ProjectedFile"}}, "hostPath type check failed"),
+        ({"hostPath": {"path": "/", "type": "File"}}, "hostPath type check failed"),
         ({"nfs": {"server": "x", "path": "/"}}, "volumes of kind nfs are not supported"),
         ({"projected": {"sources": [{"clusterTrustBundle": {}}]}}, "cannot hold clusterTrustBundle"),
     ],

@@ -13,7 +13,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     Counts,
     Course,
     EndedAttempt,
-    Outcome,
+    Judgement,
     judge,
     retries_left,
 )
@@ -27,7 +27,7 @@ def ended(cause: FailureCause = CODE, **more: Any) -> EndedAttempt:
     return EndedAttempt(why=Attribution(cause, "rank 1 failed with exit code 1"), **more)
 
 
-def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Outcome]:
+def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Judgement]:
     """What followed from each attempt, up to the one that ended the job."""
     counts, outcomes = Counts(), []
     for one in attempts:
