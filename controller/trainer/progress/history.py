@@ -100,7 +100,8 @@ class _History:
     failures: int = 0
     may_exist: bool = False
     """Whether a create failed that the API server may have carried out all the same."""
-    said: set[str] = field(default_factory=set)
+    said: frozenset[str] = frozenset()
+    """What was logged. An empty set of its own would take 200 bytes a job."""
 
     @property
     def key(self) -> Key:
@@ -304,7 +305,7 @@ class HistoryKeeper:
     def _say(self, history: _History, what: str, text: str) -> None:
         """Log something once for each job."""
         if what not in history.said:
-            history.said.add(what)
+            history.said |= {what}
             log.warning("TrainJob %s: the history of its progress %s", history.key, text)
 
     async def _store(self, history: _History) -> bool:
