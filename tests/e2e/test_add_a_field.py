@@ -18,7 +18,7 @@ def test_add_a_field(tmp_path: Path) -> None:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "trainwright", tmp_path / "trainwright", symlinks=True)
     blocks = [(block.language, block.text) for block in blocks_of(GUIDE)]
-    assert [language for language, _ in blocks] == ["diff", "console", "console", "python"]
+    assert [language for language, _ in blocks] == ["diff", "console", "console", "python", "python"]
     for language, text in blocks:
         if language == "diff":
             run(tmp_path, ["git", "apply", "-"], text)

@@ -20,9 +20,9 @@ from trainwright.controller.runtime.testing.waiting import eventually_sync, is_e
 PARENT = """
 import sys, time
 from pathlib import Path
-from trainwright.controller.runtime.testing.component import Component
+from trainwright.controller.runtime.testing.component import ControlPlaneComponent
 folder = Path(sys.argv[1])
-started = Component("program", [sys.executable, "-c", sys.argv[2]], log=folder / "log", remove=folder)
+started = ControlPlaneComponent("program", [sys.executable, "-c", sys.argv[2]], log=folder / "log", remove=folder)
 time.sleep(600)
 """
 # Prints its process id, then waits; SIGTERM ends it unless told otherwise.

@@ -20,7 +20,7 @@ from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import NO_SERVERS, Manager, load_config
 
@@ -28,7 +28,7 @@ async def main():
     config = load_config(Path(sys.argv[1]))
     manager = Manager(config, field_manager="kubelet", servers=NO_SERVERS)
     settings = NodeSettings(name="laptop", folder=Path(sys.argv[2]), isolation=Isolation(sys.argv[3]))
-    Node(manager.client, settings, server=config.server).declare(manager)
+    LocalNode(manager.client, settings, server=config.server).declare(manager)
     await manager.run()
 
 asyncio.run(main())
