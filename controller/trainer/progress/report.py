@@ -243,6 +243,11 @@ class Allowance:
         missing = (1.0 - self._tokens) * seconds
         return missing if missing > INSTANT else 0.0
 
+    def is_full(self, now: float, seconds: float) -> bool:
+        """Whether it is as a new one."""
+        self._fill(now, seconds)
+        return self._tokens >= self._capacity
+
     def take(self, now: float, seconds: float) -> None:
         """Take a token, or what there is of one."""
         self._fill(now, seconds)

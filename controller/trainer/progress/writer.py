@@ -273,7 +273,9 @@ class Coalescer:
             self._active = sum(1 for one in known if now - one.last_report < ACTIVE_SECONDS)
             for one in known:
                 limit = FORGET_FINISHED_SECONDS if one.is_finished else FORGET_SECONDS
-                if one.is_idle and now - one.last_report > limit:
+                is_silent = one.is_idle and now - one.last_report > limit
+                # One that sends only what is refused must not get a new allowance.
+                if is_silent and one.inbound.is_full(now, 1.0 / REPORTS_A_SECOND):
                     self._records.drop(one.key, JobReports)
         return max(self._pace.interval, self.budget.each(self._active))
 

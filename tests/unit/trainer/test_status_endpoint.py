@@ -184,6 +184,17 @@ async def test_a_namesake_begins_anew(bench: Bench) -> None:
     assert (await bench.ask(progress(1))).status == 200
 
 
+async def test_what_is_refused_counts_however_long_it_goes_on(bench: Bench) -> None:
+    bench.cluster.cached["b"] = job("b")
+    refused: list[int] = []
+    for _ in range(60):
+        refused += [(await bench.ask({"trainerStatus": {}})).status for _ in range(20)]
+        assert (await bench.ask(progress(1), name="b")).status == 200
+        bench.clock.now += 1.0
+    assert 50 + 590 <= refused.count(422) <= 50 + 600
+    assert refused.count(422) + refused.count(429) == 1200
+
+
 async def test_the_memory_of_rates_is_bounded(bench: Bench) -> None:
     for number in range(100):
         bench.cluster.cached[f"job-{number}"] = job(f"job-{number}")
