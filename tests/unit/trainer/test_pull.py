@@ -798,3 +798,20 @@ async def test_an_initializer_that_writes_no_file_is_no_news() -> None:
         b.show(ready_too=("model-initializer",), replicated="other")
         await asyncio.sleep(2000)
     assert (b.reports, b.events) == ([], [])
+
+
+@jumping
+async def test_the_last_report_is_the_trainings_whatever_initializers_told() -> None:
+    b = Bench()
+    b.loading = ("model-initializer",)
+    loads = PretendPod("job", container="model-initializer", file=b'{"metrics":{"model_bytes":"8"}}')
+    b.cluster.pods["job/model-initializer"] = loads
+    async with b.running():
+        b.show(ready_too=("model-initializer",), replicated="other")
+        await asyncio.sleep(10)
+        b.reports.clear()
+        b.pod(message='{"progressPercentage":40,"state":"failed"}', running=False)
+        b.show(ready_too=("model-initializer",), condition="Failed", ended=b.now)
+        await asyncio.sleep(30)
+    assert [(report.percentage, report.status.metrics) for report in b.reports] == [(40, None)]
+    assert b.events == [("job", "the training reports that it has failed")]
