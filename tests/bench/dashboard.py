@@ -48,7 +48,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.progress.history import keeper
+from trainwright.controller.trainer.progress import history as keeping
 
 REPORTS_A_SECOND = 20
 SETTLE_SECONDS = 10.0
@@ -135,7 +135,7 @@ async def manager(kubeconfig: Path, jobs: int, seconds: float, *, history: bool)
 
     Each history is written once in these seconds, instead of every five minutes.
     """
-    interval, keeper.INTERVAL_SECONDS = keeper.INTERVAL_SECONDS, seconds
+    interval, keeping.INTERVAL_SECONDS = keeping.INTERVAL_SECONDS, seconds
     configuration = Configuration(
         feature_gates={"ProgressPull": True},  # pulls from no pod: there are none
         progress=Progress(history=history),

@@ -199,7 +199,7 @@ class NoLeakedJobs(NoLeaks):
     """What the manager remembers of jobs goes with them."""
 
     # What belongs to a job that is there, and how many jobs there are of each series.
-    kept = (*NoLeaks.kept, "._known[].", "._records._records[]", "._discovery._names", "._listeners[]._counts")
+    kept = (*NoLeaks.kept, "._records[].", "._discovery._names", "._listeners[]._counts")
 
 
 RULES: tuple[type[Rule], ...] = (

@@ -23,7 +23,7 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually_sync
-from trainwright.controller.trainer.progress.tokens import audience
+from trainwright.controller.trainer.progress.access import audience
 
 CRDS = Path(__file__).parents[2] / "config" / "crd"
 HEADERS = 10_000

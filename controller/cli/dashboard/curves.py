@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from itertools import chain, pairwise
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.reports import KeptReport, falls
 from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
-from trainwright.controller.trainer.progress.history.ring import Point
 
 _STEP = "current_step"
 

@@ -10,13 +10,12 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.runtime import ApiError, Client, Forbidden, KubernetesError, NotFound, RequestTimeout
-from trainwright.controller.trainer.progress.history.ring import Damaged
-from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
 
 FRESH_SECONDS = 2.0
 """A job that was read so short a time ago is not read again."""

@@ -16,6 +16,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Seen, not_finite_in, with_notes
@@ -25,7 +26,6 @@ from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
-from trainwright.controller.trainer.progress.history.ring import POINTS, Ring, numbers_of
 
 NOTES = 256
 """Of one job."""

@@ -197,7 +197,7 @@ class Follower:
     def _ended(self, job: Document) -> Followed | None:
         conditions = {entry["type"]: entry for entry in dig(job, "status.conditions") or ()}
         for kind, condition in conditions.items():
-            # What the manager calls a standstill may be none by the limit of this command, which tells it.
+            # What the manager calls a stall may be none by the limit of this command, which tells it.
             if condition["status"] == "True" and not (kind == CONDITION_STALLED and self._stalls is not None):
                 self._say(f"{kind}: {condition.get('message') or condition.get('reason')}")
         if conditions.get("Complete", {}).get("status") == "True":
@@ -284,7 +284,7 @@ class Follower:
             print(f"| {line}", file=self._out, flush=True)
 
     def _tell_stall(self, job: Document) -> str:
-        """Warn once of each standstill. Returns how the job stands still; empty: it does not, or that is not asked."""
+        """Warn once of each stall. Returns how the job stands still; empty: it does not, or that is not asked."""
         text = self._stalls.look(job, self._present()) if self._stalls is not None else ""
         if text and self._hang != text:
             print(f"| warning: {text}", file=self._out, flush=True)

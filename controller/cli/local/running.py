@@ -58,7 +58,7 @@ from trainwright.controller.runtime import (
     load_config,
     tune_collector,
 )
-from trainwright.controller.trainer.job.silence import SHORTEST_SECONDS
+from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.plugins.contract import Runtime
 
 LOST = (KubernetesError, StateLostError)

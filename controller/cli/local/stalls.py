@@ -18,7 +18,7 @@ from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
-from trainwright.controller.trainer.job.silence import INITIALIZERS, Silence, stall_of
+from trainwright.controller.trainer.job.stall import INITIALIZERS, StallClock, stall_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
 from trainwright.plugins.contract.picture import holds
 
@@ -31,7 +31,7 @@ class Stalls:
     """Looks at one job again and again.
 
     Args:
-        after: seconds of standstill.
+        after: seconds without progress.
         stops: whether the job is stopped then.
     """
 
@@ -39,16 +39,16 @@ class Stalls:
     stops: bool = False
     now: Now = wall_clock
     monotonic: Callable[[], float] = time.monotonic
-    _silence: Silence | None = field(default=None, init=False)
+    _clock: StallClock | None = field(default=None, init=False)
 
     def look(self, document: Document, pods: Iterable[Document]) -> str:
         """How the job stands still, in a sentence; empty: it does not, as far as is known."""
         job, found = msgspec.convert(document, TrainJob), list(pods)
         moment = self.monotonic()
-        if self._silence is None:
-            self._silence = Silence.begin(moment)
+        if self._clock is None:
+            self._clock = StallClock.begin(moment)
         is_running = state_of(job).state is State.RUNNING
-        self._silence.see(job, moment, running=is_running and any(map(_trains, found)))
+        self._clock.see(job, moment, running=is_running and any(map(_trains, found)))
         if not is_running:
             return ""
         text, _ = standing(ended_ranks(found), self.after, self.now())
@@ -56,7 +56,7 @@ class Stalls:
             return text
         # As the progress writer does it; others may report from elsewhere.
         usual = ["rank 0"] if sum(map(_trains, found)) == 1 else ["rank 0 as a rule"]
-        stall, _ = stall_of(self._silence, self.after, moment, pods=usual, promised=False)
+        stall, _ = stall_of(self._clock, self.after, moment, pods=usual, promised=False)
         return stall.message if stall is not None else self._of_manager(job)
 
     def _of_manager(self, job: TrainJob) -> str:

@@ -11,13 +11,12 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, key_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, JobViews, observe, sorted_views, view_of
 from trainwright.controller.runtime import Cache, Client, Event, EventType, Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.job.state import Word
-from trainwright.controller.trainer.progress.history.ring import Damaged
-from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
 
 
 class Following:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from trainwright.controller.trainer.progress.history.ring import POINTS, Point, Ring, numbers_of
+from trainwright.api.trainer.v1alpha1.history import POINTS, Point, Ring, numbers_of
 
 __all__ = ["POINTS", "History", "Point", "numbers_of"]
 

@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, Word, entered, is_ours, shown
-from trainwright.controller.trainer.progress.shown import is_at_end, loading_of, percentage_of, remaining_seconds_of
+from trainwright.controller.trainer.job.status import is_at_end, loading_of, percentage_of, remaining_seconds_of
 
 LATE = 0.2
 """A job is late when its time to go has passed by this part of it."""

@@ -51,7 +51,7 @@ from trainwright.controller.trainer.build.snapshot import (
     Snapshots,
     too_large,
 )
-from trainwright.controller.trainer.job import silence
+from trainwright.controller.trainer.job import stall
 from trainwright.controller.trainer.job.defects import Defects, During, is_defect
 from trainwright.controller.trainer.job.lifetime import NEVER, asked, problems
 from trainwright.plugins.contract import (
@@ -231,7 +231,7 @@ def _about_progress(job: TrainJob, old: TrainJob) -> Iterable[str]:
 
 
 def _stall_errors(job: TrainJob) -> Iterable[FieldError]:
-    for problem in silence.problems(job):
+    for problem in stall.problems(job):
         yield invalid(f"metadata.annotations[{problem.annotation}]", problem.value, problem.message)
 
 

@@ -4,13 +4,11 @@
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import controller_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, CacheError, Group, Kind, Manager
+from trainwright.controller.runtime import Cache, CacheError, Kind
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.progress.budget import Budget
-from trainwright.controller.trainer.progress.history.keeper import HistoryKeeper, HistoryMetrics
-
-NAME = "progress-history"
+from trainwright.controller.trainer.progress.history import HistoryKeeper
+from trainwright.controller.trainer.progress.metrics import HistoryMetrics
 
 
 def rights(grants: Grants) -> None:
@@ -18,28 +16,14 @@ def rights(grants: Grants) -> None:
 
 
 def declare(assembly: Assembly) -> None:
-    keep_history(assembly.manager, assembly.coalescer.budget, assembly.jobsets)
-
-
-def keep_history(manager: Manager, budget: Budget, jobsets: Kind) -> None:
-    """Add the keeper to the manager, for the leader. Call it after TrainJobs are declared in the cache.
-
-    Args:
-        manager: of the process.
-        budget: of all writes of progress.
-        jobsets: how the cache holds JobSets, which count the attempts.
-    """
-    keeper = HistoryKeeper(
-        manager.client,
-        budget,
+    manager, jobsets = assembly.manager, assembly.jobsets
+    HistoryKeeper(
+        manager,
+        assembly.coalescer.budget,
         HistoryMetrics(manager.metrics.registry),
-        jobs=lambda: manager.cache.list(TrainJob),
+        assembly.records,
         attempt_of=lambda job: _attempt(manager.cache, jobsets, job),
-        # Where there is no election, the leader's work begins before the first lists have arrived.
-        synced=lambda: manager.cache.wait_synced([TrainJob]),
     )
-    keeper.watch(manager.cache)
-    manager.add(keeper, Group.LEADER, NAME)
 
 
 def _attempt(cache: Cache, jobsets: Kind, job: TrainJob) -> int | None:

@@ -43,7 +43,7 @@ from trainwright.plugins.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from trainwright.controller.runtime import CertificateMaterial
-    from trainwright.controller.trainer.progress.coalescer import Coalescer
+    from trainwright.controller.trainer.progress.writer import Coalescer
     from trainwright.controller.trainer.recovery.recoveries import Recoveries
 
 _RECOVERY = "Recovery"
@@ -69,7 +69,7 @@ PARTS: Mapping[str, Condition] = {
     "admission": _always,
     "progress": _gate(TRAIN_JOB_STATUS),
     "pull": _gate(PROGRESS_PULL),
-    "standstill": lambda settings: settings.takes_progress,
+    "stall": lambda settings: settings.takes_progress,
     "history": lambda settings: settings.progress_history and settings.takes_progress,
     "process": _always,
 }
@@ -108,7 +108,7 @@ class Assembly:
     @cached_property
     def coalescer(self) -> "Coalescer":
         """Takes reports of progress and writes them; made when the first part asks for it."""
-        made: Coalescer = load_part("progress").make_coalescer(self.manager, self.settings)
+        made: Coalescer = load_part("progress").make_coalescer(self.manager, self.settings, self.records)
         return made
 
     @cached_property

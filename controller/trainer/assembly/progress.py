@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part that takes reports of progress: the server, the check of tokens, the writer."""
 
+import asyncio
+from typing import Any
 from urllib.parse import urlsplit
 
-from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
-from trainwright.controller.runtime import BoundedLimits, BoundedServer, Group, Kind, Manager, ServingCertificate
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import (
+    BoundedLimits,
+    BoundedServer,
+    CacheError,
+    DecodeError,
+    Group,
+    Key,
+    Manager,
+    TaskScope,
+)
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
-from trainwright.controller.trainer.progress.budget import Pace
-from trainwright.controller.trainer.progress.coalescer import Coalescer
-from trainwright.controller.trainer.progress.jobs import Jobs
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.access import ReportAccess
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.reports import load_limits
-from trainwright.controller.trainer.progress.server import BODY_LIMIT, StatusEndpoint
-from trainwright.controller.trainer.progress.service import Progress
-from trainwright.controller.trainer.progress.tokens import ReportAccess
-from trainwright.controller.trainer.progress.writes import RULES as WRITE_RULES
-from trainwright.controller.trainer.progress.writes import StatusWriter, known_to
+from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, StatusEndpoint
+from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
+from trainwright.controller.trainer.progress.writer import Coalescer, Pace, StatusWriter
 
 SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
@@ -33,10 +40,25 @@ def rights(grants: Grants) -> None:
 
 
 def declare(assembly: Assembly) -> None:
-    settings = assembly.settings
-    is_local = assembly.answer_here is not None
-    host = host_of(settings, assembly.webhook_url) or (LOOPBACK if is_local else "")
-    serve_progress(assembly.manager, settings, assembly.serving, assembly.coalescer, host, assembly.jobsets)
+    manager, settings, coalescer = assembly.manager, assembly.settings, assembly.coalescer
+    access = ReportAccess(
+        manager.client,
+        manager.config,
+        manager.cache,
+        manager.metrics.registry,
+        jobsets=assembly.jobsets,
+        require_pod=settings.progress_needs_pod,
+    )
+    # Beside the webhooks, whose host is in the settings or in their URL; empty: on all interfaces.
+    host = settings.webhook_host or urlsplit(assembly.webhook_url or "").hostname or ""
+    if not host and assembly.answer_here is not None:
+        host = LOOPBACK
+    address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
+    endpoint = StatusEndpoint(access, JobLookup(manager.client, manager.cache), coalescer, coalescer.metrics)
+    server = BoundedServer(SERVER, address, endpoint, BoundedLimits(body=BODY_LIMIT), tls=assembly.serving.context)
+    service = ProgressService(coalescer, server, access)
+    manager.add(service, Group.OTHERS, SERVER)
+    manager.readyz.add(SERVER, service.unready)
     if not assembly.is_reached:
         # Imported here, because the library that makes certificates costs memory and time.
         from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415
@@ -44,56 +66,64 @@ def declare(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
-def make_coalescer(manager: Manager, settings: ManagerSettings) -> Coalescer:
-    """The coalescer, which follows the TrainJobs of the cache. Whoever declares it runs it."""
-    load_limits()
+def make_coalescer(manager: Manager, settings: ManagerSettings, records: JobRecords) -> Coalescer:
+    """The coalescer; the part that is declared with it runs it."""
     limit = settings.status_server.limit
     pace = Pace(
         interval=settings.progress_interval,
         rate=limit.rate if limit is not None else None,
         burst=limit.burst if limit is not None else 1,
     )
-    writer = StatusWriter(manager.client, known_to(manager.cache))
-    coalescer = Coalescer(writer, pace, ProgressMetrics(manager.metrics.registry))
-    coalescer.watch(manager.cache)
-    return coalescer
+
+    def known(key: Key) -> TrainJob | None:
+        try:
+            return manager.cache.get(TrainJob, key.name, key.namespace)
+        except (CacheError, DecodeError):
+            return None
+
+    return Coalescer(StatusWriter(manager.client, known), pace, ProgressMetrics(manager.metrics.registry), records)
 
 
-def serve_progress(
-    manager: Manager,
-    settings: ManagerSettings,
-    serving: ServingCertificate,
-    coalescer: Coalescer,
-    host: str,
-    jobsets: Kind = JobSet.RESOURCE,
-) -> Progress:
-    """Add all of it to the manager, on every replica. Call it after TrainJobs are declared in the cache.
-
-    Args:
-        manager: of the process.
-        settings: of its Configuration.
-        serving: the certificate of all servers of the process.
-        coalescer: takes the reports.
-        host: to listen on; empty: all interfaces.
-        jobsets: how the cache holds JobSets.
+class ProgressService:
+    """A runnable. When it is stopped, it is not ready any more; then it listens no more, answers what is open, and
+    writes what is left.
     """
-    access = ReportAccess(
-        manager.client,
-        manager.config,
-        manager.cache,
-        manager.metrics.registry,
-        jobsets=jobsets,
-        require_pod=settings.progress_needs_pod,
-    )
-    endpoint = StatusEndpoint(access, Jobs(manager.client, manager.cache), coalescer, coalescer.metrics)
-    address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
-    server = BoundedServer(SERVER, address, endpoint, BoundedLimits(body=BODY_LIMIT), tls=serving.context)
-    progress = Progress(coalescer, server, access)
-    manager.add(progress, Group.OTHERS, SERVER)
-    manager.readyz.add(SERVER, progress.unready)
-    return progress
 
+    def __init__(self, coalescer: Coalescer, server: BoundedServer, access: ReportAccess) -> None:
+        """The server hands what it accepts to the coalescer; `access` checks its tokens."""
+        self.coalescer = coalescer
+        self.server = server
+        self._access = access
+        self._stop = asyncio.Event()
 
-def host_of(settings: ManagerSettings, webhook_url: str | None) -> str:
-    """Where the status server listens: beside the webhooks, whose host is in the settings or in their URL."""
-    return settings.webhook_host or urlsplit(webhook_url or "").hostname or ""
+    async def run(self) -> None:
+        """Run until `request_stop`. Raises ConfigurationError: the address of the server cannot be used."""
+        async with TaskScope("progress") as tasks:
+            writing = tasks.start("progress/writer", self.coalescer.run())
+            checking = tasks.start("progress/tokens", self._access.run())
+            serving = tasks.start("progress/server", self.server.run())
+            stop = tasks.start("progress/stop", self._stop.wait())
+            works: set[asyncio.Task[Any]] = {writing, checking, serving, stop}
+            done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stop}:
+                task.result()
+            serving.cancel()
+            await asyncio.wait({serving})
+            self.coalescer.request_stop()
+            await writing
+
+    def begin_drain(self) -> None:
+        """See `BoundedServer.begin_drain`."""
+        self.server.begin_drain()
+
+    def request_stop(self) -> None:
+        """Take no more reports, write what is left, return from `run`."""
+        self._stop.set()
+
+    def unready(self) -> str | None:
+        """Why no reports are taken now; None: they are."""
+        if self._stop.is_set():
+            return "the manager is stopping"
+        if not self.server.listening.is_set():
+            return "the status server is not listening yet"
+        return self._access.unready()

@@ -28,7 +28,7 @@ from trainwright.controller.runtime import ConfigurationError, Timing, parse_add
 from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features, features_of
 from trainwright.controller.trainer.assembly.selection import selection_of
 from trainwright.controller.trainer.job.lifetime import Lifetimes
-from trainwright.controller.trainer.job.silence import SHORTEST_SECONDS
+from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.plugins.registry import Selection
 
 LEASE = "trainer.kubeflow.org"

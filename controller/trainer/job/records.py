@@ -107,6 +107,11 @@ class JobRecords:
             record = self._records[key] = JobRecord(key, uid)
         return record
 
+    def at(self, key: Key, kind: type[T]) -> T | None:
+        """A part of the job with this key, as far as the cache has shown the job; None: there is none."""
+        record = self._records.get(key)
+        return record.get(kind) if record is not None else None
+
     def find(self, key: Key, uid: str, kind: type[T]) -> T | None:
         """A part of the job with this uid; None: there is none."""
         record = self._records.get(key)

@@ -32,7 +32,7 @@ from trainwright.plugins.contract import JobState
 CONDITION_BLOCKED = "Blocked"
 """A condition that Kubeflow Trainer does not have; see `obstacles`."""
 CONDITION_STALLED = "Stalled"
-"""A job whose pods run, of which one has ended or reports no longer as before; see `progress.standstill`."""
+"""A job whose pods run, of which one has ended or reports no longer as before; see `progress.stall`."""
 CONDITION_STUCK = "Stuck"
 """Behind the gate `Explain`, as the two that follow: why the job does not train. One at most; see `explain.waiting`."""
 CONDITION_RESTARTING = "Restarting"
@@ -168,6 +168,12 @@ def entered(job: TrainJob, state: State) -> datetime | None:
         return None
     created = job.metadata_or_empty.creation_timestamp
     return _transition(job, CONDITION_SUSPENDED) or (parse(created) if created else None)
+
+
+def ended_at(job: TrainJob) -> datetime | None:
+    """When the job ended; None: it has not."""
+    standing = state_of(job)
+    return entered(job, standing.state) if standing.is_over else None
 
 
 def _transition(job: TrainJob, condition: str) -> datetime | None:

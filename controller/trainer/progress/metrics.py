@@ -1,11 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of progress. The values of all labels are closed lists; none names a TrainJob."""
+"""Metrics of progress. The values of labels are closed lists, except in the series of single jobs.
 
-from collections.abc import Callable
+Those are read from the TrainJobs of the cache at each scrape, and only the leader exposes them. They are bounded:
+`JOBS` of the jobs that have not ended, the oldest first, so that a job which is shown stays until it ends; the others
+are counted in one series. No name or value of a user's metric becomes a label or a name.
+"""
+
+import heapq
+from collections import Counter as Counts
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from trainwright.api.conditions import find
+from trainwright.api.objects import deletion_timestamp_of
+from trainwright.api.times import parse
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.trainer.job.stall import StallReason
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
+from trainwright.controller.trainer.job.status import is_finished, percentage_of, remaining_seconds_of
 
 ANSWER_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+FILE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAY_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 SOURCES = ("push", "file", "final")
@@ -70,3 +89,174 @@ class ProgressMetrics:
     def watch_pending(self, count: Callable[[], int]) -> None:
         """Read the number of pending values at each scrape."""
         self._pending.set_function(count)
+
+
+HISTORIES = ("stored", "foreign", "failed")
+"""What became of a write of a history: `foreign` where a ConfigMap of others has its name."""
+
+
+class HistoryMetrics:
+    """Counts the writes of histories."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """`registry`: of the manager."""
+        writes = Counter(
+            "trainer_progress_history_writes_total", "Writes of histories by result.", ["result"], registry=registry
+        )
+        self._writes = {result: writes.labels(result) for result in HISTORIES}
+
+    def count(self, result: str) -> None:
+        """Count one; `result` is of `HISTORIES`."""
+        self._writes[result].inc()
+
+
+class ReadResult(StrEnum):
+    """What came of one read of the progress of a job."""
+
+    OK = "ok"
+    STALE = "stale"
+    """The report is old; it is shown."""
+    MISSING = "missing"
+    """There is no file."""
+    EMPTY = "empty"
+    PARTIAL = "partial"
+    """A JSON object without its end: the file is being written."""
+    CORRUPT = "corrupt"
+    TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
+    """The file cannot be read: a folder, no permission, no such container."""
+    NO_READER = "no_reader"
+    """The image has neither tail nor Python."""
+    TIMEOUT = "timeout"
+    """The command started and did not end."""
+    UNREACHABLE = "unreachable"
+    """The node or the API server does not answer."""
+    NOT_READY = "not_ready"
+    """There is no pod whose container runs."""
+    GONE = "gone"
+    """The pod was replaced."""
+    FORBIDDEN = "forbidden"
+    """A right is missing, or an admission policy refuses the command."""
+
+
+class FileMetrics:
+    """Counts reads by their result, and measures how long they take."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        probes = Counter(
+            "trainer_progress_probes",
+            "Reads of a progress file in a pod, by result.",
+            ("result",),
+            registry=registry,
+        )
+        self._results = {result: probes.labels(result.value) for result in ReadResult}
+        self.duration = Histogram(
+            "trainer_progress_probe_duration_seconds",
+            "Time of a read of a progress file in a pod.",
+            buckets=FILE_BUCKETS,
+            registry=registry,
+        )
+
+    def count(self, result: ReadResult) -> None:
+        """Count one read."""
+        self._results[result].inc()
+
+
+JOBS = 200
+"""How many jobs have series of their own."""
+LABELS = ("namespace", "name")
+
+
+class _OfJobs(Collector):
+    """Registers itself."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        jobs: Callable[[], Sequence[TrainJob]],
+        *,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Args:
+        registry: of the manager.
+        jobs: the TrainJobs of the cache; none before they are known.
+        leads: whether this replica exposes its numbers.
+        """
+        self._jobs, self._leads = jobs, leads
+        registry.register(self)
+
+    def describe(self) -> list[Metric]:
+        """Empty, so that the registry does not collect when the collector registers."""
+        return []
+
+    def _unfinished(self) -> Iterator[TrainJob]:
+        """The jobs of this manager that are on their way; none on a replica that does not lead."""
+        for job in self._jobs() if self._leads() else ():
+            if is_ours(job) and not is_finished(job) and deletion_timestamp_of(job) is None:
+                yield job
+
+
+class StalledJobs(_OfJobs):
+    """How many jobs have the condition `Stalled`."""
+
+    def collect(self) -> Iterator[Metric]:
+        """One series for each reason."""
+        family = GaugeMetricFamily("trainer_trainjobs_stalled", "TrainJobs that stand still.", labels=("reason",))
+        counts: Counts[str] = Counts()
+        for job in self._unfinished():
+            held = find(job.status_or_empty.conditions, CONDITION_STALLED)
+            if held is not None and held.status == "True":
+                counts[held.reason] += 1
+        for reason in StallReason if self._leads() else ():
+            family.add_metric([reason], counts[reason])
+        yield family
+
+
+class JobProgress(_OfJobs):
+    """How far each of some jobs is."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Series of single jobs, and the number of those that have none."""
+        prefix = "trainer_trainjob"
+        ratio = GaugeMetricFamily(
+            f"{prefix}_progress_ratio",
+            "Reported progress, 0 to 1; below 1, since the job has not ended.",
+            labels=LABELS,
+        )
+        last = GaugeMetricFamily(
+            f"{prefix}_last_report_timestamp_seconds",
+            "Time of the last report, by the clock of the job.",
+            labels=LABELS,
+        )
+        remaining = GaugeMetricFamily(f"{prefix}_remaining_seconds", "Time to go as of the last report.", labels=LABELS)
+        left_out = GaugeMetricFamily(
+            f"{prefix}_progress_left_out", "TrainJobs that report and have no series of their own."
+        )
+        found = [job for job in self._unfinished() if _reported(job) is not None]
+        for job in heapq.nsmallest(JOBS, found, key=_age):
+            labels, at = [job.namespace, job.name], _reported(job)
+            assert at is not None
+            last.add_metric(labels, at)
+            if (percentage := percentage_of(job)) is not None:
+                ratio.add_metric(labels, percentage / 100)
+            if (seconds := remaining_seconds_of(job)) is not None:
+                remaining.add_metric(labels, seconds)
+        if self._leads():
+            left_out.add_metric([], max(0, len(found) - JOBS))
+        yield from (ratio, last, remaining, left_out)
+
+
+def _age(job: TrainJob) -> tuple[str, str, str]:
+    created = job.metadata.creation_timestamp if job.metadata is not None else None
+    return created or "", job.namespace, job.name
+
+
+def _reported(job: TrainJob) -> float | None:
+    """When the job reported last, in seconds since 1970; None: never."""
+    status = job.status_or_empty.trainer_status
+    if status is None or not status.last_updated_time:
+        return None
+    try:
+        return parse(status.last_updated_time).timestamp()
+    except ValueError:  # no API server stores such a time: its schema forbids it
+        return None

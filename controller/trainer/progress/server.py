@@ -6,57 +6,121 @@ TrainJob, schema. So a report without content for an unknown TrainJob is answere
 refused before its token is looked at, and pods of others use up nothing of a TrainJob's rate. Every answer is JSON: the
 accepted value, or a Status.
 
-It knows HTTP only as `Call` and `Answer`; `controller.runtime.servers.bounded` serves it.
+Decoding is as lenient as that of Kubeflow Trainer, which is Go's: unknown keys, the case of keys, and everything after
+the first JSON value are ignored; invalid text becomes U+FFFD.
+
+It knows HTTP only as `BoundedCall` and `BoundedAnswer`; `controller.runtime.servers.bounded` serves it.
 """
 
 import asyncio
+import json
 import logging
 import re
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
-from trainwright.api.objects import Key, uid_of
-from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob, UpdateTrainJobStatusRequest
+from trainwright.api.objects import Key
+from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob, UpdateTrainJobStatusRequest
 from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
-from trainwright.controller.runtime import BodyIncomplete, BodyTooLarge, BoundedAnswer, BoundedCall, KubernetesError
-from trainwright.controller.trainer.progress.budget import Allowance
-from trainwright.controller.trainer.progress.coalescer import Coalescer, Source
-from trainwright.controller.trainer.progress.jobs import Jobs
+from trainwright.controller.runtime import (
+    BodyIncomplete,
+    BodyTooLarge,
+    BoundedAnswer,
+    BoundedCall,
+    Cache,
+    Client,
+    KubernetesError,
+    NotCached,
+    NotFound,
+    NotSynced,
+    TokenMemory,
+)
+from trainwright.controller.trainer.progress.access import AccessUnknown, ReporterForbidden, ReportingPod
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.refusals import Refused, TooManyReports
-from trainwright.controller.trainer.progress.reports import checked, decode
-from trainwright.controller.trainer.progress.tokens import Forbidden, Reporter, Unavailable
+from trainwright.controller.trainer.progress.report import (
+    MalformedReport,
+    ReportRefused,
+    ReportSource,
+    TooManyReports,
+    UnknownJob,
+    checked,
+)
+from trainwright.controller.trainer.progress.writer import Coalescer
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 65536
 """Bytes."""
-REPORTS_A_SECOND = 10.0
-REPORTS_AT_ONCE = 50
-"""Of one TrainJob."""
-RETRY_SECONDS = 5
-"""What a TrainJob that reports too often is told to wait: the pause of the clients between two reports."""
-REMEMBERED = 20_000
-"""TrainJobs whose rate is remembered."""
+REMEMBERED_SECONDS = 5.0
+"""How long the answer of the API server for a TrainJob is used, also that there is none."""
+REMEMBERED = 5_000
 
 _NAME = "[a-z0-9][a-z0-9.-]*"
 _ROUTE = re.compile(rf"/apis/{re.escape(GROUP)}/{VERSION}/namespaces/({_NAME})/trainjobs/({_NAME})/status")
 _JSON = {"Content-Type": "application/json"}
 _ENCODER = msgspec.json.Encoder()
+_SPACES = " \t\n\r"
+_INT32 = range(-(2**31), 2**31)
 
 
-class Access(Protocol):
-    """Decides who may report; `tokens.ReportAccess` does."""
+class ChecksReports(Protocol):
+    """Decides who may report; `access.ReportAccess` does."""
 
-    async def check(self, authorization: str | None, namespace: str, name: str) -> Reporter:
-        """Who reports. Raises Forbidden, Unavailable."""
+    async def check(self, authorization: str | None, namespace: str, name: str) -> ReportingPod:
+        """Who reports. Raises ReporterForbidden, AccessUnknown."""
         ...
 
-    async def belongs(self, reporter: Reporter, job: TrainJob) -> None:
-        """Check that a pod belongs to the TrainJob. Raises Forbidden."""
+    async def belongs(self, reporter: ReportingPod, job: TrainJob) -> None:
+        """Check that a pod belongs to the TrainJob. Raises ReporterForbidden."""
         ...
+
+
+class JobLookup:
+    """TrainJobs by name: from the cache, or with one request if the cache does not hold it yet."""
+
+    def __init__(self, client: Client, cache: Cache, *, time: Callable[[], float] | None = None) -> None:
+        """Create it inside a running event loop.
+
+        Args:
+            client: of the API server.
+            cache: holds the TrainJobs; its namespace is the only one that is looked at, if it has one.
+            time: a clock in seconds that never goes back; None: that of the event loop.
+        """
+        self._client = client
+        self._cache = cache
+        clock = time or asyncio.get_running_loop().time
+        self._answers: TokenMemory[Key, tuple[TrainJob | None]] = TokenMemory(REMEMBERED, time=clock)
+
+    async def find(self, key: Key) -> TrainJob:
+        """The TrainJob.
+
+        Raises:
+            UnknownJob: it does not exist, or this manager does not manage its namespace.
+            KubernetesError: the API server did not answer.
+        """
+        try:
+            job = self._cache.get(TrainJob, key.name, key.namespace)
+        except NotCached:
+            raise UnknownJob from None
+        except NotSynced:
+            job = None
+        if job is not None:
+            return job
+        return await self._ask(key)
+
+    async def _ask(self, key: Key) -> TrainJob:
+        known = self._answers.get(key)
+        if known is None:
+            try:
+                known = (await self._client.get(TrainJob, key.name, key.namespace),)
+            except NotFound:
+                known = (None,)
+            self._answers.put(key, known, REMEMBERED_SECONDS)
+        if known[0] is None:
+            raise UnknownJob
+        return known[0]
 
 
 class StatusEndpoint:
@@ -64,8 +128,8 @@ class StatusEndpoint:
 
     def __init__(
         self,
-        access: Access,
-        jobs: Jobs,
+        access: ChecksReports,
+        jobs: JobLookup,
         coalescer: Coalescer,
         metrics: ProgressMetrics,
         *,
@@ -85,8 +149,6 @@ class StatusEndpoint:
         self._coalescer = coalescer
         self._metrics = metrics
         self._time = time or asyncio.get_running_loop().time
-        self._rates: dict[str, Allowance] = {}
-        """By uid of the TrainJob."""
 
     async def answer(self, call: BoundedCall) -> BoundedAnswer:
         """The answer to a request. Raises BodyIncomplete."""
@@ -111,21 +173,21 @@ class StatusEndpoint:
         except BodyTooLarge:
             return self._refused("too_large", _failure(413, "RequestEntityTooLarge", "Payload too large"))
         except BodyIncomplete:
-            self._metrics.report(Source.PUSH, "invalid")
+            self._metrics.report(ReportSource.PUSH, "invalid")
             raise
-        except Forbidden as error:
+        except ReporterForbidden as error:
             log.debug("TrainJob %s: a report is refused: %s", key, error.why)
             return self._refused("forbidden", _failure(403, "Forbidden", str(error)))
-        except Refused as error:
+        except ReportRefused as error:
             log.debug("TrainJob %s: a report is refused: %s", key, error)
             return self._refused(_RESULTS[error.code], _refusal(error))
-        except (Unavailable, KubernetesError) as error:
-            why = error.why if isinstance(error, Unavailable) else str(error)
+        except (AccessUnknown, KubernetesError) as error:
+            why = error.why if isinstance(error, AccessUnknown) else str(error)
             log.warning("TrainJob %s: a report cannot be taken: %s", key, why)
             return self._refused("failed", self.failure(500))
 
     def _refused(self, result: str, answer: BoundedAnswer) -> BoundedAnswer:
-        self._metrics.report(Source.PUSH, result)
+        self._metrics.report(ReportSource.PUSH, result)
         return answer
 
     async def _accept(self, call: BoundedCall, key: Key) -> BoundedAnswer:
@@ -134,26 +196,14 @@ class StatusEndpoint:
         reporter = await self._access.check(call.header("Authorization"), key.namespace, key.name)
         value = decode(await call.body())
         if value is None:
-            self._metrics.report(Source.PUSH, "empty")
+            self._metrics.report(ReportSource.PUSH, "empty")
             return BoundedAnswer(200, b"{}", _JSON)
         job = await self._jobs.find(key)
         await self._access.belongs(reporter, job)
-        self._limit(uid_of(job))
-        report = checked(key, value)
-        await self._coalescer.accept(job, report, source=Source.PUSH, pod=reporter.pod)
+        self._coalescer.admit(job)
+        report = checked(key, value, pod=reporter.pod)
+        await self._coalescer.accept(job, report)
         return _echo(report.status)
-
-    def _limit(self, uid: str) -> None:
-        """Count a report of a TrainJob. Raises TooManyReports."""
-        now, seconds = self._time(), 1.0 / REPORTS_A_SECOND
-        rate = self._rates.get(uid)
-        if rate is None:
-            if len(self._rates) >= REMEMBERED:
-                self._rates = {one: rate for one, rate in self._rates.items() if not rate.is_full(now, seconds)}
-            rate = self._rates[uid] = Allowance(REPORTS_AT_ONCE, now)
-        if rate.wait(now, seconds) > 0:
-            raise TooManyReports(RETRY_SECONDS)
-        rate.take(now, seconds)
 
 
 _RESULTS = {404: "unknown_job", 422: "invalid", 429: "too_many"}
@@ -163,11 +213,100 @@ def _echo(status: TrainerStatus) -> BoundedAnswer:
     return BoundedAnswer(200, _ENCODER.encode(UpdateTrainJobStatusRequest(trainer_status=status)), _JSON)
 
 
-def _refusal(error: Refused) -> BoundedAnswer:
-    headers = _JSON if error.retry_after is None else {**_JSON, "Retry-After": str(error.retry_after)}
+def _refusal(error: ReportRefused) -> BoundedAnswer:
+    headers = {**_JSON, "Retry-After": str(error.retry_after)} if isinstance(error, TooManyReports) else _JSON
     return _failure(error.code, error.reason, str(error), headers)
 
 
 def _failure(code: int, reason: str, message: str, headers: dict[str, str] = _JSON) -> BoundedAnswer:
     status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
     return BoundedAnswer(code, _ENCODER.encode(status), headers)
+
+
+# ---------------------------------------------------------------------- decoding
+
+
+def decode(body: bytes) -> TrainerStatus | None:
+    """The value of a request's body, unchecked. None: it has none, which changes nothing.
+
+    Raises MalformedReport: it is not JSON, or a value has another type.
+    """
+    document = _first_value(body)
+    if document is None:
+        return None
+    if not isinstance(document, dict):
+        raise MalformedReport
+    value = _field(document, "trainerStatus")
+    return None if value is None else read_status(value)
+
+
+def read_status(value: object) -> TrainerStatus:
+    """The decoded `trainerStatus`, unchecked, with the time as it was sent. Raises MalformedReport for other types."""
+    if not isinstance(value, dict):
+        raise MalformedReport
+    metrics = _field(value, "metrics")
+    if metrics is not None and not isinstance(metrics, list):
+        raise MalformedReport
+    updated = _field(value, "lastUpdatedTime")
+    if updated is not None and not isinstance(updated, str):
+        raise MalformedReport
+    return TrainerStatus(
+        progress_percentage=_integer(_field(value, "progressPercentage")),
+        estimated_remaining_seconds=_integer(_field(value, "estimatedRemainingSeconds")),
+        metrics=[_metric(one) for one in metrics] if metrics else None,
+        last_updated_time=updated,
+    )
+
+
+def _first_value(body: bytes) -> Any:
+    text = body.decode("utf-8", "replace").lstrip(_SPACES)
+    try:
+        return _DECODER.raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        raise MalformedReport from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def _field(document: Mapping[str, Any], name: str) -> Any:
+    """The value of a field, whatever the case of its key. The last one counts, as in Go."""
+    if len(document) == 1 and name in document:
+        return document[name]
+    folded = name.casefold()
+    found = None
+    for key, value in document.items():
+        if key == name or (len(key) == len(name) and key.casefold() == folded):
+            found = value
+    return found
+
+
+def _integer(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value not in _INT32:
+        raise MalformedReport
+    return value
+
+
+def _metric(value: object) -> Metric:
+    if value is None:
+        return Metric(name="", value="")
+    if not isinstance(value, dict):
+        raise MalformedReport
+    return Metric(name=_text(_field(value, "name")), value=_text(_field(value, "value")))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedReport
+    if value.isascii():
+        return value
+    # JSON can write halves of surrogate pairs, which no UTF-8 has.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

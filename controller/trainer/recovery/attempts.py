@@ -25,7 +25,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, number
-from trainwright.controller.trainer.job.silence import Reason
+from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.causes import (
     FREE,
@@ -226,7 +226,7 @@ def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
     if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
         return ""
     has_reported = found.counts.step is not None or found.counts.percent is not None
-    reasons = (Reason.NO_REPORT, Reason.NO_ADVANCE, *((Reason.NEVER_REPORTED,) if has_reported else ()))
+    reasons = (StallReason.NO_REPORT, StallReason.NO_ADVANCE, *((StallReason.NEVER_REPORTED,) if has_reported else ()))
     return condition.message if condition.reason in reasons else ""
 
 

@@ -28,13 +28,12 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import KEY, Ring, document_of
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.workloads import jobset
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.progress.history.ring import Ring
-from trainwright.controller.trainer.progress.history.stored import KEY, document_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}

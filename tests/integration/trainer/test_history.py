@@ -13,11 +13,11 @@ from tests.reports import TIME, progress
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import KEY, belongs, config_map_name, read
 from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.assembly.parts import PARTS, parts_of
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.progress.history.stored import KEY, belongs, config_map_name, read
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 COMPLETE = {"type": "Complete", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": TIME}

@@ -27,8 +27,14 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
-from trainwright.controller.trainer.progress.tokens import Forbidden, ReportAccess, Reporter, Unavailable, audience
-from trainwright.controller.trainer.progress.writes import StatusWriter
+from trainwright.controller.trainer.progress.access import (
+    AccessUnknown,
+    ReportAccess,
+    ReporterForbidden,
+    ReportingPod,
+    audience,
+)
+from trainwright.controller.trainer.progress.writer import StatusWriter
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 ACCOUNT = Resource(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", namespaced=True)
@@ -103,14 +109,14 @@ class Checked:
         self.registry = CollectorRegistry()
         self.access = ReportAccess(client, config, cache, self.registry, time=lambda: self.clock, **options)
 
-    async def report(self, token: str, job: TrainJob) -> Reporter:
+    async def report(self, token: str, job: TrainJob) -> ReportingPod:
         """As the status server asks."""
         reporter = await self.access.check(f"Bearer {token}", job.namespace, job.name)
         await self.access.belongs(reporter, job)
         return reporter
 
     async def refused(self, token: str, job: TrainJob) -> str:
-        with pytest.raises(Forbidden) as refused:
+        with pytest.raises(ReporterForbidden) as refused:
             await self.report(token, job)
         return refused.value.why
 
@@ -277,9 +283,9 @@ async def _tokens_are_reviewed_without_the_keys(own: ControlPlane) -> None:
             reason = checked.access.unready() or ""
             assert KEYS in reason
             assert "tokenreviews" in reason
-            with pytest.raises(Unavailable):
+            with pytest.raises(AccessUnknown):
                 await checked.report(token, job)
-            with pytest.raises(Forbidden):
+            with pytest.raises(ReporterForbidden):
                 await checked.access.check("Bearer abc", team.namespace, "job")
         account = own.users.add_service_account("no-pods", team.namespace, rules=[REVIEWS, JOBSETS])
         async with accessed(load_config(own.users.kubeconfig_with_token("no-pods", account))) as checked:

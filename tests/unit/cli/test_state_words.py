@@ -135,7 +135,7 @@ def has_lost_a_rank(world: World) -> None:
     counts(world, ready=1)
     pod = world.terminated(1, 0, ago=700)
     pod["status"]["phase"] = "Succeeded"
-    # As the manager writes it; see `standstill`.
+    # As the manager writes it; see `progress.stall`.
     world.ended("Stalled", "RankEnded", "rank 1 ended with exit code 0")
 
 

@@ -3,8 +3,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of
-from trainwright.controller.trainer.progress.history.ring import Point
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

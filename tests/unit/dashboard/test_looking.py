@@ -11,13 +11,12 @@ import pytest
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Ring, document_of
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.watching import HeldJob, WatchedJobs
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.runtime import Client
-from trainwright.controller.trainer.progress.history.ring import Ring
-from trainwright.controller.trainer.progress.history.stored import document_of
 
 KEY = Key("team-a", "bert")
 

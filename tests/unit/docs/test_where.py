@@ -17,8 +17,8 @@ ADDED = "certManagement.webhookSecretName"
 """The key that is not in its file yet; see the test below."""
 
 
-def test_ten_changes_have_one_file_each() -> None:
-    assert len(ROWS) == 10
+def test_each_change_has_one_file() -> None:
+    assert len(ROWS) >= 10
     assert all(len(re.findall(r"`([\w/]+\.\w+)`", place)) == 1 for _, place, _ in ROWS)
 
 

@@ -7,25 +7,31 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from trainwright.api.objects import key_of
+from trainwright.api.objects import Key, key_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
-from trainwright.controller.runtime import Client, Event, EventType
+from trainwright.controller.runtime import Builder, Cache, Client, Controller, Event, EventType, Manager
+from trainwright.controller.runtime.cache.events import Handler
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import ConnectionLost, KubernetesError, NotSynced
+from trainwright.controller.runtime.errors import ConnectionLost, DecodeError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import listing, status_body
-from trainwright.controller.trainer.progress.coalescer import Arrivals, Source
-from trainwright.controller.trainer.progress.probes import ProbeMetrics
-from trainwright.controller.trainer.progress.pull import Puller
-from trainwright.controller.trainer.progress.refusals import Refused
-from trainwright.controller.trainer.progress.reports import Report
-from trainwright.controller.trainer.progress.targets import Target
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.files import ProgressFiles
+from trainwright.controller.trainer.progress.metrics import FileMetrics
+from trainwright.controller.trainer.progress.reading import FileTarget
+from trainwright.controller.trainer.progress.report import (
+    Allowance,
+    JobReports,
+    ProgressReport,
+    ReportRefused,
+    ReportSource,
+)
 from trainwright.plugins.contract import PodRef
 
 START = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -204,8 +210,41 @@ class _Here(ThreadPoolExecutor):
         return done
 
 
+class Leader:
+    """What the controller uses of a manager, its cache and the informer of TrainJobs."""
+
+    resource, scope, last_error = TrainJob.RESOURCE, "all", None
+
+    def __init__(self, client: Client, jobs: dict[str, TrainJob], listed: asyncio.Event) -> None:
+        self.client, self.cache = client, self
+        self.jobs, self.wait_synced = jobs, listed.wait
+        self.undecodable: set[str] = set()
+        self.handlers: list[Handler] = []
+        self.controllers: list[Controller] = []
+
+    def controller(self, name: str) -> Builder:
+        return Builder(cast("Cache", self), name, register=self.controllers.append)
+
+    def informer(self, _: type[TrainJob], **__: object) -> "Leader":
+        return self
+
+    def reconciled(self, *_: object) -> None:
+        """There is one cache only."""
+
+    def add_handler(self, handler: Handler, **_: object) -> None:
+        for job in self.jobs.values():
+            handler(Event(EventType.ADDED, key_of(job), old=None, new=job, initial=True))
+        self.handlers.append(handler)
+
+    def get(self, _: type[TrainJob], name: str, namespace: str) -> TrainJob | None:
+        assert namespace == "team"
+        if name in self.undecodable:
+            raise DecodeError("it does not fit its model")
+        return self.jobs.get(name)
+
+
 class Bench:
-    """A puller, and what it reads, passes on and says. A target of the pods of each job."""
+    """The controller that reads files, and what it reads, accepts and says. A target of the pods of each job."""
 
     def __init__(self, *, reads_files: bool = True) -> None:
         self.cluster = PretendCluster()
@@ -215,28 +254,29 @@ class Bench:
         self.listed = asyncio.Event()
         """Whether the first list of TrainJobs has arrived."""
         self.listed.set()
-        self.accepted: list[tuple[float, str, int | None, Source]] = []
-        self.reports: list[Report] = []
+        self.accepted: list[tuple[float, str, int | None, ReportSource]] = []
+        self.reports: list[ProgressReport] = []
         self.pods_of_reports: list[str] = []
-        self.refusal: Refused | None = None
-        self.pushed: dict[str, float] = {}
+        self.refusal: ReportRefused | None = None
         self.events: list[tuple[str, str]] = []
         self.loading: tuple[str, ...] = ()
         """Initializers that each job has."""
         self.target_error: KubernetesError | None = None
         self.targets_asked = 0
-        self.puller = self.new_puller(reads_files=reads_files)
+        self._reads_files = reads_files
+        self.begin(self.registry)
 
-    def new_puller(self, *, reads_files: bool = True) -> Puller:
-        return Puller(
-            self.client,
+    def begin(self, registry: CollectorRegistry) -> None:
+        """A process begins, with no memory."""
+        self.records, self.leader = JobRecords(), Leader(self.client, self.jobs, self.listed)
+        ProgressFiles(
+            cast("Manager", self.leader),
+            lambda job: self.of(job),  # noqa: PLW0108 - tests replace it
+            self.accept,
             self,
-            self,
-            self,
-            ProbeMetrics(CollectorRegistry() if hasattr(self, "puller") else self.registry),
-            jobs=self.known_jobs,
-            synced=self.wait_listed,
-            reads_files=reads_files,
+            FileMetrics(registry),
+            self.records,
+            reads_files=self._reads_files,
             now=lambda: START + timedelta(seconds=self.now),
             uniform=lambda low, high: (low + high) / 2,
         )
@@ -247,40 +287,40 @@ class Bench:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        """This process leads. Afterwards another one begins."""
         asyncio.get_running_loop().set_default_executor(_Here())
         async with TaskScope("bench") as tasks:
-            tasks.start("puller", self.puller.run())
+            tasks.start("controller", self.leader.controllers[0].run())
             await asyncio.sleep(0)
             yield
+        self.begin(CollectorRegistry())
 
-    # ------------------------------------------------------------------ the puller's surroundings
+    def push(self, at: float) -> None:
+        """A report of the job was pushed to this process."""
+        now = self.now
+        reports = JobReports(Key("team", "job"), "uid-of-job", Allowance(1, now), Allowance(1, now))
+        reports.last_push = at
+        self.records.of(reports.key, reports.uid).keep(reports)
 
-    def known_jobs(self) -> list[TrainJob]:
-        if not self.listed.is_set():
-            raise NotSynced("the first list has not arrived")
-        return list(self.jobs.values())
+    # ------------------------------------------------------------------ the controller's surroundings
 
-    async def wait_listed(self) -> None:
-        await self.listed.wait()
-
-    async def of(self, job: TrainJob) -> Target | None:
+    async def of(self, job: TrainJob) -> FileTarget | None:
         self.targets_asked += 1
         if self.target_error is not None:
             raise self.target_error
         assert job.metadata is not None
         declaration, _ = declared(job.metadata.annotations or {}, {})
-        loading = tuple(Target(declaration, PodRef(one, container=one), is_initializer=True) for one in self.loading)
-        return Target(declaration, PodRef("node"), loading) if declaration.reads_file else None
+        loading = tuple(
+            FileTarget(declaration, PodRef(one, container=one), is_initializer=True) for one in self.loading
+        )
+        return FileTarget(declaration, PodRef("node"), loading) if declaration.reads_file else None
 
-    async def accept(self, job: TrainJob, report: Report, *, source: Source, pod: str = "") -> None:
+    async def accept(self, job: TrainJob, report: ProgressReport) -> None:
         if self.refusal is not None:
             raise self.refusal
-        self.accepted.append((self.now, job.name, report.percentage, source))
+        self.accepted.append((self.now, job.name, report.percentage, report.source))
         self.reports.append(report)
-        self.pods_of_reports.append(pod)
-
-    def arrivals(self, uid: str) -> Arrivals | None:
-        return Arrivals({}, self.pushed[uid], self.pushed[uid], is_stuck=False) if uid in self.pushed else None
+        self.pods_of_reports.append(report.pod)
 
     def progress_unreadable(self, job: TrainJob, note: str) -> None:
         self.events.append((job.name, note))
@@ -299,12 +339,22 @@ class Bench:
         old = self.jobs.get(name)
         job = self.jobs[name] = train_job(name, uid or f"uid-of-{name}", **fields)
         kind = EventType.MODIFIED if old is not None else EventType.ADDED
-        self.puller.handle(Event(kind, key_of(job), old=old, new=job))
+        self._tell(Event(kind, key_of(job), old=old, new=job))
         return job
 
     def delete(self, name: str = "job") -> None:
         job = self.jobs.pop(name)
-        self.puller.handle(Event(EventType.DELETED, key_of(job), old=job, new=None))
+        self._tell(Event(EventType.DELETED, key_of(job), old=job, new=None))
+
+    def damage(self, name: str = "job") -> None:
+        """The job does not fit its model any longer."""
+        self.leader.undecodable.add(name)
+        old, new = self.jobs[name], msgspec.to_builtins(self.jobs[name])
+        self._tell(Event(EventType.MODIFIED, key_of(old), old=old, new=new, undecodable=True))
+
+    def _tell(self, event: Event[Any]) -> None:
+        for handler in (self.records.handle, *self.leader.handlers):
+            handler(event)
 
     def results(self) -> dict[str, float]:
         """The counts of reads that are not zero."""

@@ -25,7 +25,7 @@ from trainwright.controller.runtime.testing.scripted import (
     listing,
 )
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
-from trainwright.controller.trainer.progress.tokens import Forbidden, ReportAccess, Reporter, audience
+from trainwright.controller.trainer.progress.access import ReportAccess, ReporterForbidden, ReportingPod, audience
 
 FOREVER = float("inf")
 START = datetime(2026, 11, 22, tzinfo=UTC)
@@ -104,6 +104,6 @@ class Cluster:
     def pods_read(self) -> int:
         return sum(map(is_pod, self.transport.requests))
 
-    async def refuse(self, reporter: Reporter, job: TrainJob) -> None:
-        with pytest.raises(Forbidden, match=r"^Forbidden$"):
+    async def refuse(self, reporter: ReportingPod, job: TrainJob) -> None:
+        with pytest.raises(ReporterForbidden, match=r"^Forbidden$"):
             await self.access.belongs(reporter, job)

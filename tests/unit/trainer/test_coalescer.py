@@ -17,12 +17,17 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.runtime import Event, EventType, NotFound
 from trainwright.controller.runtime.errors import Conflict, Invalid, KubernetesError, TooManyRequests, Unreachable
 from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping
-from trainwright.controller.trainer.progress.budget import Pace
-from trainwright.controller.trainer.progress.coalescer import IN_FLIGHT, WRITE_SECONDS, Coalescer, Source
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.refusals import InvalidReport, UnknownJob
-from trainwright.controller.trainer.progress.reports import Report, checked
-from trainwright.controller.trainer.progress.writes import Superseded
+from trainwright.controller.trainer.progress.report import (
+    InvalidReport,
+    JobReports,
+    ProgressReport,
+    ReportSource,
+    UnknownJob,
+    checked,
+)
+from trainwright.controller.trainer.progress.writer import IN_FLIGHT, WRITE_SECONDS, Coalescer, Pace, Superseded
 
 START = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
@@ -32,7 +37,8 @@ class Bench:
 
     def __init__(self, **pace: Any) -> None:
         self.registry = CollectorRegistry()
-        self.coalescer = Coalescer(self.write, Pace(**pace), ProgressMetrics(self.registry))
+        self.records = JobRecords()
+        self.coalescer = Coalescer(self.write, Pace(**pace), ProgressMetrics(self.registry), self.records)
         self.writes: list[tuple[float, str, TrainerStatus]] = []
         self.attempts: list[tuple[float, str]] = []
         self.error: Callable[[str], KubernetesError | None] = lambda _: None
@@ -71,14 +77,20 @@ class Bench:
         old = self.job(name)
         if status is not None:
             self.values[name] = status
-        self.coalescer.handle(Event(EventType.MODIFIED, Key("n", name), old, self.job(name)))
+        self.records.handle(Event(EventType.MODIFIED, Key("n", name), old, self.job(name)))
 
     async def report(self, name: str, percentage: int | None = None, **options: Any) -> None:
-        source = options.pop("source", Source.PUSH)
+        source = options.pop("source", ReportSource.PUSH)
         pod = options.pop("pod", "")
-        await self.coalescer.accept(self.job(name), self.value(percentage, **options), source=source, pod=pod)
+        report = self.value(percentage, **options)
+        report.source, report.pod = source, pod
+        await self.coalescer.accept(self.job(name), report)
 
-    def value(self, percentage: int | None = None, *, at: datetime | None = None, **metrics: str) -> Report:
+    def reports(self, name: str) -> JobReports | None:
+        """What is remembered of the reports of a TrainJob."""
+        return self.records.find(Key("n", name), f"uid-of-{name}", JobReports)
+
+    def value(self, percentage: int | None = None, *, at: datetime | None = None, **metrics: str) -> ProgressReport:
         status = TrainerStatus(progress_percentage=percentage, last_updated_time=format_time(at or self.clock()))
         if metrics:
             pairs = [{"name": name, "value": value} for name, value in metrics.items()]
@@ -350,7 +362,7 @@ async def test_a_trainjob_that_is_gone_is_forgotten() -> None:
             b.error = lambda _, error=error: error  # type: ignore[misc]
             with pytest.raises(UnknownJob):
                 await b.report("a", 100)
-            assert b.coalescer.arrivals("uid-of-a") is None
+            assert b.reports("a") is None
         b.error = lambda _: None
         await asyncio.sleep(100)
         assert b.writes == []
@@ -361,7 +373,7 @@ async def test_a_trainjob_that_is_gone_is_forgotten() -> None:
 async def test_a_value_of_a_trainjob_that_is_deleted_is_dropped() -> None:
     async with bench() as b:
         await every(0.1, 5, lambda number: b.report("a", number))
-        b.coalescer.handle(Event(EventType.DELETED, Key("n", "a"), b.job("a"), None))
+        b.records.handle(Event(EventType.DELETED, Key("n", "a"), b.job("a"), None))
         await asyncio.sleep(100)
         assert b.percentages() == [0, 1, 2]
 
@@ -458,11 +470,11 @@ async def test_a_trainjob_is_stuck_until_another_replica_stores_a_newer_value() 
         b.error = lambda _: Unreachable("away")
         await b.report("a", 50)
         await asyncio.sleep(0.5)
-        found = b.coalescer.arrivals("uid-of-a")
+        found = b.reports("a")
         assert found is not None
         assert found.is_stuck
         b.show("a", b.value(60).status)
-        found = b.coalescer.arrivals("uid-of-a")
+        found = b.reports("a")
         assert found is not None
         assert not found.is_stuck
 
@@ -485,7 +497,7 @@ async def test_an_own_value_whose_answer_was_lost_supersedes_nothing() -> None:
         ahead = b.value(50, at=START + timedelta(seconds=60))  # of a pod whose clock is ahead
         errors: list[KubernetesError] = [Unreachable("the answer is lost"), Superseded(Key("n", "a"), ahead.status)]
         b.error = lambda _: errors.pop(0) if errors else None
-        await b.coalescer.accept(b.job("a"), ahead, source=Source.PUSH)
+        await b.coalescer.accept(b.job("a"), ahead)
         await asyncio.sleep(0.1)
         await b.report("a", 51)
         await asyncio.sleep(30)
@@ -568,12 +580,12 @@ async def test_the_last_reports_of_pods_are_known() -> None:
         for number in range(70):
             await b.report("a", 1, pod=f"pod-{number}")
             await asyncio.sleep(1)
-        await b.report("a", 1, pod="pod-10", source=Source.FILE)
-        found = b.coalescer.arrivals("uid-of-a")
+        await b.report("a", 1, pod="pod-10", source=ReportSource.FILE)
+        found = b.reports("a")
         assert found is not None
         assert len(found.pods) == 64
         assert (found.pods["pod-69"], found.pods["pod-10"], found.last_push) == (69.0, 70.0, 69.0)
-        assert b.coalescer.arrivals("uid-of-b") is None
+        assert b.reports("b") is None
 
 
 @jumping
@@ -582,8 +594,8 @@ async def test_a_finished_trainjob_that_is_silent_is_forgotten() -> None:
         b.conditions["a"] = ended("Failed")
         await b.report("a", 1)
         await every(30, 30, lambda number: b.report("b", number))
-        assert b.coalescer.arrivals("uid-of-a") is None
-        assert b.coalescer.arrivals("uid-of-b") is not None
+        assert b.reports("a") is None
+        assert b.reports("b") is not None
 
 
 @jumping

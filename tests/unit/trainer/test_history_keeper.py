@@ -17,7 +17,8 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Client, Event, EventType, NotFound
+from trainwright.api.trainer.v1alpha1.history import KEY, TEXT_BYTES, Point, Ring, read
+from trainwright.controller.runtime import Builder, Cache, Controller, Event, EventType, Manager, NotFound
 from trainwright.controller.runtime.errors import (
     AlreadyExists,
     Conflict,
@@ -26,17 +27,18 @@ from trainwright.controller.runtime.errors import (
     TooManyRequests,
     Unreachable,
 )
-from trainwright.controller.runtime.testing.clock import jumping
-from trainwright.controller.trainer.progress.budget import Budget, Pace
-from trainwright.controller.trainer.progress.history.keeper import (
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.history import (
     AT_ONCE,
     INTERVAL_SECONDS,
     WRITE_SECONDS,
     HistoryKeeper,
-    HistoryMetrics,
+    _History,
 )
-from trainwright.controller.trainer.progress.history.ring import TEXT_BYTES, Point, Ring
-from trainwright.controller.trainer.progress.history.stored import KEY, read
+from trainwright.controller.trainer.progress.metrics import HistoryMetrics
+from trainwright.controller.trainer.progress.writer import Budget, Pace
 
 START = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
@@ -91,25 +93,60 @@ class Maps:
         return [verb for _, verb, _ in self.calls]
 
 
+class Leader:
+    """What the keeper uses of a manager and its cache."""
+
+    def __init__(self, maps: Maps) -> None:
+        self.client, self.cache = maps, self
+        self.jobs: dict[str, TrainJob] = {}
+        self.controllers: list[Controller] = []
+
+    def controller(self, name: str) -> Builder:
+        return Builder(cast("Cache", self), name, register=self.controllers.append)
+
+    def add(self, runnable: object, *_: object) -> None:
+        """The test runs it."""
+
+    async def wait_synced(self, _: object) -> None:
+        """The list is there."""
+
+    def list(self, _: type[TrainJob]) -> list[TrainJob]:
+        return [*self.jobs.values()]
+
+
 class Bench:
     """TrainJobs that report, and a keeper."""
 
     def __init__(self, maps: Maps | None = None, **pace: Any) -> None:
         self.maps = maps or Maps()
         self.registry = CollectorRegistry()
-        self.jobs: dict[str, TrainJob] = {}
+        self.leader = Leader(self.maps)
+        self.jobs = self.leader.jobs
         self.attempts: dict[str, int] = {}
         loop = asyncio.get_running_loop()
         self.began = loop.time()
+        self.records = JobRecords()
         self.keeper = HistoryKeeper(
-            cast("Client", self.maps),
+            cast("Manager", self.leader),
             Budget(Pace(**pace), loop.time),
             HistoryMetrics(self.registry),
-            jobs=lambda: list(self.jobs.values()),
+            self.records,
             attempt_of=lambda job: self.attempts.get(job.name),
             now=self.clock,
             uniform=lambda _, high: high,
         )
+
+    async def run(self) -> None:
+        """What a leader runs, until a stop is asked for."""
+        async with TaskScope("leader") as tasks:
+            running = [tasks.start("c", self.leader.controllers[0].run()), tasks.start("k", self.keeper.run())]
+            await asyncio.wait(running)
+
+    def stop(self) -> None:
+        self.leader.controllers[0].request_stop()
+        self.keeper.request_stop()
+
+    # What the test does.
 
     def clock(self) -> datetime:
         return START + timedelta(seconds=asyncio.get_running_loop().time())
@@ -132,7 +169,7 @@ class Bench:
         old = self.jobs.get(name)
         job = self.put(name, **change)
         kind = EventType.ADDED if old is None else EventType.MODIFIED
-        self.keeper.handle(Event(kind, Key("n", name), old, job))
+        self.records.handle(Event(kind, Key("n", name), old, job))
 
     def report(self, name: str, percentage: int, **metrics: float) -> None:
         self.show(name, trainerStatus=self.value(percentage, **metrics))
@@ -144,7 +181,7 @@ class Bench:
     def delete(self, name: str) -> None:
         job = self.jobs.pop(name)
         self.maps.held.pop(f"{name}-progress", None)
-        self.keeper.handle(Event(EventType.DELETED, Key("n", name), job, None))
+        self.records.handle(Event(EventType.DELETED, Key("n", name), job, None))
 
     def _now(self) -> str:
         return format_time(self.clock())
@@ -169,12 +206,12 @@ async def bench(
     made = Bench(maps, **pace)
     if before is not None:
         before(made)
-    task = asyncio.ensure_future(made.keeper.run())
-    await asyncio.sleep(0)
+    task = asyncio.ensure_future(made.run())
+    await settle()
     try:
         yield made
     finally:
-        made.keeper.request_stop()
+        made.stop()
         await task
 
 
@@ -446,7 +483,7 @@ async def test_a_job_of_another_manager_and_a_deleted_one_are_left_alone() -> No
         job = b.put("b")
         assert job.spec is not None
         job.spec.managed_by = "kueue.x-k8s.io/multikueue"
-        b.keeper.handle(Event(EventType.MODIFIED, Key("n", "b"), job, job))
+        b.records.handle(Event(EventType.MODIFIED, Key("n", "b"), job, job))
         await asyncio.sleep(1000)
         assert b.maps.calls == []
 
@@ -455,7 +492,7 @@ async def test_a_job_of_another_manager_and_a_deleted_one_are_left_alone() -> No
 async def test_a_replica_that_does_not_lead_keeps_nothing() -> None:
     b = Bench()
     b.report("a", 1)
-    assert not b.keeper._kept
+    assert not list(b.records.each(_History))
 
 
 @jumping

@@ -13,20 +13,18 @@ from hypothesis import strategies as st
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.progress.history.ring import (
+from trainwright.api.trainer.v1alpha1.history import (
+    KEY,
     METRICS,
+    PERCENTAGE,
     POINTS,
     TEXT_BYTES,
     Damaged,
     Ring,
-    numbers_of,
-)
-from trainwright.controller.trainer.progress.history.stored import (
-    KEY,
-    PERCENTAGE,
     belongs,
     config_map_name,
     document_of,
+    numbers_of,
     read,
     series,
 )

@@ -16,8 +16,8 @@ from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS, Dra
 from trainwright.controller.runtime.webhook.webhooks import Webhooks
 from trainwright.controller.trainer.assembly.installation import ProcessPlace, place_of, shipped_installation
 from trainwright.controller.trainer.assembly.manager import DRAIN_SECONDS, drain_of
+from trainwright.controller.trainer.assembly.progress import ProgressService
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.progress.service import Progress
 from trainwright.plugins.contract import Installation
 
 ROOT = Path(__file__).parents[3]
@@ -94,4 +94,4 @@ def test_the_deployment_gives_the_manager_the_time_of_its_stop() -> None:
 
 def test_what_answers_in_a_cluster_can_drain() -> None:
     assert issubclass(Webhooks, Drainable)
-    assert issubclass(Progress, Drainable)
+    assert issubclass(ProgressService, Drainable)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.progress.jobmetrics import JOBS, JobProgress, StalledJobs
+from trainwright.controller.trainer.progress.metrics import JOBS, JobProgress, StalledJobs
 
 BEGIN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -13,12 +13,9 @@ import pytest
 from tests.unit.trainer.pulling import Bench, P, PretendPod
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.testing.clock import jumping
-from trainwright.controller.trainer.progress import look, pull
-from trainwright.controller.trainer.progress.coalescer import Source
-from trainwright.controller.trainer.progress.reading import PYTHON
-from trainwright.controller.trainer.progress.refusals import InvalidReport
-from trainwright.controller.trainer.progress.targets import find_pod
-from trainwright.controller.trainer.progress.turns import AT_ONCE
+from trainwright.controller.trainer.progress import files
+from trainwright.controller.trainer.progress.reading import PYTHON, find_pod
+from trainwright.controller.trainer.progress.report import InvalidReport, ReportSource
 
 PATH = "/var/run/trainwright/progress.json"
 TAIL = ("tail", "-c", "65537", PATH)
@@ -33,7 +30,7 @@ async def test_a_running_job_is_read_five_seconds_after_its_pod_is_ready_and_the
         await asyncio.sleep(27)
     assert pod.times == [5, 15, 25]
     assert pod.commands == [TAIL] * 3
-    assert b.accepted == [(5, "job", 10, Source.FILE)]
+    assert b.accepted == [(5, "job", 10, ReportSource.FILE)]
     assert b.pods_of_reports == ["job-pod-1"]
     status = b.reports[0].status
     assert [(one.name, one.value) for one in status.metrics or ()] == [("loss", "0.5")]
@@ -372,7 +369,7 @@ async def test_last_reports_come_also_while_commands_are_refused() -> None:
         pod.running, pod.message = False, '{"progressPercentage": 100}'
         b.show(ready=0, active=0, condition="Complete", ended=20)
         await asyncio.sleep(1)
-    assert b.accepted == [(20, "job", 100, Source.FINAL)]
+    assert b.accepted == [(20, "job", 100, ReportSource.FINAL)]
 
 
 @jumping
@@ -444,7 +441,7 @@ async def test_nothing_is_read_while_a_report_that_was_pushed_is_fresh() -> None
     b.show()
     async with b.running():
         await asyncio.sleep(6)
-        b.pushed["uid-of-job"] = 14.0
+        b.push(14.0)
         await asyncio.sleep(29)
         assert pod.times == [5]
         await asyncio.sleep(9)
@@ -456,7 +453,7 @@ async def test_nothing_is_read_while_a_report_that_was_pushed_is_fresh() -> None
 async def test_a_report_that_another_replica_took_counts_as_well(pushed: float | None) -> None:
     b = Bench()
     if pushed is not None:
-        b.pushed["uid-of-job"] = pushed  # pushes came to this replica long ago
+        b.push(pushed)  # pushes came to this replica long ago
     pod = b.pod()
     b.show()
     async with b.running():
@@ -533,7 +530,7 @@ async def test_the_last_report_comes_from_the_termination_message() -> None:
         await asyncio.sleep(60)
         b.show(ready=0, active=0, condition="Complete", ended=6, stored={"progressPercentage": 100})
         await asyncio.sleep(60)
-    assert [entry[1:] for entry in b.accepted] == [("job", 60, Source.FILE), ("job", 100, Source.FINAL)]
+    assert [entry[1:] for entry in b.accepted] == [("job", 60, ReportSource.FILE), ("job", 100, ReportSource.FINAL)]
     assert b.accepted[1][0] == 6
     assert pod.times == [5]
     assert b.cluster.lists == 2
@@ -549,7 +546,7 @@ async def test_a_job_of_three_seconds() -> None:
         await asyncio.sleep(3)
         b.show(ready=0, active=0, condition="Complete", ended=3)
         await asyncio.sleep(1)
-    assert b.accepted == [(3, "job", 100, Source.FINAL)]
+    assert b.accepted == [(3, "job", 100, ReportSource.FINAL)]
 
 
 @jumping
@@ -609,7 +606,7 @@ async def test_without_the_right_to_run_commands_only_last_reports_are_read() ->
         b.show(ready=0, active=0, condition="Complete")
         await asyncio.sleep(1)
     assert pod.times == []
-    assert [entry[2:] for entry in b.accepted] == [(100, Source.FINAL)]
+    assert [entry[2:] for entry in b.accepted] == [(100, ReportSource.FINAL)]
 
 
 # ---------------------------------------------------------------------- leaders and errors
@@ -692,6 +689,23 @@ async def test_a_namesake_is_another_job() -> None:
 
 
 @jumping
+async def test_a_job_that_cannot_be_decoded_is_not_read_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    b = Bench()
+    pod = b.pod()
+    b.show()
+    async with b.running():
+        await asyncio.sleep(6)
+        b.damage()
+        await asyncio.sleep(60)
+        assert pod.times == [5]
+        b.leader.undecodable.clear()
+        b.show(ready=2)
+        await asyncio.sleep(6)
+    assert pod.times == [5, 66]
+    assert caplog.records == []
+
+
+@jumping
 async def test_a_defect_of_ours_costs_one_read() -> None:
     b = Bench()
     pod = b.pod()
@@ -723,30 +737,30 @@ async def test_a_target_that_does_not_come_holds_up_no_other(monkeypatch: pytest
         await asyncio.sleep(6)
         assert {name for _, name, _, _ in b.accepted} == {"c", "d"}
         hung.clear()
-        await asyncio.sleep(pull.ANSWER_SECONDS + pull.RESOLVE_SECONDS + 6)
+        await asyncio.sleep(files.ANSWER_SECONDS + files.RESOLVE_SECONDS + 6)
         assert {name for _, name, _, _ in b.accepted} == {"a", "b", "c", "d"}
 
 
 @jumping
 async def test_a_list_of_pods_that_does_not_end_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     b = Bench()
-    hung = {f"h{number}" for number in range(AT_ONCE)}
+    hung = {f"h{number}" for number in range(files.AT_ONCE)}
 
     async def slow(client: Any, job: Any, target: Any) -> Any:
         if job.name in hung:
             await asyncio.Event().wait()
         return await find_pod(client, job, target)
 
-    monkeypatch.setattr(look, "find_pod", slow)
+    monkeypatch.setattr(files, "find_pod", slow)
     for name in (*sorted(hung), "job"):
         b.pod(name)
         b.show(name)
     async with b.running():
         await asyncio.sleep(6)
         assert b.accepted == []
-        await asyncio.sleep(pull.ANSWER_SECONDS + 2)
+        await asyncio.sleep(files.ANSWER_SECONDS + 2)
         assert {name for _, name, _, _ in b.accepted} == {"job"}
-        assert b.results()["unreachable"] == AT_ONCE
+        assert b.results()["unreachable"] == files.AT_ONCE
 
 
 @jumping
@@ -784,3 +798,20 @@ async def test_an_initializer_that_writes_no_file_is_no_news() -> None:
         b.show(ready_too=("model-initializer",), replicated="other")
         await asyncio.sleep(2000)
     assert (b.reports, b.events) == ([], [])
+
+
+@jumping
+async def test_the_last_report_is_the_trainings_whatever_initializers_told() -> None:
+    b = Bench()
+    b.loading = ("model-initializer",)
+    loads = PretendPod("job", container="model-initializer", file=b'{"metrics":{"model_bytes":"8"}}')
+    b.cluster.pods["job/model-initializer"] = loads
+    async with b.running():
+        b.show(ready_too=("model-initializer",), replicated="other")
+        await asyncio.sleep(10)
+        b.reports.clear()
+        b.pod(message='{"progressPercentage":40,"state":"failed"}', running=False)
+        b.show(ready_too=("model-initializer",), condition="Failed", ended=b.now)
+        await asyncio.sleep(30)
+    assert [(report.percentage, report.status.metrics) for report in b.reports] == [(40, None)]
+    assert b.events == [("job", "the training reports that it has failed")]

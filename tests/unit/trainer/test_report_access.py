@@ -20,15 +20,15 @@ from trainwright.controller.runtime.testing.scripted import (
     frame,
     status_body,
 )
-from trainwright.controller.trainer.progress.tokens import (
-    Forbidden,
+from trainwright.controller.trainer.progress.access import (
+    AccessUnknown,
     ReportAccess,
-    Reporter,
-    Unavailable,
+    ReporterForbidden,
+    ReportingPod,
     audience,
 )
 
-OF_POD = Reporter("node-0", "pod-uid", "default", 0)
+OF_POD = ReportingPod("node-0", "pod-uid", "default", 0)
 
 
 @jumping
@@ -37,9 +37,9 @@ async def test_the_reporter_is_read_from_the_token() -> None:
         token = cluster.token(pod=("node-0", "pod-uid"))
         expires = START.timestamp() + 3600
         found = await cluster.access.check(f"Bearer {token}", SPACE, JOB)
-        assert found == Reporter(pod="node-0", pod_uid="pod-uid", account="default", expires=expires)
+        assert found == ReportingPod(pod="node-0", pod_uid="pod-uid", account="default", expires=expires)
         found = await cluster.access.check(f"Bearer {cluster.token()}", SPACE, JOB)
-        assert found == Reporter(pod="", pod_uid="", account="default", expires=expires)
+        assert found == ReportingPod(pod="", pod_uid="", account="default", expires=expires)
 
 
 @jumping
@@ -64,7 +64,7 @@ async def test_the_scheme_is_bearer_in_any_case_with_one_token() -> None:
             "Bearer \udcff.\udcff.\udcff",
         )
         for refused_header in wrong:
-            with pytest.raises(Forbidden, match=r"^Forbidden$") as refused:
+            with pytest.raises(ReporterForbidden, match=r"^Forbidden$") as refused:
                 await cluster.access.check(refused_header, SPACE, JOB)
             assert refused.value.why
             assert token not in refused.value.why
@@ -82,7 +82,7 @@ async def test_a_token_is_for_one_job_in_its_own_namespace() -> None:
             cluster.token(AUDIENCE, **{"kubernetes.io": None}),
         ]
         for token in refused:
-            with pytest.raises(Forbidden, match=r"^Forbidden$"):
+            with pytest.raises(ReporterForbidden, match=r"^Forbidden$"):
                 await cluster.access.check(f"Bearer {token}", SPACE, JOB)
 
 
@@ -91,7 +91,7 @@ async def test_a_token_without_pod_is_accepted_unless_a_pod_is_required() -> Non
     async with Cluster() as cluster:
         await cluster.access.belongs(await cluster.access.check(f"Bearer {cluster.token()}", SPACE, JOB), trainjob())
     async with Cluster(require_pod=True) as cluster:
-        with pytest.raises(Forbidden) as refused:
+        with pytest.raises(ReporterForbidden) as refused:
             await cluster.access.check(f"Bearer {cluster.token()}", SPACE, JOB)
         assert "requirePod" in refused.value.why
         await cluster.access.check(f"Bearer {cluster.token(pod=('node-0', 'pod-uid'))}", SPACE, JOB)
@@ -133,7 +133,7 @@ async def test_a_pod_is_read_again_after_the_machine_has_slept() -> None:
         await cluster.access.belongs(OF_POD, trainjob())
         cluster.asleep = 8 * 3600
         await cluster.refuse(OF_POD, trainjob())
-        with pytest.raises(Forbidden):
+        with pytest.raises(ReporterForbidden):
             await cluster.access.check(f"Bearer {token}", SPACE, JOB)
         # The clock of the wall is set back: what is remembered does not last longer.
         cluster.asleep = -3600
@@ -220,11 +220,11 @@ async def test_no_answer_of_the_api_server_is_no_refusal() -> None:
             CollectorRegistry(),
             now=lambda: START,
         )
-        with pytest.raises(Unavailable, match=r"^Internal error$") as unavailable:
+        with pytest.raises(AccessUnknown, match=r"^Internal error$") as unavailable:
             await access.check(f"Bearer {cluster.token()}", SPACE, JOB)
         assert "refused" in unavailable.value.why
         assert "refused" in (access.unready() or "")
-        with pytest.raises(Forbidden):
+        with pytest.raises(ReporterForbidden):
             await access.check("Bearer abc", SPACE, JOB)
 
 

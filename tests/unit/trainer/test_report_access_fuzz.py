@@ -12,7 +12,7 @@ from tests.issuers import Signer
 from tests.unit.trainer.headers import changed, random_header
 from tests.unit.trainer.reporting import JOB, SPACE, Cluster
 from trainwright.controller.runtime.testing.clock import jumping
-from trainwright.controller.trainer.progress.tokens import Forbidden, audience
+from trainwright.controller.trainer.progress.access import ReporterForbidden, audience
 
 COUNT = 10_000
 KEPT_BYTES = 100_000
@@ -26,7 +26,7 @@ async def refuse_all(cluster: Cluster, headers: list[str], valid: str) -> None:
             continue  # the change changed nothing
         try:
             await cluster.access.check(header, SPACE, JOB)
-        except Forbidden:
+        except ReporterForbidden:
             continue
         raise AssertionError(f"accepted: {header!r}")
 

@@ -10,8 +10,8 @@ import pytest
 from tests.repository import ROOT, documents
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
-from trainwright.controller.trainer.progress.refusals import InvalidReport, MalformedReport
-from trainwright.controller.trainer.progress.reports import Report, checked, decode
+from trainwright.controller.trainer.progress.report import InvalidReport, MalformedReport, ProgressReport, checked
+from trainwright.controller.trainer.progress.server import decode
 
 TIME = "2026-05-06T07:08:09Z"
 KEY = Key("space", "a")
@@ -23,7 +23,7 @@ def read(body: str | bytes) -> dict[str, Any] | None:
     return None if found is None else msgspec.to_builtins(found)
 
 
-def report(**fields: Any) -> Report:
+def report(**fields: Any) -> ProgressReport:
     return checked(KEY, msgspec.convert({"lastUpdatedTime": TIME, **fields}, TrainerStatus))
 
 

@@ -20,12 +20,12 @@ from trainwright.controller.runtime.errors import (
     NotSynced,
 )
 from trainwright.controller.runtime.servers.bounded import BodyTooLarge, BoundedAnswer
-from trainwright.controller.trainer.progress.budget import Pace
-from trainwright.controller.trainer.progress.coalescer import Coalescer
-from trainwright.controller.trainer.progress.jobs import Jobs
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.access import AccessUnknown, ReporterForbidden, ReportingPod
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.server import StatusEndpoint
-from trainwright.controller.trainer.progress.tokens import Forbidden, Reporter, Unavailable
+from trainwright.controller.trainer.progress.report import JobReports
+from trainwright.controller.trainer.progress.server import JobLookup, StatusEndpoint
+from trainwright.controller.trainer.progress.writer import Coalescer, Pace
 
 SPACE = "space"
 
@@ -65,12 +65,12 @@ class FakeAccess:
         self.error: Exception | None = None
         self.stranger: Exception | None = None
 
-    async def check(self, authorization: str | None, namespace: str, name: str) -> Reporter:
+    async def check(self, authorization: str | None, namespace: str, name: str) -> ReportingPod:
         if self.error is not None:
             raise self.error
-        return Reporter("pod", "pod-uid", "account", 0.0)
+        return ReportingPod("pod", "pod-uid", "account", 0.0)
 
-    async def belongs(self, reporter: Reporter, job: TrainJob) -> None:
+    async def belongs(self, reporter: ReportingPod, job: TrainJob) -> None:
         if self.stranger is not None:
             raise self.stranger
 
@@ -120,8 +120,9 @@ class Bench:
         self.clock, self.access, self.cluster = Clock(), FakeAccess(), FakeCluster()
         self.registry = CollectorRegistry()
         metrics = ProgressMetrics(self.registry)
-        self.coalescer = Coalescer(self.write, Pace(), metrics, time=self.clock)
-        jobs = Jobs(Client(self.cluster), Cache(self.cluster), time=self.clock)  # type: ignore[arg-type]  # stand-ins
+        self.records = JobRecords()
+        self.coalescer = Coalescer(self.write, Pace(), metrics, self.records, time=self.clock)
+        jobs = JobLookup(Client(self.cluster), Cache(self.cluster), time=self.clock)  # type: ignore[arg-type]  # stand-ins
         self.endpoint = StatusEndpoint(self.access, jobs, self.coalescer, metrics, time=self.clock)
         self.cluster.cached["a"] = job("a")
 
@@ -171,7 +172,7 @@ async def test_a_steady_ten_reports_a_second_are_taken(bench: Bench) -> None:
 
 
 async def test_pods_of_others_use_up_nothing(bench: Bench) -> None:
-    bench.access.stranger = Forbidden()
+    bench.access.stranger = ReporterForbidden()
     assert {(await bench.ask(progress(1))).status for _ in range(100)} == {403}
     bench.access.stranger = None
     assert [(await bench.ask(progress(1))).status for _ in range(51)] == [200] * 50 + [429]
@@ -183,23 +184,35 @@ async def test_a_namesake_begins_anew(bench: Bench) -> None:
     assert (await bench.ask(progress(1))).status == 200
 
 
-async def test_the_memory_of_rates_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainwright.controller.trainer.progress.server.REMEMBERED", 10)
+async def test_what_is_refused_counts_however_long_it_goes_on(bench: Bench) -> None:
+    bench.cluster.cached["b"] = job("b")
+    refused: list[int] = []
+    for _ in range(60):
+        refused += [(await bench.ask({"trainerStatus": {}})).status for _ in range(20)]
+        assert (await bench.ask(progress(1), name="b")).status == 200
+        bench.clock.now += 1.0
+    assert 50 + 590 <= refused.count(422) <= 50 + 600
+    assert refused.count(422) + refused.count(429) == 1200
+
+
+async def test_the_memory_of_rates_is_bounded(bench: Bench) -> None:
     for number in range(100):
         bench.cluster.cached[f"job-{number}"] = job(f"job-{number}")
-        await bench.ask(progress(1), name=f"job-{number}")
+        assert (await bench.ask({"trainerStatus": {}}, name=f"job-{number}")).status == 422
         bench.clock.now += 1.0
-    assert len(bench.endpoint._rates) <= 11
+    # Only reports that are accepted make a TrainJob one that reports; of others nothing is left after a while.
+    assert (await bench.ask(progress(1))).status == 200
+    assert len(list(bench.records.each(JobReports))) <= 6
 
 
 async def test_the_declared_length_comes_before_the_token(bench: Bench) -> None:
-    bench.access.error = Forbidden()
+    bench.access.error = ReporterForbidden()
     assert reason(await bench.ask(b"", length=65537)) == (413, "RequestEntityTooLarge")
     assert reason(await bench.ask(b"", length=65536)) == (403, "Forbidden")
 
 
 async def test_the_token_comes_before_the_body(bench: Bench) -> None:
-    bench.access.error = Forbidden(why="expired")
+    bench.access.error = ReporterForbidden(why="expired")
     call = FakeCall(path_of(SPACE, "a"), b"{")
     assert (await bench.endpoint.answer(call)).status == 403  # type: ignore[arg-type]  # a stand-in
     assert not call.was_read
@@ -210,7 +223,7 @@ async def test_a_body_that_turns_out_too_large(bench: Bench) -> None:
 
 
 async def test_tokens_that_cannot_be_checked_are_a_failure(bench: Bench) -> None:
-    bench.access.error = Unavailable(why="no keys")
+    bench.access.error = AccessUnknown(why="no keys")
     answer = await bench.ask(progress(1))
     assert reason(answer) == (500, "InternalError")
     assert b"no keys" not in answer.body
@@ -224,7 +237,7 @@ async def test_a_report_without_a_value_asks_for_no_trainjob(bench: Bench) -> No
 
 async def test_the_trainjob_comes_before_the_schema_and_the_pod_before_both(bench: Bench) -> None:
     assert reason(await bench.ask(progress(101), name="nobody")) == (404, "NotFound")
-    bench.access.stranger = Forbidden(why="another TrainJob's pod")
+    bench.access.stranger = ReporterForbidden(why="another TrainJob's pod")
     assert reason(await bench.ask(progress(101))) == (403, "Forbidden")
 
 
@@ -281,6 +294,6 @@ async def test_other_methods_are_not_found(bench: Bench, method: str) -> None:
 
 async def test_the_pod_of_a_report_is_remembered(bench: Bench) -> None:
     await bench.ask(progress(1))
-    found = bench.coalescer.arrivals("uid-of-a")
+    found = bench.records.find(Key(SPACE, "a"), "uid-of-a", JobReports)
     assert found is not None
     assert dict(found.pods) == {"pod": 0.0}

@@ -12,7 +12,7 @@ from trainwright.controller.runtime import Client, Conflict, KubernetesError, No
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import TooManyRequests
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_write, status_body
-from trainwright.controller.trainer.progress.writes import StatusWriter, Superseded
+from trainwright.controller.trainer.progress.writer import StatusWriter, Superseded
 from trainwright.plugins.testing import train_job
 
 KEY = Key("space", "a")

@@ -15,7 +15,7 @@ from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, listing
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.progress.targets import FoundPod, Target, Targets, TargetUnknown, find_pod
+from trainwright.controller.trainer.progress.reading import FileTarget, FoundPod, Targets, TargetUnknown, find_pod
 from trainwright.plugins.contract import OFFLINE, ClusterFacts, PodRef, Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
@@ -39,7 +39,7 @@ class Surroundings:
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:  # noqa: ARG002 - as of CachedFacts
         return OFFLINE
 
-    async def target(self, **annotations: str) -> Target | None:
+    async def target(self, **annotations: str) -> FileTarget | None:
         marks = {P + ("" if name == "way" else name.replace("_", "-")): value for name, value in annotations.items()}
         targets = Targets(PIPELINE, cast("Snapshots", self), cast("CachedFacts", self))
         return await targets.of(train_job(metadata={"annotations": marks}))
@@ -127,7 +127,7 @@ def test_which_pod(listed: list[dict[str, Any]], expected: FoundPod | None) -> N
     async def run() -> None:
         transport = ScriptedTransport()
         transport.answer(lambda request: request.path == "/api/v1/namespaces/team/pods", listing("1", *listed))
-        target = Target(Declaration("file"), PodRef("node", 0, 3))
+        target = FileTarget(Declaration("file"), PodRef("node", 0, 3))
         assert await find_pod(Client(transport), train_job(), target) == expected
         selector = str(transport.requests[0].query["labelSelector"]).split(",")
         assert "jobset.sigs.k8s.io/jobset-name=job" in selector

@@ -9,7 +9,7 @@ from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
-from trainwright.controller.trainer.job.silence import COMPLETE, Reason
+from trainwright.controller.trainer.job.stall import COMPLETE, StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.attempts import cost_before
@@ -137,7 +137,7 @@ def left_alone(picture: Picture) -> Iterator[Cause]:
 def silent(picture: Picture) -> Iterator[Cause]:
     """The job reports its progress, and has not done so for longer than it declares."""
     stalled = holds(picture.job, CONDITION_STALLED)
-    if dig(stalled, "reason") in (Reason.RANK_ENDED, Reason.RANK_SILENT):
+    if dig(stalled, "reason") in (StallReason.RANK_ENDED, StallReason.RANK_SILENT):
         return
     pods = picture.present_pods
     ready = [pod for pod in pods if holds(pod, "Ready")]
@@ -150,9 +150,9 @@ def silent(picture: Picture) -> Iterator[Cause]:
     last = " (the rank that reports is done)" if is_done else f" (last: {percent} %)" if percent is not None else ""
     since, advice = moment(reported.get("lastUpdatedTime")) or since_of(stalled), "it may hang"
     match dig(stalled, "reason"):
-        case Reason.NEVER_REPORTED:
+        case StallReason.NEVER_REPORTED:
             what, advice = "the job has never reported its progress", "it may hang, or not report at all"
-        case Reason.NO_ADVANCE:
+        case StallReason.NO_ADVANCE:
             what, since = f"the job reports, and its progress does not change{last}", since_of(stalled)
         case _:
             what = f"the job has stopped reporting its progress{last}"

@@ -14,11 +14,10 @@ from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Ring, document_of
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.progress.history.ring import Ring
-from trainwright.controller.trainer.progress.history.stored import document_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

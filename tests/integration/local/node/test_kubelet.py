@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.manifests import exec_policy
 from tests.integration.local.node.conftest import Pods
 from trainwright.api.kubernetes.core.v1 import Node as NodeModel
 from trainwright.api.kubernetes.core.v1 import Pod
@@ -30,8 +31,8 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.users import PolicyRule
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.progress.policy import exec_policy
-from trainwright.controller.trainer.progress.reading import PYTHON, Place, Result, read_file
+from trainwright.controller.trainer.progress.metrics import ReadResult
+from trainwright.controller.trainer.progress.reading import PYTHON, ContainerRef, read_file
 
 pytestmark = pytest.mark.real_control_plane("kubelet")
 
@@ -135,14 +136,14 @@ async def test_the_policy_fences_the_right_of_the_manager(
         return False
 
     await eventually(refused, what="the policy is in force")
-    place = Place(where, "p", "main")
+    place = ContainerRef(where, "p", "main")
     found = await read_file(manager, place, "/etc/passwd")
-    assert (found.result, found.reader) == (Result.OK, 0)
+    assert (found.result, found.reader) == (ReadResult.OK, 0)
     assert found.data == await asyncio.to_thread(Path("/etc/passwd").read_bytes)
     by_python = await read_file(manager, place, "/etc/passwd", reader=1)
-    assert (by_python.result, by_python.data) == (Result.OK, found.data)
-    assert (await read_file(manager, place, "/no/such/file")).result is Result.MISSING
-    assert (await read_file(manager, place, "/no/such/file", reader=1)).result is Result.MISSING
+    assert (by_python.result, by_python.data) == (ReadResult.OK, found.data)
+    assert (await read_file(manager, place, "/no/such/file")).result is ReadResult.MISSING
+    assert (await read_file(manager, place, "/no/such/file", reader=1)).result is ReadResult.MISSING
     for command in (
         ["sh", "-c", "true"],
         ["tail", "-c", "65537", "relative"],

@@ -16,7 +16,7 @@ from trainwright.controller.local.cluster import RunningCluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.progress import pull
+from trainwright.controller.trainer.progress import reading
 
 STEPS = """
 import json, os, time
@@ -86,7 +86,7 @@ async def progress(client: Client) -> TrainerStatus:
 async def test_the_status_follows_the_file_and_ends_with_the_last_report(
     cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pull, "FIRST_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "FIRST_SECONDS", 0.5)
     client = Client(cluster.api.transport())
     await client.create(runtime(STEPS), kind=TrainingRuntime.RESOURCE)
     await client.create(train_job(), kind=TrainJob.RESOURCE)
@@ -106,7 +106,7 @@ async def test_the_status_follows_the_file_and_ends_with_the_last_report(
 
 async def test_the_writer_reports_through_the_file(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without push: the server is not named in the environment."""
-    monkeypatch.setattr(pull, "FIRST_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "FIRST_SECONDS", 0.5)
     client = Client(cluster.api.transport())
     await client.create(runtime(WRITER), kind=TrainingRuntime.RESOURCE)
     await client.create(train_job(), kind=TrainJob.RESOURCE)

@@ -19,8 +19,8 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress import reading
-from trainwright.controller.trainer.progress.document import interpret
-from trainwright.controller.trainer.progress.reading import READ_BYTES, READERS, Place, Result, read_file
+from trainwright.controller.trainer.progress.metrics import ReadResult
+from trainwright.controller.trainer.progress.reading import READ_BYTES, READERS, ContainerRef, interpret, read_file
 
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 TRUNCATES = """
@@ -36,7 +36,7 @@ class Container:
     """A container that waits, with a folder of its own at /out."""
 
     client: Client
-    place: Place
+    place: ContainerRef
 
     async def sh(self, script: str) -> None:
         """Do something in it."""
@@ -60,7 +60,7 @@ async def container(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
             "p", containers=[main], volumes=[{"name": "out", "emptyDir": {}}], terminationGracePeriodSeconds=0
         )
         await pods.reach("p", "Running")
-        yield Container(client, Place("default", "p", "main"))
+        yield Container(client, ContainerRef("default", "p", "main"))
 
 
 async def account(client: Client) -> bool:
@@ -75,19 +75,19 @@ async def account(client: Client) -> bool:
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FILES = {
-    "a document": ("printf '{\"progressPercentage\":7}' >F", Result.OK, "ok"),
-    "no file": ("true", Result.MISSING, ""),
-    "a dangling link": ("ln -s /nowhere F", Result.MISSING, ""),
-    "a folder": ("mkdir F", Result.UNREADABLE, ""),
-    "empty": (": >F", Result.OK, "empty"),
-    "binary": ("head -c 1000 /dev/urandom >F", Result.OK, "corrupt"),
-    "half of a document": ("printf '{\"progressPercentage\":7' >F", Result.OK, "partial"),
-    "a list": ("printf '[]' >F", Result.OK, "corrupt"),
-    "ten megabytes": ("head -c 10000000 /dev/zero >F", Result.OK, "too_large"),
-    "not UTF-8": ('printf \'{"message":"\\377"}\' >F', Result.OK, "corrupt"),
+    "a document": ("printf '{\"progressPercentage\":7}' >F", ReadResult.OK, "ok"),
+    "no file": ("true", ReadResult.MISSING, ""),
+    "a dangling link": ("ln -s /nowhere F", ReadResult.MISSING, ""),
+    "a folder": ("mkdir F", ReadResult.UNREADABLE, ""),
+    "empty": (": >F", ReadResult.OK, "empty"),
+    "binary": ("head -c 1000 /dev/urandom >F", ReadResult.OK, "corrupt"),
+    "half of a document": ("printf '{\"progressPercentage\":7' >F", ReadResult.OK, "partial"),
+    "a list": ("printf '[]' >F", ReadResult.OK, "corrupt"),
+    "ten megabytes": ("head -c 10000000 /dev/zero >F", ReadResult.OK, "too_large"),
+    "not UTF-8": ('printf \'{"message":"\\377"}\' >F', ReadResult.OK, "corrupt"),
     "torn lines": (
         "for n in $(seq 10000); do echo '{\"progressPercentage\":8}'; done >F; printf '{\"progr' >>F",
-        Result.OK,
+        ReadResult.OK,
         "ok",
     ),
 }
@@ -96,7 +96,7 @@ FILES = {
 @pytest.mark.parametrize("reader", range(len(READERS)), ids=[command[0] for command in READERS])
 @pytest.mark.parametrize(("script", "result", "content"), FILES.values(), ids=list(FILES))
 async def test_what_a_path_may_lead_to(
-    container: Container, script: str, result: Result, content: str, reader: int
+    container: Container, script: str, result: ReadResult, content: str, reader: int
 ) -> None:
     """Scenarios 42, 43, 45 and 46 of the page on progress."""
     await container.sh(f"cd /out; rm -rf F; {script}")
@@ -115,10 +115,13 @@ async def test_programs_that_the_image_lacks(container: Container, monkeypatch: 
     await container.sh("cd /out; rm -rf F; printf '{}' >F")
     monkeypatch.setattr(reading, "READERS", (("no-such-tail", "-c"), READERS[1]))
     found = await read_file(container.client, container.place, "/out/F")
-    assert (found.result, found.reader) == (Result.OK, 1), found.detail
+    assert (found.result, found.reader) == (ReadResult.OK, 1), found.detail
     monkeypatch.setattr(reading, "READERS", (("no-such-tail", "-c"), ("no-such-python", "-I")))
     found = await read_file(container.client, container.place, "/out/F")
-    assert (found.result, found.detail) == (Result.NO_READER, "the image has neither no-such-tail nor no-such-python")
+    assert (found.result, found.detail) == (
+        ReadResult.NO_READER,
+        "the image has neither no-such-tail nor no-such-python",
+    )
 
 
 async def test_a_pipe_costs_two_time_outs_and_leaves_no_process(
@@ -128,7 +131,7 @@ async def test_a_pipe_costs_two_time_outs_and_leaves_no_process(
     await container.sh("cd /out; rm -rf *; mkfifo pipe-of-this-test")
     for reader in range(len(READERS)):
         found = await read_file(container.client, container.place, "/out/pipe-of-this-test", reader)
-        assert found.result is Result.TIMEOUT
+        assert found.result is ReadResult.TIMEOUT
     await eventually(lambda: readers_of("/pipe-of-this-test"), lambda found: not found, what="no reader is left")
 
 
@@ -152,12 +155,12 @@ async def test_a_writer_that_truncates_gives_no_false_value(container: Container
     assert done.code == 0, done.stderr
     texts = done.stdout.split(b"\0")[:-1]
     assert len(texts) == 1000
-    results: set[Result] = set()
+    results: set[ReadResult] = set()
     for text in texts:
         got = interpret(Key("n", "j"), text, seen=NOW, now=NOW, interval=30)
         results.add(got.result)
         if got.report is not None:
             metrics = got.report.status.metrics or []
             assert [metric.value for metric in metrics] == [str(got.report.percentage)]
-    assert Result.OK in results
-    assert results <= {Result.OK, Result.EMPTY, Result.PARTIAL}
+    assert ReadResult.OK in results
+    assert results <= {ReadResult.OK, ReadResult.EMPTY, ReadResult.PARTIAL}

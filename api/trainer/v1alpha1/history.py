@@ -1,9 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bounded record of all reports of a run: columns of numbers that are thinned evenly when they are full.
+"""The course of a training over its whole run, and the ConfigMap `<job>-progress` that keeps it.
 
-A ring holds rows. Row 0 is the first report; each other row stands for `stride` reports in a row and holds the last of
-them, so the newest report is always there. When there are too many rows, every second one is dropped and `stride`
-doubles. The rows therefore cover the whole run at an even resolution, whatever its length.
+The manager writes the ConfigMap, and every view reads it with the rights of its user, checks with `belongs` that it is
+the job's, and calls `read`:
+
+    found = await client.get(ConfigMap, config_map_name(job.name), job.namespace)
+    ring = read(found.data) if belongs(found, job) else None
+
+`ring.points()` has the reports with their attempts; `series` has them by metric.
+
+A ring holds rows of numbers, in columns, that are thinned evenly when they are full. Row 0 is the first report; each
+other row stands for `stride` reports in a row and holds the last of them, so the newest report is always there. When
+there are too many rows, every second one is dropped and `stride` doubles. The rows therefore cover the whole run at an
+even resolution, whatever its length.
 
 Numbers are kept with six significant digits, whole numbers exactly up to 2**53. What is no finite number is left out.
 Metric names come from training code: their number and their length are bounded here, and views escape them.
@@ -17,6 +26,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
+from trainwright.api.objects import AnyObject, Document, labels_of, owners_of, uid_of
+from trainwright.api.owners import owner_reference
+from trainwright.api.trainer.v1alpha1 import TrainJob
 
 POINTS = 240
 """Most rows. With three metrics a full ring takes 9.4 KiB of memory, of the 10 KiB that a job may."""
@@ -41,6 +54,14 @@ _MOST_COUNT = 65_535
 _STEP = "current_step"
 
 
+LABEL, LABEL_VALUE = "trainwright.dev/progress-history", "v1"
+"""Marks the ConfigMaps that the manager made, so that no other one is ever written. Views may select by it."""
+KEY = "history.json"
+"""The key of the ring in `data`."""
+PERCENTAGE = "progressPercentage"
+"""The name of the percentage among the series; no metric of a training can hide it, see `series`."""
+
+
 class Damaged(ValueError):  # noqa: N818 - it names what was found
     """A text that is no ring."""
 
@@ -63,6 +84,17 @@ class Point:
     def step(self) -> float | None:
         """The step, if the training told it."""
         return self.metrics.get(_STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value of a series."""
+
+    at: datetime
+    value: float
+    step: float | None
+    attempt: int | None
+    segment: int
 
 
 class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
@@ -345,3 +377,56 @@ def _name_bytes(name: str) -> int:
 
 def _picked(column: "array[Any]", rows: Sequence[int]) -> "array[Any]":
     return array(column.typecode, [column[row] for row in rows])
+
+
+# ---------------------------------------------------------------------- the ConfigMap
+
+
+def config_map_name(job: str) -> str:
+    """The name of the ConfigMap of a TrainJob."""
+    return f"{job}-progress"
+
+
+def belongs(found: AnyObject, job: TrainJob) -> bool:
+    """Whether the manager made this ConfigMap for this very job, and not for one of the same name before it."""
+    own = any(owner.uid == uid_of(job) and owner.kind == TrainJob.RESOURCE.kind for owner in owners_of(found))
+    return own and labels_of(found).get(LABEL) == LABEL_VALUE
+
+
+def read(data: Mapping[str, str] | None) -> Ring:
+    """The ring in the `data` of a ConfigMap. Raises Damaged."""
+    text = (data or {}).get(KEY)
+    if text is None:
+        raise Damaged(f"key {KEY} is missing")
+    return Ring.decode(text)
+
+
+def series(ring: Ring) -> dict[str, list[Sample]]:
+    """The samples of each metric, oldest first, and of the percentage under `PERCENTAGE`.
+
+    A metric that has this name itself is left out.
+    """
+    found: dict[str, list[Sample]] = {PERCENTAGE: []}
+    for point in ring.points():
+        numbers = {name: number for name, number in point.metrics.items() if name != PERCENTAGE}
+        if point.percentage is not None:
+            numbers[PERCENTAGE] = float(point.percentage)
+        for name, number in numbers.items():
+            found.setdefault(name, []).append(Sample(point.at, number, point.step, point.attempt, point.segment))
+    return found
+
+
+def document_of(job: TrainJob, text: str) -> Document:
+    """The ConfigMap to create. It goes away with the job, and its changes start no reconcile of the job."""
+    reference = {**owner_reference(job, TrainJob.RESOURCE), "controller": False, "blockOwnerDeletion": False}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": config_map_name(job.name),
+            "namespace": job.namespace,
+            "labels": {LABEL: LABEL_VALUE},
+            "ownerReferences": [reference],
+        },
+        "data": {KEY: text},
+    }

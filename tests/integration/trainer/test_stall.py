@@ -14,7 +14,7 @@ from trainwright.controller.runtime.manager.settings import ServerSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.progress.standstill import Standstill
+from trainwright.controller.trainer.progress.stall import StallController
 
 STALL_SECONDS = 0.5
 RUNNING = [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
@@ -50,7 +50,7 @@ async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
         await install(client, definitions(), owner="test")
         servers = ServerSettings(metrics=None, probes=None)
         manager = Manager(api.config, field_manager="test", servers=servers, transport=api.transport())
-        Standstill(manager, told, no_runtime, STALL_SECONDS, NoReports(), JobRecords())
+        StallController(manager, told, no_runtime, STALL_SECONDS, JobRecords())
         running = tasks.start("manager", manager.run())
         await manager.wait_ready()
 

@@ -30,7 +30,7 @@ NAMED, NAMES_LENGTH = 5, 150
 _STEP = "current_step"
 
 
-class Reason(StrEnum):
+class StallReason(StrEnum):
     """Why a job counts as stalled."""
 
     RANK_ENDED = "RankEnded"
@@ -44,9 +44,9 @@ class Reason(StrEnum):
 class Stall:
     """A job that stands still."""
 
-    reason: Reason
+    reason: StallReason
     message: str
-    """The same text for the same standstill."""
+    """The same text for the same stall."""
 
 
 INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
@@ -54,7 +54,7 @@ INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 
 
 @dataclass(slots=True)
-class Silence:
+class StallClock:
     """What was seen of one job's reports, on a clock that never goes back."""
 
     reported_since: float
@@ -66,7 +66,7 @@ class Silence:
     """Percentage and step of that report."""
 
     @classmethod
-    def begin(cls, now: float) -> "Silence":
+    def begin(cls, now: float) -> "StallClock":
         """For a job that is seen for the first time."""
         return cls(reported_since=now, position_since=now)
 
@@ -94,7 +94,7 @@ class Silence:
 
 
 def stall_after(job: TrainJob, runtime: Mapping[str, str], default: float | None) -> float | None:
-    """Seconds of standstill after which the job counts as stalled; None: never.
+    """Seconds without progress after which the job counts as stalled; None: never.
 
     Args:
         job: whose annotation goes first.
@@ -125,43 +125,44 @@ def promises_reports(job: TrainJob, runtime: Mapping[str, str]) -> bool:
 
 
 def stall_of(
-    silence: Silence, after: float, now: float, *, pods: Collection[str] = (), promised: bool = True
+    clock: StallClock, after: float, now: float, *, pods: Collection[str] = (), promised: bool = True
 ) -> tuple[Stall | None, float]:
     """How the job stands still, if it does; and the seconds until that may change.
 
     Args:
-        silence: of a job whose pods run.
-        after: seconds of standstill.
-        now: on the clock of `silence`.
+        clock: of a job whose pods run.
+        after: seconds without progress.
+        now: on that clock.
         pods: names of those that reported to this process, as far as they are known; `rank 0` for one that has a rank.
         promised: see `promises_reports`; without it, a job that has never reported does not stand still.
     """
     minutes = f"{after / 60:g} min" if after >= SHORTEST_SECONDS else f"{after:g} s"
     advice = "look at its logs, it may hang"
     who = f" from {_named(pods)}" if pods else ""
-    left = silence.reported_since + after - now
-    if not silence.reported and not promised:
+    left = clock.reported_since + after - now
+    if not clock.reported and not promised:
         return None, after
-    percent, step = silence.position
-    if min(left, silence.position_since + after - now) <= 0 and (percent or 0) >= COMPLETE:
+    percent, step = clock.position
+    if min(left, clock.position_since + after - now) <= 0 and (percent or 0) >= COMPLETE:
         text = (
             f"the rank that reports said more than {minutes} ago that it is done{who}, and the job runs on; look at "
             "the logs of the others, they may hang"
         )
-        return Stall(reason=Reason.NO_ADVANCE if left > 0 else Reason.NO_REPORT, message=text), max(left, 0) or after
-    if left <= 0 and not silence.reported:
+        reason = StallReason.NO_ADVANCE if left > 0 else StallReason.NO_REPORT
+        return Stall(reason=reason, message=text), max(left, 0) or after
+    if left <= 0 and not clock.reported:
         text = f"the pods run, and no report of progress came for {minutes}; {advice}, or not report at all"
-        return Stall(reason=Reason.NEVER_REPORTED, message=text), after
+        return Stall(reason=StallReason.NEVER_REPORTED, message=text), after
     if left <= 0:
-        text = f"no report of progress for {minutes}, the last at {silence.reported}{who}; {advice}"
-        return Stall(reason=Reason.NO_REPORT, message=text), after
-    stands = silence.position_since + after - now
-    if stands <= 0 and silence.position != (None, ""):
+        text = f"no report of progress for {minutes}, the last at {clock.reported}{who}; {advice}"
+        return Stall(reason=StallReason.NO_REPORT, message=text), after
+    stands = clock.position_since + after - now
+    if stands <= 0 and clock.position != (None, ""):
         where = " and ".join(
             filter(None, (f"step {step}" if step else "", f"{percent} %" if percent is not None else ""))
         )
         text = f"reports come, and have shown {where} for {minutes}; {advice}"
-        return Stall(reason=Reason.NO_ADVANCE, message=text), left
+        return Stall(reason=StallReason.NO_ADVANCE, message=text), left
     return None, min(left, stands) if stands > 0 else left
 
 

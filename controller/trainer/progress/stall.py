@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The condition `Stalled`, and the events about progress: a controller of the leader, from what the cache shows.
 
-So there is one event and one condition, whatever way a report came and whichever replica took it.
+So there is one event and one condition, whatever way a report came and whichever replica took it. What is remembered of
+a job is a part of its record.
 """
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,25 +24,24 @@ from trainwright.controller.trainer.job.conditions import conditions_of, write_c
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.silence import (
-    Reason,
-    Silence,
+from trainwright.controller.trainer.job.stall import (
     Stall,
+    StallClock,
+    StallReason,
     is_running,
     promises_reports,
     stall_after,
     stall_of,
 )
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
-from trainwright.controller.trainer.progress.coalescer import Arrivals
+from trainwright.controller.trainer.progress.report import JobReports, infinite_loss
 
 NOT_FINITE, STALLED = "LossNotFinite", "Stalled"
 RUNTIME_SECONDS = 60.0
 """Pause before the runtime of a job is looked for again. Nothing wakes this controller when it can be read."""
-_NOT_FINITE = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
 
 
-class ToldOfProgress(Protocol):
+class TellsOfStalls(Protocol):
     """Tells users how a training goes."""
 
     def progress(self, job: TrainJob, reason: str, note: str) -> None:
@@ -50,19 +49,11 @@ class ToldOfProgress(Protocol):
         ...
 
 
-class KnowsArrivals(Protocol):
-    """Knows which reports came to this process; the coalescer."""
-
-    def arrivals(self, uid: str) -> Arrivals | None:
-        """When the job with this uid reported; None: it did not, or long ago."""
-        ...
-
-
 @dataclass(slots=True)
 class _Memory:
-    """What this process knows of one job."""
+    """What is remembered of one job."""
 
-    silence: Silence
+    clock: StallClock
     diverged: bool = False
     """Whether it was told that a loss is not finite."""
     seen: bool = False
@@ -71,16 +62,15 @@ class _Memory:
     """A silent pod, when it reported last, and that time of day: told alike each time, whatever the clocks do."""
 
 
-class Standstill:
+class StallController:
     """Follows the reports of all jobs. The constructor declares its controller on the manager."""
 
     def __init__(
         self,
         manager: Manager,
-        told: ToldOfProgress,
+        told: TellsOfStalls,
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
-        reports: KnowsArrivals,
         records: JobRecords,
         *,
         pods_of: Callable[[TrainJob], Sequence[Document]] | None = None,
@@ -94,8 +84,7 @@ class Standstill:
             manager: of the process.
             told: tells users.
             runtime_of: gives the runtime of a job, whose annotations count where the job has none.
-            default: seconds of standstill after which a job without the annotation counts as stalled; None: never.
-            reports: that came to this process.
+            default: seconds without progress after which a job without the annotation counts as stalled; None: never.
             records: what is remembered of jobs.
             pods_of: the pods of a job, where the cache holds them; None: ranks that end are not seen.
             is_alone: whether all reports come to this process, so that it can tell which rank is silent.
@@ -103,7 +92,7 @@ class Standstill:
             monotonic: seconds on a clock that never goes back; None: the event loop's.
         """
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
-        self._runtime_of, self._reports, self._pods_of, self._is_alone = runtime_of, reports, pods_of, is_alone
+        self._runtime_of, self._pods_of, self._is_alone = runtime_of, pods_of, is_alone
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
         self._records = records
         builder = manager.controller("standstill_controller").for_(TrainJob)
@@ -117,49 +106,49 @@ class Standstill:
         if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._records.drop(key, _Memory)
             return Done()
-        memory = self._records.of(key, uid_of(job)).part(_Memory, lambda: _Memory(Silence.begin(self._monotonic())))
+        memory = self._records.of(key, uid_of(job)).part(_Memory, lambda: _Memory(StallClock.begin(self._monotonic())))
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
-        memory.silence.see(job, now, running=running)
+        memory.clock.see(job, now, running=running)
         if not running:
             # Without asking for the runtime first, which may have to be read: that it does not stand still is known.
             await self._write(job, None)
             return Done()
-        arrivals = self._reports.arrivals(uid_of(job))
-        if arrivals is not None:
-            memory.silence.heard(arrivals.last, now, is_stuck=arrivals.is_stuck)
+        reports = self._records.find(key, uid_of(job), JobReports)
+        if reports is not None:
+            memory.clock.heard(reports.last_report, now, is_stuck=reports.is_stuck)
         runtime = await self._runtime_annotations(job)
         after = stall_after(job, runtime or {}, self._default)
         if after is None:
             await self._write(job, None)
-            return RetryAfter(RUNTIME_SECONDS, reason="standstill") if runtime is None else Done()
-        stall, left = self._of_ranks(job, memory, after, arrivals)
+            return RetryAfter(RUNTIME_SECONDS, reason="stall") if runtime is None else Done()
+        stall, left = self._of_ranks(job, memory, after, reports)
         if stall is None:
-            pods = self._reporters(job, arrivals)
+            pods = self._reporters(job, reports)
             promised = promises_reports(job, runtime or {})
-            stall, of_job = stall_of(memory.silence, after, now, pods=pods, promised=promised)
+            stall, of_job = stall_of(memory.clock, after, now, pods=pods, promised=promised)
             left = min(left, of_job)
         if await self._write(job, stall) and stall is not None:
             self._told.progress(job, STALLED, stall.message)
-        return RetryAfter(max(left, 1.0), reason="standstill")
+        return RetryAfter(max(left, 1.0), reason="stall")
 
     def _of_ranks(
-        self, job: TrainJob, memory: _Memory, after: float, arrivals: Arrivals | None
+        self, job: TrainJob, memory: _Memory, after: float, reports: JobReports | None
     ) -> tuple[Stall | None, float]:
         """How single ranks stand still while others go on; and the seconds until that may change."""
         pods = self._pods_of(job) if self._pods_of is not None else ()
         ended = ended_ranks(pods)
         text, left = standing(ended, after, self._now())
         if text:
-            return Stall(reason=Reason.RANK_ENDED, message=text), after
-        if arrivals is None or not self._is_alone:
+            return Stall(reason=StallReason.RANK_ENDED, message=text), after
+        if reports is None or not self._is_alone:
             return None, min(after, left or after)
         # Whoever has ended is silent, and so is a pod of an earlier attempt.
         over = {one.pod for one in ended}
         running = {name_of(pod): pod for pod in pods if _runs(pod) and name_of(pod) not in over}
         limit = self._monotonic() - after
-        known = {name: at for name, at in arrivals.pods.items() if name in running}
-        silent = sorted((at, name) for name, at in known.items() if at <= limit and name in arrivals.again)
+        known = {name: at for name, at in reports.pods.items() if name in running}
+        silent = sorted((at, name) for name, at in known.items() if at <= limit and name in reports.again)
         if not silent or len(silent) == len(known):
             return None, min(after, left or after, *(at - limit for at in known.values() if at > limit))
         at, first = silent[0]
@@ -172,11 +161,11 @@ class Standstill:
             f"{rank_name(running[first])} has sent no report since {memory.silent[2]}, and {go_on} on{more}; "
             "look at its log, it may hang"
         )
-        return Stall(reason=Reason.RANK_SILENT, message=text), after
+        return Stall(reason=StallReason.RANK_SILENT, message=text), after
 
-    def _reporters(self, job: TrainJob, arrivals: Arrivals | None) -> list[str]:
+    def _reporters(self, job: TrainJob, reports: JobReports | None) -> list[str]:
         """The ranks that reported, or their pods where the cache does not have all of them."""
-        names = list(arrivals.pods) if arrivals is not None else []
+        names = list(reports.pods) if reports is not None else []
         known = {name_of(pod): rank_name(pod) for pod in (self._pods_of(job) if self._pods_of is not None else ())}
         ranks = [known.get(name, "") for name in names]
         return ranks if all(rank.startswith("rank ") for rank in ranks) else names
@@ -200,12 +189,13 @@ class Standstill:
         if percent is not None and memory.percent is not None and percent < memory.percent:
             memory.diverged = False  # the training began again, from a checkpoint or from the start
         memory.percent = percent
-        first_look, memory.seen = not memory.seen, True
-        problem = _diverged(job)
+        is_first, memory.seen = not memory.seen, True
+        loss = infinite_loss(status)
         # What was there before this process looked was told by the one before it.
-        if problem and not memory.diverged and not first_look:
-            self._told.progress(job, NOT_FINITE, problem)
-        memory.diverged = memory.diverged or bool(problem)
+        if loss is not None and not memory.diverged and not is_first:
+            note = f"metric {loss.name} is {loss.value}: the training has diverged"
+            self._told.progress(job, NOT_FINITE, note)
+        memory.diverged = memory.diverged or loss is not None
 
     async def _write(self, job: TrainJob, stall: Stall | None) -> bool:
         """Write the condition, or remove it; returns whether a new stall was written."""
@@ -226,21 +216,3 @@ class Standstill:
 
 def _runs(pod: Document) -> bool:
     return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None
-
-
-def _diverged(job: TrainJob) -> str:
-    """That a loss is not finite; empty if all are."""
-    status = job.status_or_empty.trainer_status
-    for metric in (status.metrics if status is not None else None) or ():
-        if (metric.name == "loss" or metric.name.endswith("_loss")) and not _is_finite(metric.value):
-            return f"metric {metric.name} is {metric.value}: the training has diverged"
-    return ""
-
-
-def _is_finite(text: str) -> bool:
-    if text.strip().lower() in _NOT_FINITE:
-        return False
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return True

@@ -52,7 +52,7 @@ REMEMBERED = 10_000
 """Pods that are remembered."""
 
 
-class Forbidden(Exception):  # noqa: N818 - named after the reason of its answer
+class ReporterForbidden(Exception):  # noqa: N818 - named after the reason of its answer
     """The reporter may not report. The text is the message of the answer; `why` is for logs."""
 
     def __init__(self, message: str = "Forbidden", *, why: str = "") -> None:
@@ -60,7 +60,7 @@ class Forbidden(Exception):  # noqa: N818 - named after the reason of its answer
         self.why = why or message
 
 
-class Unavailable(Exception):  # noqa: N818 - as above
+class AccessUnknown(Exception):  # noqa: N818 - as above
     """Nothing can be decided now. The text is the message of the answer; `why` is for logs."""
 
     def __init__(self, message: str = "Internal error", *, why: str = "") -> None:
@@ -69,7 +69,7 @@ class Unavailable(Exception):  # noqa: N818 - as above
 
 
 @dataclass(frozen=True, slots=True)
-class Reporter:
+class ReportingPod:
     """Who sent a report."""
 
     pod: str
@@ -152,7 +152,7 @@ class ReportAccess:
         """Why no report can be accepted; None: reports can."""
         return self._verifier.unready()
 
-    async def check(self, authorization: str | None, namespace: str, name: str) -> Reporter:
+    async def check(self, authorization: str | None, namespace: str, name: str) -> ReportingPod:
         """Who reports the progress of a TrainJob.
 
         Args:
@@ -161,32 +161,32 @@ class ReportAccess:
             name: of the TrainJob, which need not exist.
 
         Raises:
-            Forbidden: there is no valid token for this TrainJob.
-            Unavailable: tokens cannot be checked now.
+            ReporterForbidden: there is no valid token for this TrainJob.
+            AccessUnknown: tokens cannot be checked now.
         """
         fields = (authorization or "").split()
         if len(fields) != 2 or fields[0].lower() != "bearer":
-            raise Forbidden(why="the Authorization header is missing or is not a bearer token")
+            raise ReporterForbidden(why="the Authorization header is missing or is not a bearer token")
         try:
             claims = await self._verifier.verify(fields[1], audience(namespace, name))
         except TokenRefused as error:
-            raise Forbidden(why=str(error)) from None
+            raise ReporterForbidden(why=str(error)) from None
         except TokensUnavailable as error:
-            raise Unavailable(why=str(error)) from None
+            raise AccessUnknown(why=str(error)) from None
         said = claims.kubernetes
         if said.namespace != namespace:
-            raise Forbidden(why="the token is of another namespace")
+            raise ReporterForbidden(why="the token is of another namespace")
         if self._require_pod and not said.pod.uid:
-            raise Forbidden(why="the token is bound to no pod, and requirePod is set")
-        return Reporter(said.pod.name, said.pod.uid, said.serviceaccount.name, claims.exp)
+            raise ReporterForbidden(why="the token is bound to no pod, and requirePod is set")
+        return ReportingPod(said.pod.name, said.pod.uid, said.serviceaccount.name, claims.exp)
 
-    async def belongs(self, reporter: Reporter, job: TrainJob) -> None:
+    async def belongs(self, reporter: ReportingPod, job: TrainJob) -> None:
         """Check that the pod of a reporter belongs to the TrainJob; a reporter without a pod is accepted.
 
         A pod that cannot be read is accepted too, because the token is valid; the metric counts it.
 
         Raises:
-            Forbidden: the pod belongs to another TrainJob, or does not exist any longer.
+            ReporterForbidden: the pod belongs to another TrainJob, or does not exist any longer.
         """
         if not reporter.pod_uid:
             return
@@ -200,7 +200,7 @@ class ReportAccess:
             self._belongs.inc()
         else:
             self._refused.inc()
-            raise Forbidden(why=f"pod {reporter.pod} does not belong to TrainJob {job.namespace}/{job.name}")
+            raise ReporterForbidden(why=f"pod {reporter.pod} does not belong to TrainJob {job.namespace}/{job.name}")
 
     def _remembered(self, pod_uid: str) -> _Seen | None:
         """What is known of a pod. By both clocks: one may be set back, and the other stops while the machine sleeps."""
@@ -215,7 +215,7 @@ class ReportAccess:
             log.warning("the pods of reports are not checked: %s", error)
             return None
 
-    async def _look(self, reporter: Reporter, namespace: str) -> _Seen:
+    async def _look(self, reporter: ReportingPod, namespace: str) -> _Seen:
         """Read a pod; once for reports that arrive at the same time."""
         lock = self._reading[reporter.pod_uid]
         try:
@@ -231,7 +231,7 @@ class ReportAccess:
             if not lock.locked():
                 self._reading.pop(reporter.pod_uid, None)
 
-    async def _read(self, reporter: Reporter, namespace: str) -> _Seen:
+    async def _read(self, reporter: ReportingPod, namespace: str) -> _Seen:
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
                 pod = await self._client.get(MetadataOnly(Pod), reporter.pod, namespace)

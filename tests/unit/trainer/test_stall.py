@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The condition `Stalled`, for each state of a job and each source of its time (progress P-91)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, cast
@@ -12,12 +12,12 @@ import pytest
 from trainwright.api.conditions import find
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Done, Manager, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.progress.coalescer import Arrivals
-from trainwright.controller.trainer.progress.standstill import Standstill
+from trainwright.controller.trainer.progress.report import Allowance, JobReports, checked
+from trainwright.controller.trainer.progress.stall import StallController
 
 ANNOTATION = "trainwright.dev/progress-stall-after"
 READY = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
@@ -54,18 +54,16 @@ class World:
     def __init__(self, default: float | None, runtime: dict[str, str] | None = None, *, is_alone: bool = False) -> None:
         self.now = 0.0
         self.job: TrainJob | None = None
-        self.known: Arrivals | None = None
         self.events: list[tuple[str, str]] = []
         self.pods: list[dict[str, Any]] = []
         self._runtime = runtime
         self.records = JobRecords()
         manager = cast("Manager", self)
-        self.standstill = Standstill(
+        self.stall = StallController(
             manager,
             self,
             self._runtime_of,
             default,
-            self,
             self.records,
             pods_of=lambda _: self.pods,
             is_alone=is_alone,
@@ -110,9 +108,16 @@ class World:
         assert job.name == "j"
         self.events.append((reason, note))
 
-    def arrivals(self, uid: str) -> Arrivals | None:
-        assert uid == "u"
-        return self.known
+    def arrived(
+        self, pods: dict[str, float], last: float, *, is_stuck: bool = False, again: Collection[str] = ()
+    ) -> None:
+        """Reports came to this process."""
+        reports = JobReports(Key("n", "j"), "u", Allowance(1, 0.0), Allowance(1, 0.0))
+        reports.pods, reports.last_push, reports.last_report, reports.again = pods, last, last, set(again)
+        if is_stuck:
+            reports.failures = 1
+            reports.pending = checked(reports.key, TrainerStatus(last_updated_time=T))
+        self.records.of(reports.key, reports.uid).keep(reports)
 
     async def _runtime_of(self, _: TrainJob) -> TrainingRuntime | None:
         if self._runtime is None:
@@ -140,7 +145,7 @@ class World:
     async def look(self, now: float) -> str:
         """Reconcile at a time; the reason of the condition, or nothing."""
         self.now = now
-        result = await self.standstill.reconcile(Key("n", "j"))
+        result = await self.stall.reconcile(Key("n", "j"))
         assert isinstance(result, Done | RetryAfter)
         conditions = self.job.status.conditions if self.job is not None and self.job.status is not None else None
         found = find(conditions, "Stalled")
@@ -271,7 +276,7 @@ async def test_the_next_look_is_when_a_rank_has_been_gone_for_so_long() -> None:
     world.pods = [pod(0), pod(1, ended=100)]
     world.put()
     world.now = 150
-    result = await world.standstill.reconcile(Key("n", "j"))
+    result = await world.stall.reconcile(Key("n", "j"))
     assert isinstance(result, RetryAfter)
     assert result.seconds == 250
 
@@ -284,7 +289,7 @@ async def test_a_rank_that_stops_to_report_while_others_go_on_is_named() -> None
     async def look(now: float, *ranks: float, again: tuple[int, ...] = (0, 1)) -> str:
         world.put(reported=format_time(DAY + timedelta(seconds=now)), step=int(now))
         known = dict(zip(names, ranks, strict=False))
-        world.known = Arrivals(known, now, now, is_stuck=False, again=frozenset(names[one] for one in again))
+        world.arrived(known, now, again=frozenset(names[one] for one in again))
         return await world.look(now)
 
     assert await look(100, 100, 100) == ""
@@ -307,7 +312,7 @@ async def test_of_several_managers_none_knows_which_rank_is_silent() -> None:
     names = [one["metadata"]["name"] for one in world.pods]
     world.put(reported=T, step=1)
     await world.look(0)
-    world.known = Arrivals(dict(zip(names, (400.0, 0.0), strict=True)), 400.0, 400.0, False, again=frozenset(names))
+    world.arrived(dict(zip(names, (400.0, 0.0), strict=True)), 400.0, again=frozenset(names))
     world.put(reported="2026-01-01T00:06:40Z", step=2)
     assert await world.look(400) == ""
 
@@ -329,7 +334,7 @@ async def test_silent_pods_are_named_as_far_as_they_are_known() -> None:
     world = World(300.0)
     world.put(reported=T, step=1)
     await world.look(0)
-    world.known = Arrivals({f"j-node-0-{number}": 1.0 for number in range(7)}, 1.0, 1.0, is_stuck=False)
+    world.arrived({f"j-node-0-{number}": 1.0 for number in range(7)}, 1.0)
     assert await world.look(301) == "NoReport"
     ((_, note),) = world.events
     names = ", ".join(f"j-node-0-{number}" for number in range(5))
@@ -341,7 +346,7 @@ async def test_long_names_leave_room_for_the_advice() -> None:
     world = World(300.0)
     world.put(reported=T, step=1)
     await world.look(0)
-    world.known = Arrivals({f"{'long-name-' * 6}{number}": 1.0 for number in range(64)}, 1.0, 1.0, is_stuck=False)
+    world.arrived({f"{'long-name-' * 6}{number}": 1.0 for number in range(64)}, 1.0)
     assert await world.look(301) == "NoReport"
     ((_, note),) = world.events
     assert "and 62 more; look at its logs, it may hang" in note
@@ -353,10 +358,10 @@ async def test_while_writes_fail_no_job_is_blamed() -> None:
     world.put(reported=T, step=1)
     # Reports come, and the API server refuses to store them: the job shows the same for half an hour.
     for now in range(0, 1800, 60):
-        world.known = Arrivals({"p": now}, now, now, is_stuck=True)
+        world.arrived({"p": now}, now, is_stuck=True)
         assert await world.look(now) == ""
     # They end, and the last one is stored.
-    world.known = Arrivals({"p": 1740.0}, 1740.0, 1740.0, is_stuck=False)
+    world.arrived({"p": 1740.0}, 1740.0)
     assert await world.look(2030) == ""
     assert await world.look(2040) in {"NoReport", "NoAdvance"}
 
@@ -365,16 +370,16 @@ async def test_a_report_that_is_on_its_way_counts() -> None:
     world = World(300.0)
     world.put(reported=T, step=1)
     await world.look(0)
-    world.known = Arrivals({}, 200.0, 200.0, is_stuck=False)
+    world.arrived({}, 200.0)
     assert await world.look(299) == ""
 
 
 async def test_a_job_without_a_time_is_not_looked_at_again_and_forgotten_when_gone() -> None:
     world = World(None, {})
     world.put()
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), Done)
     world.job = None
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), Done)
     assert not len(world.records)
 
 
@@ -382,13 +387,13 @@ async def test_a_job_whose_runtime_cannot_be_read_is_looked_at_again() -> None:
     world = World(None)
     world.put()
     world.now = BEGIN
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), RetryAfter)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), RetryAfter)
     world._runtime = {ANNOTATION: "5m"}
     assert [await world.look(BEGIN + seconds) for seconds in (60, 300)] == ["", "NeverReported"]
     world._runtime = None
     world.put("complete")
     world.now = BEGIN + 400
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), Done)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "nan", "-inf"])
@@ -426,6 +431,6 @@ async def test_a_job_that_does_not_run_loses_it_without_a_look_at_its_runtime() 
         async def away(_: TrainJob) -> TrainingRuntime | None:
             raise TransportError("no answer")
 
-        world.standstill._runtime_of = away
+        world.stall._runtime_of = away
         world.put(state)
         assert await world.look(BEGIN + 602) == "", state

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part that watches the progress of jobs: which of them stand still, and the metrics of single jobs."""
+"""The part that watches the progress of jobs: which of them are stalled, and the metrics of single jobs."""
 
 from trainwright.controller.trainer.assembly.features import EXPLAIN
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.job.pods import pods_of
-from trainwright.controller.trainer.progress.jobmetrics import JobProgress, StalledJobs
-from trainwright.controller.trainer.progress.standstill import Standstill
+from trainwright.controller.trainer.progress.metrics import JobProgress, StalledJobs
+from trainwright.controller.trainer.progress.stall import StallController
 
 
 def declare(assembly: Assembly) -> None:
     manager, settings = assembly.manager, assembly.settings
     cache, has_pods = manager.cache, settings.features.enabled(EXPLAIN)
-    Standstill(
+    StallController(
         manager,
         assembly.events,
         assembly.snapshots.existing,
         settings.stall_after,
-        assembly.coalescer,
         assembly.records,
         pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
         is_alone=settings.election is None,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.job.silence import Silence, is_running, problems, stall_after, stall_of
+from trainwright.controller.trainer.job.stall import StallClock, is_running, problems, stall_after, stall_of
 
 ANNOTATION = "trainwright.dev/progress-stall-after"
 AFTER = 120.0
@@ -43,11 +43,11 @@ def job(
 
 def told(*seen: tuple[float, TrainJob]) -> tuple[str, float]:
     """The reason after these sights, and the seconds until that may change; empty: it does not stand still."""
-    silence = Silence.begin(seen[0][0])
+    clock = StallClock.begin(seen[0][0])
     now = 0.0
     for now, one in seen:
-        silence.see(one, now, running=is_running(one))
-    stall, left = stall_of(silence, AFTER, now)
+        clock.see(one, now, running=is_running(one))
+    stall, left = stall_of(clock, AFTER, now)
     return (stall.reason if stall is not None else ""), left
 
 
@@ -85,11 +85,11 @@ def test_time_before_this_process_looked_does_not_count() -> None:
 
 
 def test_messages_name_the_place_and_stay_the_same() -> None:
-    silence = Silence.begin(0.0)
-    silence.see(job("t1", percent=40, step="7"), 0, running=True)
-    silence.see(job("t2", percent=40, step="7"), 100, running=True)
-    first, _ = stall_of(silence, AFTER, 130)
-    later, _ = stall_of(silence, AFTER, 140)
+    clock = StallClock.begin(0.0)
+    clock.see(job("t1", percent=40, step="7"), 0, running=True)
+    clock.see(job("t2", percent=40, step="7"), 100, running=True)
+    first, _ = stall_of(clock, AFTER, 130)
+    later, _ = stall_of(clock, AFTER, 140)
     assert first == later
     assert first is not None
     assert first.message == ("reports come, and have shown step 7 and 40 % for 2 min; look at its logs, it may hang")
