@@ -5,9 +5,10 @@ The answers are structs of the contract, so the page is not tested against somet
 """
 
 import queue
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -232,7 +233,23 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+    # Closing waits for the threads: each holds a socket until it ends.
+    daemon_threads = False
+
+    def __init__(self, handler: type[_Handler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self._connections: list[socket.socket] = []
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.append(request)
+        super().process_request(request, client_address)
+
+    def server_close(self) -> None:
+        for connection in self._connections:
+            # A browser opens connections that it may use later; nobody would end the wait for their requests.
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a browser that goes away is no error."""
@@ -241,7 +258,7 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def serving(stub: Stub) -> Iterator[Stub]:
     """Serve on a port of its own, with the policy of the dashboard."""
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"stub": stub}))
+    server = _Server(type("Handler", (_Handler,), {"stub": stub}))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="stub")
     thread.start()
     stub.url = f"http://127.0.0.1:{server.server_port}/"
