@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 GROUPS = (
     "api/v1",
     "apis/admissionregistration.k8s.io/v1",
+    "apis/apps/v1",
     "apis/authentication.k8s.io/v1",
     "apis/authorization.k8s.io/v1",
     "apis/batch/v1",
