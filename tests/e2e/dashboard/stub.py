@@ -5,16 +5,16 @@ The answers are structs of the contract, so the page is not tested against somet
 """
 
 import queue
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from tests.e2e.dashboard.webserver import JoinedWebServer
 from tests.repository import ROOT
 from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.dashboard import contract
@@ -232,33 +232,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class _Server(ThreadingHTTPServer):
-    # Closing waits for the threads: each holds a socket until it ends.
-    daemon_threads = False
-
-    def __init__(self, handler: type[_Handler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
-        self._connections: list[socket.socket] = []
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._connections.append(request)
-        super().process_request(request, client_address)
-
-    def server_close(self) -> None:
-        for connection in self._connections:
-            # A browser opens connections that it may use later; nobody would end the wait for their requests.
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        super().server_close()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a browser that goes away is no error."""
-
-
 @contextmanager
 def serving(stub: Stub) -> Iterator[Stub]:
     """Serve on a port of its own, with the policy of the dashboard."""
-    server = _Server(type("Handler", (_Handler,), {"stub": stub}))
+    server = JoinedWebServer(type("Handler", (_Handler,), {"stub": stub}))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="stub")
     thread.start()
     stub.url = f"http://127.0.0.1:{server.server_port}/"

@@ -7,7 +7,7 @@ The dashboard has no API server: what it says about that is worth as much protec
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window
 from tests.e2e.dashboard.running import dashboard
+from tests.e2e.dashboard.webserver import JoinedWebServer
 
 pytestmark = pytest.mark.parity
 
@@ -50,7 +51,7 @@ class _Foreign(BaseHTTPRequestHandler):
 @contextmanager
 def foreign_site() -> Iterator[str]:
     """An empty page of another site."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Foreign)
+    server = JoinedWebServer(_Foreign)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="foreign")
     thread.start()
     try:
