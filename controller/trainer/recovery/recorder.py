@@ -271,7 +271,9 @@ class RecoveryRecorder(FailureRecorder):
                 left = min(left or LOST_SECONDS, max(due, NODE_SECONDS))
                 continue
             log.warning("%s/%s: node %s is lost, ending its pod %s", job.namespace, job.name, node, name_of(pod))
-            known.witnesses[attempt_of(pod)].lost(node, glance.now)
+            witness = known.witnesses.get(attempt_of(pod))
+            if witness is not None:  # else the attempt is judged already, and only its pod is left
+                witness.lost(node, glance.now)
             status = {"phase": "Failed", "reason": "NodeLost", "message": f"node {node} does not answer"}
             about = {"uid": uid_of(pod)}
             try:
