@@ -130,9 +130,11 @@ class RecoveryRecorder(FailureRecorder):
         if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
             return await super().reconcile(key)
         wanted = await self._recoveries.wanted(job)
-        jobset = self._recoveries.jobset_of(job) if wanted is not None else None
-        if wanted is None or jobset is None:
-            return await super().reconcile(key) if wanted is None else Done()
+        if wanted is None:
+            return await super().reconcile(key)
+        jobset = self._recoveries.jobset_of(job)
+        if jobset is None:
+            return Done()
         known = await self._recoveries.known(job)
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
@@ -304,6 +306,8 @@ class RecoveryRecorder(FailureRecorder):
         else:
             conditions = found.status_or_empty.conditions or ()
             answers = any(one.type == "Ready" and one.status == "True" for one in conditions)
+        # Nodes come and go under new names: only what still counts is kept.
+        self._nodes = {name: seen for name, seen in self._nodes.items() if now - seen[0] < NODE_SECONDS}
         self._nodes[node] = (now, answers)
         return answers
 
