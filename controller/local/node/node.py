@@ -416,7 +416,7 @@ class LocalNode:
         if worker.done.is_set() and is_deleted(pod):
             await self._note_end(worker)
             if await self._delete(pod):
-                await self._gone(worker)
+                await self._forget(worker)
 
     def _begin(self, pod: Document) -> PodWorker:
         assert self._tasks is not None
@@ -438,10 +438,14 @@ class LocalNode:
         """The object is gone: nothing of the pod may stay."""
         worker.end(grace=0.0)
         await worker.done.wait()
+        await self._forget(worker, self._as_it_ended(worker))
+
+    async def _forget(self, worker: PodWorker, pod: Document | None = None) -> None:
+        """Nothing of the pod runs, and its object is gone. `pod` is as it ended; None: that was noted before."""
         self._workers.pop(worker.uid, None)
         await self._tell_peers(worker)
         await self._owners.pop(worker.uid)
-        await self._remove(worker.uid, self._as_it_ended(worker))
+        await self._remove(worker.uid, pod)
 
     async def _note_end(self, worker: PodWorker) -> None:
         """Before the object goes: whoever sees that it is gone finds its lines, and how it ended."""
