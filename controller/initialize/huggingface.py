@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, quote, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-from trainwright.controller.initialize.contract import Digest, InitializeError, RemoteFile, Request
+from trainwright.controller.initialize.contract import Digest, InitializeError, ProviderRequest, RemoteFile
 from trainwright.controller.initialize.web import IDLE_SECONDS, Answer, Web, origin_of, refused
 
 HUB = "https://huggingface.co"
@@ -54,7 +54,7 @@ class HuggingFace:
     variables: ClassVar[Sequence[str]] = (*_TOKENS, "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_DOWNLOAD_TIMEOUT")
     secrets: ClassVar[Sequence[str]] = _TOKENS
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProviderRequest) -> None:
         self._kind = request.kind
         self._repository, self._revision = _repository(request)
         self._noun = "model" if self._kind == "model" else "data set"
@@ -256,7 +256,7 @@ def _file(entry: _Entry) -> RemoteFile:
     return RemoteFile(entry.path, entry.size, digest)
 
 
-def _repository(request: Request) -> tuple[str, str]:
+def _repository(request: ProviderRequest) -> tuple[str, str]:
     """The name of the repository and the revision of an address."""
     address = request.address
     rest, _, query = address.partition("://")[2].partition("?")
