@@ -7,7 +7,6 @@ so the charts have copies of the definitions, the alerts and the runtimes.
 """
 
 import argparse
-import difflib
 import json
 import re
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from hack.chart_rights import table
+from hack.generated import ROOT, update
 from trainwright import __version__
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -29,7 +29,6 @@ from trainwright.controller.trainer.progress.reading import READERS
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.discovery import built_in
 
-ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "config"
 CHART, RUNTIMES = ROOT / "charts" / "trainwright", ROOT / "charts" / "trainwright-runtimes"
 CONFIGURATION = "controller_manager_config.yaml"
@@ -244,21 +243,9 @@ def main() -> int:
     check: bool = parser.parse_args().check
     made = files()
     stale = _left_over(made)
-    if not check:
-        for path in stale:
-            path.unlink()
-    for path, text in made.items():
-        old = path.read_text() if path.exists() else ""
-        if old == text:
-            continue
-        stale.append(path)
-        if check:
-            name = path.relative_to(ROOT)
-            lines = difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"a/{name}", f"b/{name}", n=2)
-            sys.stdout.writelines(lines)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+    for path in () if check else stale:
+        path.unlink()
+    stale += update(made, check=check)
     if check and stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
         print(f"manifests: not up to date, run `make generate`: {names}", file=sys.stderr)
