@@ -235,20 +235,14 @@ def _left_over(made: Collection[Path]) -> list[Path]:
     return sorted({*there} - {*made})
 
 
-def main() -> int:
-    """Exit code 1 with `--check` if a file is not up to date."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hack.manifests", description="Generate the manifests that the code determines."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
-    check: bool = parser.parse_args().check
-    made = files()
-    stale = _left_over(made)
+def written(what: str, made: Mapping[Path, str], left_over: Collection[Path], *, check: bool) -> int:
+    """Write the files that are not up to date and delete those that are left over, or show them. An exit code."""
+    stale = list(left_over)
     if not check:
         for path in stale:
             path.unlink()
     for path, text in made.items():
-        old = path.read_text() if path.exists() else ""
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
         if old == text:
             continue
         stale.append(path)
@@ -258,13 +252,24 @@ def main() -> int:
             sys.stdout.writelines(lines)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
     if check and stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        print(f"manifests: not up to date, run `make generate`: {names}", file=sys.stderr)
+        print(f"{what}: not up to date, run `make generate`: {names}", file=sys.stderr)
         return 1
-    print(f"manifests: {'all are up to date' if check else f'{len(stale)} changed'}")
+    print(f"{what}: {'all are up to date' if check else f'{len(stale)} changed'}")
     return 0
+
+
+def main() -> int:
+    """Exit code 1 with `--check` if a file is not up to date."""
+    parser = argparse.ArgumentParser(
+        prog="python -m hack.manifests", description="Generate the manifests that the code determines."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
+    check: bool = parser.parse_args().check
+    made = files()
+    return written("manifests", made, _left_over(made), check=check)
 
 
 if __name__ == "__main__":
