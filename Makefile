@@ -101,10 +101,12 @@ bench: control-plane ## Run the scripts of tests/bench one after the other; they
 generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks, what the charts copy, and reference pages
 	@$(BIN)/python -m trainwright.codegen
 	@$(BIN)/python -m hack.manifests
+	@$(BIN)/python -m hack.reference
 
 verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
 	@$(BIN)/python -m trainwright.codegen --check
 	@$(BIN)/python -m hack.manifests --check
+	@$(BIN)/python -m hack.reference --check
 
 soak: control-plane ## Run the programs of tests/soak one after the other; they repeat, kill, wait and count
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
