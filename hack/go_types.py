@@ -82,7 +82,6 @@ class Table:
                 self._named[f"{package}.{found[1]}"] = found[2]
 
     def add(self, name: str) -> None:
-        """Add a struct and what it holds."""
         if name not in self.types:
             self.types[name] = {}
             self.types[name] = self._fields(name)
@@ -105,7 +104,6 @@ class Table:
         return self.expression(self._named[name], name.rpartition(".")[0])
 
     def rendered(self) -> str:
-        """The text of the file."""
         lines = [f" {json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(self.types.items())]
         return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -151,12 +151,10 @@ class Assembly:
 
 
 def parts_of(settings: ManagerSettings) -> list[str]:
-    """The names of the parts that are turned on."""
     return [name for name, is_on in PARTS.items() if is_on(settings)]
 
 
 def load_part(name: str) -> ModuleType:
-    """The module of a part."""
     return importlib.import_module(f"{__package__}.{name}")
 
 
