@@ -11,7 +11,7 @@ import itertools
 import json
 import random
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,20 +78,10 @@ def _rules() -> list[dict[str, Any]]:
     """The rules, each with its verbs and, for each verb, the switches that must be on: one of the lists."""
     conditions = _conditions()
     _check(conditions)
-    rules: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rules: dict[Right, dict[str, Any]] = {}
     for right, alternatives in sorted(conditions.items(), key=lambda one: (PLACES.index(one[0].place), one[0])):
-        key = (right.place, right.group, right.resource, right.names, right.namespaced)
-        rule = rules.setdefault(
-            key,
-            {
-                "place": right.place,
-                "group": right.group,
-                "resource": right.resource,
-                "names": list(right.names),
-                "namespaced": right.namespaced,
-                "verbs": [],
-            },
-        )
+        about = {name: value for name, value in asdict(right).items() if name != "verb"}
+        rule = rules.setdefault(replace(right, verb=""), {**about, "names": list(right.names), "verbs": []})
         rule["verbs"].append({"verb": right.verb, "when": [sorted(switches) for switches in alternatives]})
     return list(rules.values())
 

@@ -7,15 +7,14 @@ so the charts have copies of the definitions, the alerts and the runtimes.
 """
 
 import argparse
-import difflib
 import json
 import re
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from hack.chart_rights import table
+from hack.generated import ROOT, written
 from trainwright import __version__
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -29,7 +28,6 @@ from trainwright.controller.trainer.progress.reading import READERS
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.discovery import built_in
 
-ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "config"
 CHART, RUNTIMES = ROOT / "charts" / "trainwright", ROOT / "charts" / "trainwright-runtimes"
 CONFIGURATION = "controller_manager_config.yaml"
@@ -233,32 +231,6 @@ def _left_over(made: Collection[Path]) -> list[Path]:
     """Copies in the charts whose file is not there any more."""
     there = [path for chart in (CHART, RUNTIMES) for path in (chart / "files").rglob("*.yaml")]
     return sorted({*there} - {*made})
-
-
-def written(what: str, made: Mapping[Path, str], left_over: Collection[Path], *, check: bool) -> int:
-    """Write the files that are not up to date and delete those that are left over, or show them. An exit code."""
-    stale = list(left_over)
-    if not check:
-        for path in stale:
-            path.unlink()
-    for path, text in made.items():
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        if old == text:
-            continue
-        stale.append(path)
-        if check:
-            name = path.relative_to(ROOT)
-            lines = difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"a/{name}", f"b/{name}", n=2)
-            sys.stdout.writelines(lines)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    if check and stale:
-        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        print(f"{what}: not up to date, run `make generate`: {names}", file=sys.stderr)
-        return 1
-    print(f"{what}: {'all are up to date' if check else f'{len(stale)} changed'}")
-    return 0
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from hack.manifests import written
+from hack.generated import written
 from trainwright.controller.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -83,7 +83,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         ApiError as ApiError,
         BadRequest as BadRequest,
         CacheError as CacheError,
-        Cause as Cause,
+        ErrorCause as ErrorCause,
         CertificateError as CertificateError,
         ConfigurationError as ConfigurationError,
         Conflict as Conflict,

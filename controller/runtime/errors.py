@@ -48,7 +48,7 @@ class KubernetesError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ErrorCause:
     """One entry of `Status.details.causes`."""
 
     reason: str
@@ -72,7 +72,7 @@ class ApiError(KubernetesError):
         *,
         code: int,
         reason: str = "",
-        causes: tuple[Cause, ...] = (),
+        causes: tuple[ErrorCause, ...] = (),
         retry_after: float | None = None,
         request: str = "",
         attempts: int = 1,
@@ -260,7 +260,7 @@ def api_error(
     message: str,
     *,
     reason: str = "",
-    causes: tuple[Cause, ...] = (),
+    causes: tuple[ErrorCause, ...] = (),
     retry_after: float | None = None,
     request: str = "",
     attempts: int = 1,

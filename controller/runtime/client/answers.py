@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from trainwright.controller.runtime.errors import ApiError, Cause, api_error
+from trainwright.controller.runtime.errors import ApiError, ErrorCause, api_error
 
 _REASONS = {
     400: "BadRequest",
@@ -66,7 +66,7 @@ def error_of(
     if header.isdigit():
         asked = float(header)
     causes = tuple(
-        Cause(c.reason or "", c.field or "", c.message or "")
+        ErrorCause(c.reason or "", c.field or "", c.message or "")
         for c in (status.details.causes if status.details else None) or ()
     )
     return api_error(

@@ -13,7 +13,7 @@ import msgspec
 
 from trainwright.api.kubernetes.authentication.v1 import UserInfo
 from trainwright.controller.runtime import nesting
-from trainwright.controller.runtime.errors import ApiError, Cause
+from trainwright.controller.runtime.errors import ApiError, ErrorCause
 from trainwright.controller.runtime.webhook.jsonpatch import Operation
 
 VERSIONS = frozenset({"admission.k8s.io/v1", "admission.k8s.io/v1beta1"})
@@ -71,7 +71,7 @@ class ReviewResponse:
     code: int = 200
     reason: str = ""
     message: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ErrorCause, ...] = ()
     warnings: tuple[str, ...] = ()
     patch: tuple[Operation, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)

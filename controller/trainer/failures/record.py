@@ -61,6 +61,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """The budget that pays for it; empty: none."""
     provisional: bool = False
     """Whether later evidence may still correct the cause."""
+    started: str = ""
+    """When its first pod started, by the clock of its node; empty: not seen."""
     ended: str = ""
     """When the attempt was seen to have ended."""
     nodes: tuple[str, ...] = ()
