@@ -133,5 +133,5 @@ def test_each_listed_reason_is_one_that_a_test_or_a_command_gives() -> None:
 
 def test_a_star_stands_for_any_text_and_nothing_else_does() -> None:
     assert skips.is_listed("this machine refuses namespaces: EPERM [1]")
-    assert not skips.is_listed("real control plane: RBAC and more")
+    assert not skips.is_listed("real control plane: kubectl and more")
     assert not skips.is_listed("-m not parity")
