@@ -37,8 +37,9 @@ STANDING = Resource(
     group="trainwright.dev", version="v1alpha1", kind="RecoveryStanding", plural="recoverystandings", namespaced=True
 )
 """Stands for what the manager knows of the recovery of a job, as a fact for plugins. No API server has this kind."""
-STANDING_BASE, STANDING_HOLD, STANDING_RETRIES = "base", "hold", "retries"
-"""Its annotations: attempts before the next JobSet or resume; whether that is held back; the retries that it has."""
+STANDING_BASE, STANDING_HOLD, STANDING_RETRIES, STANDING_AVOIDED = "base", "hold", "retries", "avoided"
+"""Its annotations: attempts before the next JobSet or resume; whether that is held back; the retries that it has; nodes
+that it avoids, with commas between them."""
 CANNOT_RUN = (126, 127)
 """Exit codes of shells for a program that they cannot run. A retry does not change that."""
 CLAIM_SCHEME = "pvc://"
@@ -79,6 +80,8 @@ class Declaration:
     resume_from: str = ""
     restarts_stalled: bool = False
     """Whether ranks that stand still are restarted, not only shown."""
+    avoids_nodes: bool = False
+    """Whether the next attempt avoids a node that fails again and again."""
 
     @property
     def is_gang(self) -> bool:
@@ -106,7 +109,6 @@ def declared(
                 problems.append(Problem(annotation, value, str(error), of_job))
             else:
                 fields[field], origin[field] = found, of_job
-    fields = {name: value for name, value in fields.items() if name}
     both = sorted({*fields.get("free", ())} & {*fields.get("no_retry", ())})
     if both:
         of_job = origin["free"]
@@ -120,11 +122,6 @@ def declared(
 def named(annotations: Mapping[str, str]) -> list[str]:
     """The annotations about recovery that are set."""
     return [name for name in _READERS if name in annotations]
-
-
-def without_effect_yet(annotations: Mapping[str, str]) -> list[str]:
-    """Those of them that are reserved, and that this version does not act on."""
-    return [name for name in named(annotations) if not _READERS[name][0]]
 
 
 def late_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:
@@ -148,6 +145,10 @@ def _one_of(*values: str) -> Callable[[str], str]:
 
 def _on_stall(text: str) -> bool:
     return _one_of("mark", "restart")(text) == "restart"
+
+
+def _true_or_false(text: str) -> bool:
+    return _one_of("true", "false")(text) == "true"
 
 
 def _place(text: str) -> str:
@@ -217,8 +218,8 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(_MOST_OF_A_CAUSE)),
     ANNOTATION_RETRIES_HANG: ("hang", _whole(_MOST_OF_A_CAUSE)),
     ANNOTATION_ON_STALL: ("restarts_stalled", _on_stall),
-    ANNOTATION_AVOID_NODES: ("", _one_of("true", "false")),
+    ANNOTATION_AVOID_NODES: ("avoids_nodes", _true_or_false),
     ANNOTATION_CHECKPOINTS: ("checkpoints", _place),
     ANNOTATION_RESUME_FROM: ("resume_from", _start),
 }
-"""Field and reader by annotation; no field: it is reserved."""
+"""Field and reader by annotation."""
