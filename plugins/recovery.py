@@ -54,14 +54,18 @@ from trainwright.api.trainer.v1alpha1.progress import declared as progress_decla
 from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
     DEFAULT_RETRIES,
+    DEFAULT_RETRIES_HANG,
+    DEFAULT_RETRIES_INFRASTRUCTURE,
+    DEFAULT_RETRIES_MEMORY,
+    MOST_OF_A_CAUSE,
     MOST_RETRIES,
     STANDING,
     STANDING_AVOIDED,
     STANDING_BASE,
     STANDING_HOLD,
     STANDING_RETRIES,
+    Allowed,
     Declaration,
-    Retries,
     claim_of,
     declared,
     late_changes,
@@ -92,6 +96,12 @@ class RecoverySettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True,
 
     default_retries: int = DEFAULT_RETRIES
     max_retries: int = MOST_RETRIES
+    default_retries_memory: int = DEFAULT_RETRIES_MEMORY
+    max_retries_memory: int = MOST_OF_A_CAUSE
+    default_retries_infrastructure: int = DEFAULT_RETRIES_INFRASTRUCTURE
+    max_retries_infrastructure: int = MOST_OF_A_CAUSE
+    default_retries_hang: int = DEFAULT_RETRIES_HANG
+    max_retries_hang: int = MOST_OF_A_CAUSE
 
 
 class RecoveryPlugin:
@@ -106,7 +116,7 @@ class RecoveryPlugin:
     Configuration = RecoverySettings
 
     def __init__(self, settings: RecoverySettings) -> None:
-        self._allowed = Retries(settings.default_retries, settings.max_retries)
+        self._allowed = Allowed.of(msgspec.to_builtins(settings))
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
         """Refuse annotations of a new job that cannot work; warn of what is ignored, kept, or without effect."""

@@ -33,6 +33,7 @@ DEFAULT_RETRIES_MEMORY = 1
 DEFAULT_RETRIES_INFRASTRUCTURE = 50
 DEFAULT_RETRIES_HANG = 2
 MOST_RETRIES = 100
+MOST_OF_A_CAUSE = 1000
 STANDING = Resource(
     group="trainwright.dev", version="v1alpha1", kind="RecoveryStanding", plural="recoverystandings", namespaced=True
 )
@@ -47,19 +48,48 @@ _NO_PARENT = r"(?!.*(?:^|/)[.][.](?:/|$))"
 _CLAIM = re.compile(r"pvc://([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)((?:/(?![.][.](?:/|$))[^/\s]+)*/?)")
 _PATH = re.compile(rf"{_NO_PARENT}/[^\x00-\x1f]*")
 _ADDRESS = re.compile(r"(?!pvc:)[a-z][a-z0-9+.-]*://[^\s]+")
-_MOST_OF_A_CAUSE = 1000
 _CODES = range(1, 256)
 _DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """What an administrator allows."""
+    """What an administrator allows of one budget."""
 
-    default: int = DEFAULT_RETRIES
+    default: int
     """For jobs that do not say."""
-    most: int = MOST_RETRIES
+    most: int
     """That a job may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an administrator allows, by field of the declaration."""
+
+    retries: Retries = Retries(DEFAULT_RETRIES, MOST_RETRIES)
+    memory: Retries = Retries(DEFAULT_RETRIES_MEMORY, MOST_OF_A_CAUSE)
+    infrastructure: Retries = Retries(DEFAULT_RETRIES_INFRASTRUCTURE, MOST_OF_A_CAUSE)
+    hang: Retries = Retries(DEFAULT_RETRIES_HANG, MOST_OF_A_CAUSE)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, int]) -> "Allowed":
+        """By the section `recovery` of the Configuration; what it leaves out is as in the Configuration's schema."""
+        plain = {name: getattr(cls(), name) for name in SETTINGS}
+        return cls(
+            **{
+                name: Retries(settings.get(default, plain[name].default), settings.get(most, plain[name].most))
+                for name, (default, most) in SETTINGS.items()
+            }
+        )
+
+
+SETTINGS: Mapping[str, tuple[str, str]] = {
+    "retries": ("defaultRetries", "maxRetries"),
+    "memory": ("defaultRetriesMemory", "maxRetriesMemory"),
+    "infrastructure": ("defaultRetriesInfrastructure", "maxRetriesInfrastructure"),
+    "hang": ("defaultRetriesHang", "maxRetriesHang"),
+}
+"""The fields of the section `recovery`, by field of the declaration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +120,11 @@ class Declaration:
 
 
 def declared(
-    job: Mapping[str, str], runtime: Mapping[str, str], allowed: Retries
+    job: Mapping[str, str], runtime: Mapping[str, str], allowed: Allowed
 ) -> tuple[Declaration, tuple[Problem, ...]]:
     """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
     problems: list[Problem] = []
-    fields: dict[str, Any] = {"retries": allowed.default}
+    fields: dict[str, Any] = {budget: getattr(allowed, budget).default for budget in SETTINGS}
     origin: dict[str, bool] = {}
     for annotation, (field, read) in _READERS.items():
         for of_job, annotations in ((False, runtime), (True, job)):
@@ -103,8 +133,9 @@ def declared(
                 continue
             try:
                 found = read(value)
-                if annotation == ANNOTATION_RETRIES and found > allowed.most:
-                    raise ValueError(f"must be at most {allowed.most}, by the administrator's Configuration")
+                most = getattr(allowed, field).most if field in SETTINGS else None
+                if most is not None and found > most:
+                    raise ValueError(f"must be at most {most}, by the administrator's Configuration")
             except ValueError as error:
                 problems.append(Problem(annotation, value, str(error), of_job))
             else:
@@ -214,9 +245,9 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_RETRIES: ("retries", _whole(MOST_RETRIES)),
     ANNOTATION_NO_RETRY_EXIT_CODES: ("no_retry", _codes),
     ANNOTATION_FREE_EXIT_CODES: ("free", _free_codes),
-    ANNOTATION_RETRIES_MEMORY: ("memory", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_HANG: ("hang", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_MEMORY: ("memory", _whole(MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_HANG: ("hang", _whole(MOST_OF_A_CAUSE)),
     ANNOTATION_ON_STALL: ("restarts_stalled", _on_stall),
     ANNOTATION_AVOID_NODES: ("avoids_nodes", _true_or_false),
     ANNOTATION_CHECKPOINTS: ("checkpoints", _place),

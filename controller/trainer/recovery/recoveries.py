@@ -17,8 +17,8 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     STANDING_BASE,
     STANDING_HOLD,
     STANDING_RETRIES,
+    Allowed,
     Declaration,
-    Retries,
     declared,
 )
 from trainwright.controller.runtime import CacheError, Manager, NotFound, Trigger
@@ -44,7 +44,7 @@ class Recoveries:
         manager: Manager,
         snapshots: Snapshots,
         records: JobRecords,
-        allowed: Retries,
+        allowed: Allowed,
         *,
         newest: Callable[[TrainJob], TrainerStatus | None] = lambda _: None,
         now: Now = wall_clock,

@@ -238,6 +238,9 @@ def test_a_back_off_limit_of_the_runtime_is_replaced_and_a_message_policy_kept()
         ({"retries": "1.5"}, "retries", "must be a whole number from 0 to 100"),
         ({"retries": "101"}, "retries", "must be a whole number from 0 to 100"),
         ({"retries": "21"}, "retries", "must be at most 20, by the administrator's Configuration"),
+        ({"retries_memory": "6"}, "retries-memory", "must be at most 5, by the administrator's Configuration"),
+        ({"retries_hang": "1"}, "retries-hang", "must be at most 0, by the administrator's Configuration"),
+        ({"retries_infrastructure": "1001"}, "retries-infrastructure", "must be a whole number from 0 to 1000"),
         ({"recovery": "always"}, "recovery", "must be one of none, gang"),
         ({"no_retry_exit_codes": "0"}, "no-retry-exit-codes", "0 is success; must be numbers from 1 to 255"),
         ({"free_exit_codes": "1,256"}, "free-exit-codes", "must be numbers from 1 to 255, with commas between them"),
@@ -262,7 +265,7 @@ def test_a_back_off_limit_of_the_runtime_is_replaced_and_a_message_policy_kept()
 )
 def test_annotations_that_are_refused(annotations: dict[str, str], name: str, told: str) -> None:
     asked = marked(**{**GANG, **annotations})
-    some = pipeline(max_retries=20)
+    some = pipeline(max_retries=20, max_retries_memory=5, default_retries_hang=0, max_retries_hang=0)
     result = outcome(blueprint(ONE), asked, pipeline=some)
     (error,) = result.verdict.errors
     assert (error.path, error.message) == (f"metadata.annotations[trainwright.dev/{name}]", told)
