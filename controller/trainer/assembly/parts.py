@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Key, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.api.trainer.v1alpha1.recovery import Retries
+from trainwright.api.trainer.v1alpha1.recovery import Allowed
 from trainwright.controller.runtime import (
     AdmissionHandler,
     CacheError,
@@ -119,8 +119,7 @@ class Assembly:
             return None
         from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 
-        given = self.settings.plugins.settings[_RECOVERY]
-        allowed = Retries(given["defaultRetries"], given["maxRetries"])
+        allowed = Allowed.of(self.settings.plugins.settings[_RECOVERY])
         return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)
 
     def _newest_report(self, job: TrainJob) -> TrainerStatus | None:

@@ -67,6 +67,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """When the attempt was seen to have ended."""
     nodes: tuple[str, ...] = ()
     """Where its pods ran; of more than eight, the last one is a number."""
+    node: str = ""
+    """The node that may be the reason; empty: none."""
+    hardware: bool = False
+    """Whether the log tells that hardware of that node is broken."""
     step: float | None = None
     percent: int | None = None
     held_seconds: int = 0
