@@ -95,16 +95,19 @@ e2e: control-plane ## Run the tests of the whole chain
 simulation: $(INSTALLED) ## Live simulated worlds with new seeds for MINUTES=2; a failure prints the command that replays it
 	@$(BIN)/python -m tests.simulation --minutes "$(MINUTES)" --jobs 2 --quiet
 
-bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
-	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; $(BIN)/python "$$script" || exit; done
+bench: control-plane ## Run the scripts of tests/bench one after the other; docs/figures.json keeps the figures that pages give
+	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; \
+		$(BIN)/python "$$script" || { echo "failed: $$script"; exit 1; }; done | $(BIN)/python -m hack.figures
 
 generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks, what the charts copy, and reference pages
 	@$(BIN)/python -m trainwright.codegen
 	@$(BIN)/python -m hack.manifests
+	@$(BIN)/python -m hack.reference
 
 verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
 	@$(BIN)/python -m trainwright.codegen --check
 	@$(BIN)/python -m hack.manifests --check
+	@$(BIN)/python -m hack.reference --check
 
 soak: control-plane ## Run the programs of tests/soak one after the other; they repeat, kill, wait and count
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)

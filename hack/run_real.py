@@ -70,8 +70,7 @@ def main() -> int:
 def follow(control_plane: ControlPlane) -> Iterator[str]:
     """A line for each change of the job, until it is Complete.
 
-    Raises:
-        ControlPlaneError: the job fails, a program ends, or the time is up.
+    Raises ControlPlaneError: the job fails, a program ends, or the time is up.
     """
     deadline = time.monotonic() + JOB_SECONDS
     last = ""
@@ -107,7 +106,6 @@ def describe(job: dict[str, Any]) -> tuple[str, str]:
 
 
 def instructions(control_plane: ControlPlane) -> str:
-    """What to type next."""
     return f"""Use the cluster from another terminal:
 
   export KUBECONFIG={shlex.quote(str(control_plane.kubeconfig))}
@@ -120,11 +118,7 @@ Ctrl-C stops everything and deletes the folder {control_plane.folder}."""
 
 
 def stay(control_plane: ControlPlane, stop: threading.Event) -> None:
-    """Wait for the signal to stop.
-
-    Raises:
-        ControlPlaneError: a program ended.
-    """
+    """Wait for the signal to stop. Raises ControlPlaneError: a program ended."""
     while not stop.wait(1.0):
         fail_if_ended(control_plane)
 

@@ -15,7 +15,7 @@ from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.errors import Refusal
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger
 from trainwright.plugins.contract.requests import pod_requests
-from trainwright.plugins.contract.upsert import upsert_volume
+from trainwright.plugins.contract.upsert import upsert
 
 
 class PodSet:
@@ -47,7 +47,6 @@ class PodSet:
 
     @property
     def name(self) -> str:
-        """Name of the replicated job."""
         return self._job.name
 
     @property
@@ -67,7 +66,6 @@ class PodSet:
 
     @property
     def priority_class_name(self) -> str | None:
-        """Priority class of the pods."""
         return self._pod.priority_class_name
 
     @property
@@ -77,7 +75,6 @@ class PodSet:
 
     @property
     def runtime_class_name(self) -> str | None:
-        """Runtime class of the pods."""
         return self._pod.runtime_class_name
 
     @property
@@ -99,7 +96,6 @@ class PodSet:
 
     @property
     def containers(self) -> tuple[ContainerModel, ...]:
-        """The regular containers."""
         return self._containers
 
     @property
@@ -109,11 +105,9 @@ class PodSet:
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
-        """The volumes of the pods."""
         return tuple(self._pod.volumes or ())
 
     def container(self, name: str) -> ContainerModel | None:
-        """The regular container of that name."""
         return next((container for container in self._containers if container.name == name), None)
 
     def any_container(self, name: str) -> ContainerModel | None:
@@ -133,7 +127,6 @@ class PodSet:
         return pod_requests(self._pod)
 
     def set_count(self, count: int, *, why: str, source: str = "") -> None:
-        """Change the number of pods."""
         before, self._count = self._count, count
         self._ledger.record(f"{self.path}.template.spec.parallelism", count, before=before, why=why, source=source)
 
@@ -164,7 +157,7 @@ class PodSet:
         """Add a volume. It replaces a volume of the same name entirely."""
         if self._pod.volumes is None:
             self._pod.volumes = []
-        before = upsert_volume(self._pod.volumes, volume)
+        before = upsert(self._pod.volumes, volume, lambda other: other.name == volume.name)
         path = f"{self._pod_path}.volumes[{volume.name}]"
         self._ledger.record(path, volume, before=before, why=why)
 

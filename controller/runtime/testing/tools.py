@@ -59,7 +59,6 @@ class GoModule:
 
     @functools.cached_property
     def version(self) -> str:
-        """The version that `go.mod` requires."""
         text = (self.folder / "go.mod").read_text()
         match = re.search(rf"^(?:require )?\s*{re.escape(self.path)} (v\S+)", text, re.MULTILINE)
         if match is None:

@@ -61,6 +61,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """The budget that pays for it; empty: none."""
     provisional: bool = False
     """Whether later evidence may still correct the cause."""
+    started: str = ""
+    """When its first pod started, by the clock of its node; empty: not seen."""
     ended: str = ""
     """When the attempt was seen to have ended."""
     nodes: tuple[str, ...] = ()
@@ -93,7 +95,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         ).with_log(log)
 
     def with_log(self, log: str) -> "Entry":
-        """The entry with the end of another log."""
         lines = log.split("\n")
         kept, line, ended = last_lines(log.encode()), telling_line(lines), program_ended(lines, self.finished_at)
         # A reader finds it in the lines that are kept, unless a launcher has written much after it.
@@ -103,7 +104,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def ended_at(self) -> str:
-        """When its program ended, as far as is known."""
         return self.program_finished_at or self.finished_at
 
     @property
@@ -139,7 +139,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 def name_of_record(job: str) -> str:
-    """The name of the ConfigMap."""
     return job + SUFFIX
 
 

@@ -16,7 +16,7 @@ from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, labels_of, uid_of
 from trainwright.api.times import format_time, parse
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
     DATASET_INITIALIZER,
@@ -37,6 +37,7 @@ from trainwright.controller.trainer.recovery.causes import (
     attribute,
     fingerprint,
 )
+from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
 from trainwright.controller.trainer.recovery.summary import Summary, at_least
 from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
 
@@ -46,8 +47,6 @@ LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 _BY_RULE = "FailJobSetFailurePolicyAction"
 """Reason of a JobSet that a rule has failed: an exit code that ends it, or an initializer."""
 INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
-_STEPS = ("checkpoint_step", "current_step")
-"""Metrics of a report: where the next attempt begins counts more than where this one was."""
 _NODES = 8
 
 
@@ -77,6 +76,8 @@ class Glance:
     pods: Sequence[Document]
     """Of that JobSet."""
     now: datetime
+    report: TrainerStatus | None = None
+    """The newest one; the job may show it later."""
 
     @property
     def base(self) -> int:
@@ -164,8 +165,8 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
             known.ran_since.setdefault(attempt, glance.now)
             known.begun = max(known.begun, attempt + 1)
     found = known.summary
-    done = found.judged - (1 if found.provisional_until > format_time(glance.now) else 0)
-    for old in [attempt for attempt in known.witnesses if attempt < done]:
+    # The last one that was judged stays: its cause may be corrected, and its end tells whose report one is.
+    for old in [attempt for attempt in known.witnesses if attempt < found.judged - 1]:
         known.witnesses.pop(old)
         known.ran_since.pop(old, None)
 
@@ -236,11 +237,12 @@ def restart_stalled(
     """End the present attempt, which stands still; `how` says it in words."""
     attempt, step = glance.current, Progression(known.summary.copy(), dict(entries))
     found, text = step.summary, how.partition(";")[0]
+    position = _credit(known, glance, step, attempt, wanted)
     found.before = found.counts
     why = Attribution(FailureCause.HANG, text)
-    ended = _ended(known, glance, attempt, None, why)
+    ended = _ended(known, glance, attempt, None, why, position)
     outcome = judge(found.before, ended, wanted)
-    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, glance.now)
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
     if outcome.course is Course.END:
         found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
@@ -264,20 +266,6 @@ def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -
         found.hang = False
 
 
-def position_of(job: TrainJob) -> tuple[float | None, int | None]:
-    """The step of its last checkpoint, else the last one, and the percentage, as a job has reported them."""
-    status = job.status_or_empty.trainer_status
-    if status is None:
-        return None, None
-    metrics = {metric.name: metric.value for metric in status.metrics or ()}
-    text = next((metrics[name] for name in _STEPS if name in metrics), None)
-    try:
-        step = float(text) if text is not None else None
-    except ValueError:
-        step = None
-    return step, status.progress_percentage
-
-
 def held_for(summary: Summary, now: datetime) -> float:
     """Seconds until the next attempt may begin."""
     try:
@@ -299,13 +287,14 @@ def _judge_one(
         if left > 0:
             step.uncertain, step.look_again = attempt, min(left, 10.0)
             return False
+    position = _credit(known, glance, step, attempt, wanted)
     found.before = found.counts
-    ended = _ended(known, glance, attempt, entry, why)
+    ended = _ended(known, glance, attempt, entry, why, position)
     outcome = judge(found.before, ended, wanted)
     if failed_since is not None and glance.ended_by_rule and why.charged not in (FREE, INFRASTRUCTURE):
         # A rule of its own has ended the JobSet: Kubernetes' verdict stands.
         outcome = replace(outcome, course=Course.END)
-    _take(step, attempt, ended, outcome, now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, now)
     is_counted = why.charged not in (FREE, INFRASTRUCTURE)
     found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
     if not is_last:
@@ -350,21 +339,63 @@ def _why(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, 
     return attribute(entry, witness or Witness(), wanted)
 
 
-def _ended(known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution) -> EndedAttempt:
-    step, percent = position_of(glance.job)
+def _credit(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, wanted: Declaration) -> Position:
+    """How far an attempt came that has ended now. A late report of the one before counts for that one.
+
+    The attempt before may have made progress by it, and was charged without.
+    """
+    position = position_of(glance.report or glance.job.status_or_empty.trainer_status)
+    found, last = step.summary, step.entries.get(attempt - 1)
+    if _is_since(known, step, position, attempt):
+        following = _span(known, step, attempt + 1)
+        if following.began is None or not is_since(position, following, _span(known, step, attempt)):
+            return position
+        return Position(found.counts.step, found.counts.percent, is_own=False)  # the next one has reported already
+    cause = next((one for one in FailureCause if one == found.last_cause), None)
+    # A record that was lost or edited does not say what the attempt has cost.
+    is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
+    if last is None or cause is None or not is_known or not _is_since(known, step, position, attempt - 1):
+        # Of an attempt that cannot be judged again: others are compared with it, and no more.
+        found.counts = found.counts.reached(position.step, position.percent)
+    else:
+        again = _ended(known, glance, attempt - 1, last, Attribution(cause, found.why), position)
+        found.counts = judge(found.before, again, wanted).counts
+        step.entries[attempt - 1] = msgspec.structs.replace(last, step=position.step, percent=position.percent)
+    return replace(position, is_own=False)
+
+
+def _is_since(known: KnownAttempts, step: Progression, position: Position, attempt: int) -> bool:
+    return is_since(position, _span(known, step, attempt), _span(known, step, attempt - 1) if attempt else None)
+
+
+def _span(known: KnownAttempts, step: Progression, attempt: int) -> Span:
+    """When an attempt began and ended, as it was seen or as the record says."""
+    witness, entry = known.witnesses.get(attempt), step.entries.get(attempt)
+    if witness is not None and witness.span.began is not None:
+        return witness.span
+    try:
+        return Span(began=parse(entry.started)) if entry is not None and entry.started else Span()
+    except ValueError:  # somebody has edited the record
+        return Span()
+
+
+def _ended(
+    known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution, position: Position
+) -> EndedAttempt:
     since = known.ran_since.get(attempt)
     return EndedAttempt(
         why=why,
         fingerprint=fingerprint(entry) if entry is not None else "",
-        step=step,
-        percent=percent,
+        step=position.step,
+        percent=position.percent,
+        has_reported=position.is_own,
         seconds=(glance.now - since).total_seconds() if since is not None else None,
         in_queue=LABEL_QUEUE in labels_of(glance.job),
     )
 
 
 def _take(
-    step: Progression, attempt: int, ended: EndedAttempt, outcome: Judgement, now: datetime, nodes: tuple[str, ...]
+    known: KnownAttempts, step: Progression, attempt: int, ended: EndedAttempt, outcome: Judgement, now: datetime
 ) -> None:
     """Put what an attempt has cost on record."""
     found, why = step.summary, ended.why
@@ -372,15 +403,17 @@ def _take(
     found.last_cause, found.why, found.paid = why.cause, why.text, outcome.paid
     found.provisional_until = found.hold_until = ""
     entry = step.entries.get(attempt) or Entry(attempt=attempt, pod="", message=why.text)
+    began = _span(known, step, attempt).began
     step.entries[attempt] = msgspec.structs.replace(
         entry,
         cause=why.cause,
         charged=why.charged,
         provisional=not why.is_certain,
+        started=format_time(began) if began is not None else "",
         ended=entry.ended or format_time(now),
-        nodes=nodes,
-        step=ended.step,
-        percent=ended.percent,
+        nodes=_nodes_of(known, attempt),
+        step=ended.step if ended.has_reported else None,
+        percent=ended.percent if ended.has_reported else None,
     )
 
 
@@ -395,11 +428,12 @@ def _judge_suspension(known: KnownAttempts, glance: Glance, step: Progression, w
         return
     if witness is None or not witness.ran:
         return
+    position = _credit(known, glance, step, attempt, wanted)
     found.before = found.counts
     why = attribute(None, witness, wanted, suspended=True)
-    ended = _ended(known, glance, attempt, None, why)
+    ended = _ended(known, glance, attempt, None, why, position)
     outcome = judge(found.before, ended, wanted)
-    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, glance.now)
 
 
 def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
@@ -417,9 +451,10 @@ def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: De
     if why.cause == found.last_cause:
         return
     until, hold = found.provisional_until, found.hold_until
-    ended = _ended(known, glance, attempt, entry, why)
+    position = Position(entry.step, entry.percent) if entry is not None else Position()
+    ended = _ended(known, glance, attempt, entry, why, position)
     outcome = judge(found.before, ended, wanted)
-    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, glance.now)
     found.hold_until = hold
     found.provisional_until = "" if why.is_certain else until
     if outcome.course is Course.END:

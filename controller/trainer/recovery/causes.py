@@ -21,6 +21,7 @@ from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by
 from trainwright.controller.trainer.failures.record import Entry
 from trainwright.controller.trainer.job.pods import DISRUPTED, limited_of, number
 from trainwright.controller.trainer.job.ranks import index_of
+from trainwright.controller.trainer.recovery.positions import Span
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
 FREE, FINAL = "", "final"
@@ -99,6 +100,8 @@ class Witness:
     """Whether a container of it was seen to run or to end."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
+    span: Span = field(default_factory=Span)
+    """When its first pod started, and when the last container of it ended, as far as was seen."""
 
     def see(self, pods: Iterable[Document], *, is_current: bool = True, is_ours: bool = False) -> None:
         """Note what the pods of the attempt show now.
@@ -120,6 +123,7 @@ class Witness:
             self.limited[name_of(pod)] = limited_of(pod)
             if (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded"):
                 self.ran = True
+            self._see_times(pod)
             for sign in _signs_of(pod):
                 if all((known.pod, known.reason) != (sign.pod, sign.reason) for known in self.signs):
                     self.signs.append(sign)
@@ -131,6 +135,14 @@ class Witness:
             elif gone is not None and all(known.pod != gone.pod for known in self.deletions):
                 self.deletions.append(gone)
         self.ended = self.ended or own
+
+    def _see_times(self, pod: Document) -> None:
+        starts = [self.span.began, _moment((pod.get("status") or {}).get("startTime"))]
+        ends = [self.span.ended, *(_moment(one.get("finishedAt")) for one in _ends(pod, failed=False))]
+        self.span = Span(
+            min((one for one in starts if one is not None), default=None),
+            max((one for one in ends if one is not None), default=None),
+        )
 
     def lost(self, node: str, at: datetime) -> None:
         """Note that a node of the attempt is gone or does not answer."""
@@ -287,13 +299,14 @@ def _named(job: str, replica: int, rank: int) -> str:
     return f"{name} rank {rank}" if name else ""
 
 
-def _ends(pod: Document) -> list[Document]:
+def _ends(pod: Document, *, failed: bool = True) -> list[Document]:
+    """How containers of the pod have ended; `failed`: those alone that have failed."""
     status = pod.get("status") or {}
     return [
         ended
         for name in ("initContainerStatuses", "containerStatuses")
         for one in status.get(name) or ()
-        if (ended := (one.get("state") or {}).get("terminated")) and ended.get("exitCode")
+        if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]
 
 

@@ -5,11 +5,13 @@ It is read from the record once, and follows what the Part of recovery writes th
 the record does not say.
 """
 
+from collections.abc import Callable
+
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, annotations_of, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import (
     STANDING_BASE,
     STANDING_HOLD,
@@ -42,6 +44,7 @@ class Recoveries:
         records: JobRecords,
         allowed: Retries,
         *,
+        newest: Callable[[TrainJob], TrainerStatus | None] = lambda _: None,
         now: Now = wall_clock,
     ) -> None:
         """Create it before the controllers that use it.
@@ -51,11 +54,12 @@ class Recoveries:
             snapshots: give the runtime of a job, whose annotations count where the job has none.
             records: what is remembered of jobs.
             allowed: what an administrator allows.
+            newest: the newest report of a job that this process took, also before it is written; None: it took none.
             now: the wall clock.
         """
         self._client, self._cache = manager.client, manager.cache
         self._snapshots, self._allowed, self._now = snapshots, allowed, now
-        self._records = records
+        self._records, self._newest = records, newest
         self.changed = Trigger("recovery")
         """Starts a reconcile of a job whose standing has changed."""
 
@@ -101,7 +105,8 @@ class Recoveries:
 
     def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
         """What the cache shows of the job now."""
-        return Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=self._now())
+        pods = pods_of(self._cache, job)
+        return Glance(job=job, jobset=jobset, pods=pods, now=self._now(), report=self._newest(job))
 
     async def ruling(self, job: TrainJob) -> Ruling | None:
         """What the record says of the end of a job; None: the job does not recover. Raises KubernetesError."""

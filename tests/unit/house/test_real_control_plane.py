@@ -10,7 +10,7 @@ from tests.repository import ROOT
 MARK = re.compile(r'pytest\.mark\.real_control_plane\("([^"]+)"\)')
 MOST = {
     "RBAC": 15,
-    "kubectl": 12,
+    "kubectl": 13,
     "Deployments": 4,
     "the whole chain": 3,
     "kubelet": 3,

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.failures.record import entries_of
 
 PROGRAM = """
 import os, pathlib, sys, time
@@ -108,3 +110,49 @@ async def test_what_the_end_of_one_rank_leads_to(
     jobset = await client.get(JobSet, "j", "default")
     assert jobset.status is not None
     assert (jobset.status.restarts or 0, jobset.status.restarts_count_towards_max or 0) == (runs - 1, counted)
+
+
+REPORTS = """
+import datetime, json, os, pathlib, ssl, sys, urllib.request
+runs = pathlib.Path(sys.argv[1], "runs")
+with open(runs, "a") as file:
+    file.write("x")
+run = len(runs.read_text())
+tls = ssl.create_default_context(cafile=os.environ["KUBEFLOW_TRAINER_SERVER_CA_CERT"])
+token = pathlib.Path(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read_text()
+for step in range(1, 9 if run == 1 else 1):
+    at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"metrics": [{"name": "current_step", "value": str(step)}], "lastUpdatedTime": at}
+    data = json.dumps({"trainerStatus": status}).encode()
+    headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+    request = urllib.request.Request(os.environ["KUBEFLOW_TRAINER_SERVER_URL"], data, headers, method="POST")
+    urllib.request.urlopen(request, context=tls).read()
+sys.exit("ValueError: " + "abcdefgh"[run])
+"""
+"""The first run reports more often than is written at once, and fails; later ones report nothing."""
+
+
+async def test_a_late_report_pays_for_no_other_attempt(client: Client, tmp_path: Path) -> None:
+    """The job shows the last report of an attempt while the next one runs, which has made no progress by it."""
+    made = runtime(tmp_path, 0, 0)
+    made["spec"]["mlPolicy"]["numNodes"] = 1
+    pod = made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["command"] = [sys.executable, "-c", REPORTS, str(tmp_path)]
+    await client.create(made, kind=TrainingRuntime.RESOURCE)
+    marks = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": "1"}
+    job = {
+        "apiVersion": TrainJob.RESOURCE.api_version,
+        "kind": "TrainJob",
+        "metadata": {"name": "j", "namespace": "default", "annotations": marks},
+        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "fails"}},
+    }
+    await client.create(job, kind=TrainJob.RESOURCE)
+
+    async def failed() -> bool:
+        found = await client.get(TrainJob, "j", "default")
+        return any(one.type == "Failed" and one.status == "True" for one in found.status_or_empty.conditions or ())
+
+    await eventually(failed, what="the end of the job")
+    entries = entries_of((await client.get(ConfigMap, "j-failures", "default")).data)
+    assert {number: (one.cause, one.step) for number, one in entries.items()} == {0: ("Code", 8.0), 1: ("Code", None)}
+    assert (tmp_path / "runs").read_text() == "xx"
