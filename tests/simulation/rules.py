@@ -14,6 +14,10 @@ from trainwright.controller.local.testing.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
 _ENDS = frozenset({"Complete", "Failed"})
+_MINUTE = 60.0
+"""In which a manager looks at the clock again."""
+_SOON_SECONDS = 300.0
+"""More than a fresh look takes."""
 _EXPLAINING = frozenset({"Stuck", "Restarting", "Waiting"})
 _OWNED = ("jobsets.", "podgroups.", "configmaps", "secrets")
 """Beginnings of the names of collections whose objects jobs own."""
@@ -123,6 +127,12 @@ class DeadlineInTime(WorldRule):
         if parse(failed["lastTransitionTime"]) < left:
             self.say(f"{change.name.name} failed at {failed['lastTransitionTime']}, before its deadline {left}")
 
+    def soon(self) -> float:
+        """Until the deadlines of the next minutes have passed, with the minute that a manager may need."""
+        now = self.world.surroundings.now()
+        late = [one for job in self.world.stored(JOBS) if (one := late_by(job, now)) is not None]
+        return max((_MINUTE - one for one in late if -_SOON_SECONDS < one < _MINUTE), default=0.0)
+
 
 class OneJobSet(WorldRule):
     """A running JobSet keeps its replicated jobs, and is the JobSet of its job alone."""
@@ -156,20 +166,12 @@ class StatesAreTold(WorldRule):
             if not held.keys() & _ENDS:
                 if bool(job["spec"].get("suspend")) != ("Suspended" in held):
                     self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
-                if self._is_late(job):
+                if (late_by(job, self.world.surroundings.now()) or 0.0) > _MINUTE:
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
                 if not is_on("Explain", self.world.notes, self.world.version) and (left := held.keys() & _EXPLAINING):
                     self._tell(job, f"is {min(left)}, and the manager does not explain", "stale-obstacle")
             elif stale := held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
-
-    def _is_late(self, job: Document) -> bool:
-        """Whether its deadline has passed, with the minute in which a manager looks at the clock again."""
-        seconds = job["spec"].get("activeDeadlineSeconds")
-        if not seconds or job["spec"].get("suspend"):
-            return False
-        late: float = (self.world.surroundings.now() - begun_of(job)).total_seconds() - seconds
-        return late > 60
 
     def _with_jobset(self, job: Document, held: dict[str, Document], jobset: Document) -> None:
         over, ends = held.keys() & _ENDS, true_conditions(jobset)
@@ -221,6 +223,15 @@ def begun_of(job: Document) -> datetime:
     """From when on its deadline counts. A manager whose clock is ahead notes a resume in the future."""
     resumed = [one for one in conditions(job) if one["type"] == "Suspended" and one["status"] == "False"]
     return parse(resumed[0]["lastTransitionTime"] if resumed else job["metadata"]["creationTimestamp"])
+
+
+def late_by(job: Document, now: datetime) -> float | None:
+    """Seconds since the deadline of a job that is not over; less than 0: they are left. None: it has no deadline."""
+    seconds = job["spec"].get("activeDeadlineSeconds")
+    if not seconds or job["spec"].get("suspend") or true_conditions(job).keys() & _ENDS:
+        return None
+    late: float = (now - begun_of(job)).total_seconds() - seconds
+    return late
 
 
 def conditions(document: Document) -> list[Document]:

@@ -66,6 +66,13 @@ class WorldRule:
     def stepped(self, step: Step) -> None:
         """Look at a step of the plan that is about to happen."""
 
+    def soon(self) -> float:
+        """Seconds in which something happens by itself, such as the end of a deadline; 0: nothing does soon.
+
+        The rest begins afterwards, since a fresh process would have to write it.
+        """
+        return 0.0
+
     def at_rest(self) -> None:
         """Look at a world in which all is quiet."""
 

@@ -146,7 +146,7 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
             world.weather.calm()
             world.weather.latency = 0.005
             await asyncio.sleep(_JUMPED_SECONDS if jumped else _SETTLE_SECONDS)
-            if last := await _until_quiet(world):
+            if last := await _until_quiet(world, rules):
                 say(
                     Violation(
                         "quiet",
@@ -222,8 +222,8 @@ def _met(world: World, step: Step) -> str:
     return word if is_kind and round(step.more * 100) % 2 else ""
 
 
-async def _until_quiet(world: World) -> str:
-    """Wait until nothing is written any more; returns the last change if that never happens."""
+async def _until_quiet(world: World, rules: Sequence[WorldRule]) -> str:
+    """Wait until nothing is written any more, nor will be soon; returns the last change if that never happens."""
     loop = asyncio.get_running_loop()
     last, what, end = loop.time(), "", loop.time() + PATIENCE_SECONDS
 
@@ -235,7 +235,7 @@ async def _until_quiet(world: World) -> str:
     world.on_change.append(look)
     try:
         while loop.time() < end:
-            left = last + QUIET_SECONDS - loop.time()
+            left = max(last + QUIET_SECONDS - loop.time(), *(rule.soon() for rule in rules))
             if left <= 0:
                 return ""
             await asyncio.sleep(left)
