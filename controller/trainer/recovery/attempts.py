@@ -238,7 +238,7 @@ def leave_node(
     found, (node, why) = step.summary, step.suspect
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
-    started = len(witness.started) if witness is not None else 0
+    started = witness.started if witness is not None else 0
     reason = "volumes with its checkpoints would be deleted" if not replaceable else ""
     reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
     if reason:

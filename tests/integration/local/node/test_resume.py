@@ -77,3 +77,22 @@ async def test_the_model_is_that_of_a_calm_run(client: Client, folders: tuple[Pa
         (victims[0], 137),
         (victims[2], 137),
     ]
+
+
+async def test_a_training_goes_on_after_the_cluster_was_down(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """Scenario 57: `down` and `up` in the middle of a training begin its second attempt, at the last checkpoint."""
+    calm, killed = folders
+    settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
+    async with training_cluster(settings) as cluster:
+        client = Client(cluster.api.transport())
+        await begin(client, calm, "calm", pause=0)
+        assert await end_of(client, "calm") == "Complete"
+        await begin(client, killed, "killed")
+        await step_of(tmp_path, 10)
+    async with training_cluster(settings) as cluster:
+        client = Client(cluster.api.transport())
+        assert await end_of(client, "killed") == "Complete"
+        (entry,) = (await record_of(client, "killed")).values()
+    assert entry.cause == "Infrastructure"
+    assert sorted(path.name for path in killed.iterdir()) == ["1-0", "1-1", "2-0", "2-1", "model"]
+    assert (killed / "model").read_text() == (calm / "model").read_text()
