@@ -81,6 +81,7 @@ _BY_RULE = "PodFailurePolicy"
 """Reason of a Job that a rule has failed."""
 _WHY_CHECKPOINTS = ANNOTATION_CHECKPOINTS
 VARIABLE_CHECKPOINTS, VARIABLE_RESUME = "TRAINWRIGHT_CHECKPOINT_DIR", "TRAINWRIGHT_RESUME_FROM"
+VARIABLE_ON_STALL, ON_STALL_RESTART = "TRAINWRIGHT_ON_STALL", "restart"
 VARIABLE_ATTEMPT, VARIABLE_BASE = "TRAINWRIGHT_ATTEMPT", "TRAINWRIGHT_ATTEMPT_BASE"
 """Their sum is the attempt, from 0."""
 CHECKPOINTS_VOLUME, CHECKPOINTS_FOLDER = "trainwright-checkpoints", "/mnt/trainwright-checkpoints"
@@ -152,6 +153,8 @@ class RecoveryPlugin:
             _keep_checkpoints(info, job, wanted)
         if not wanted.is_gang:
             return
+        if wanted.restarts_stalled:
+            _ask_for_stacks(info)
         ruled = _compile(info, wanted)
         standing = self._standing(info, job)
         if base := standing.get(STANDING_BASE):
@@ -224,12 +227,19 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
             container.set_variable(EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
 
 
+def _ask_for_stacks(info: Info) -> None:
+    """Let the writer of progress print where each thread stands when its rank is stopped."""
+    for pods in _ranks(info):
+        if (container := pods.container(NODE)) is not None:
+            container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
+
+
 def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:
     if not wanted.restarts_stalled or _says_when(own, annotations_of(info.runtime)):
         return
-    if own.get(ANNOTATION_ON_STALL) == "restart":
+    if own.get(ANNOTATION_ON_STALL) == ON_STALL_RESTART:
         field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
-        yield invalid(field, "restart", f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
+        yield invalid(field, ON_STALL_RESTART, f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
     else:
         yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
 

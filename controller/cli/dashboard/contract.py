@@ -201,6 +201,8 @@ class JobRow(PageAnswer):
     """When it became Complete or Failed."""
     managed_by: str
     """The controller that works on the job, if it is not Trainwright or Kubeflow Trainer. Else empty."""
+    attempt: int | None
+    """The present attempt, or the last one; 1 for the first. Null: not known, as without the right to list JobSets."""
 
 
 class Cluster(PageAnswer):

@@ -31,6 +31,7 @@ from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.controller.trainer.why.job.jobset import base_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.plugins.contract import Explains, Picture
@@ -90,17 +91,18 @@ def job_of(
     job = msgspec.convert(picture.job, TrainJob)
     failures = _failures(picture)
     jobset = picture.jobset or {}
-    restarts = dig(jobset, "status.restarts") or 0
-    most = dig(jobset, "spec.failurePolicy.maxRestarts") or 0
-    attempt = int(restarts) + 1 if jobset else None
+    before = base_of(jobset)
+    restarts = before + int(dig(jobset, "status.restarts") or 0)
+    most = before + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
+    attempt = restarts + 1 if jobset else None
     numbers = set(failures) | ({attempt} if attempt is not None else set())
     return contract.Job(
         now=format_time(now),
         cluster=cluster,
         connection=connection,
-        row=row_of(job, history, now, explanation.cause.message),
+        row=row_of(job, history, now, explanation.cause.message, attempt=attempt),
         attempt=attempt,
-        most_attempts=max(int(most), int(restarts)) + 1 if jobset else None,
+        most_attempts=max(most, restarts) + 1 if jobset else None,
         suspended=bool(job.spec_or_empty.suspend),
         conditions=[
             contract.ConditionView(

@@ -12,9 +12,11 @@ from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, view_of
 
 
-def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.JobRow:
-    """The row as of `now`. `failure` is as in `view_of`."""
-    view = view_of(job, history, now, failure=failure)
+def row_of(
+    job: TrainJob, history: History, now: datetime, failure: str = "", *, attempt: int | None = None
+) -> contract.JobRow:
+    """The row as of `now`. `failure` and `attempt` are as in `view_of`."""
+    view = view_of(job, history, now, attempt=attempt, failure=failure)
     return contract.JobRow(
         namespace=view.namespace,
         name=view.name,
@@ -42,6 +44,7 @@ def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") ->
         created=time_text(view.created),
         finished=time_text(view.ended),
         managed_by=view.managed_by,
+        attempt=view.attempt,
     )
 
 

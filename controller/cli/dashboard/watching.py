@@ -26,6 +26,7 @@ from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
+from trainwright.controller.trainer.job.pods import present_attempt
 
 NOTES = 256
 """Of one job."""
@@ -145,7 +146,7 @@ class WatchedJobs:
         self._kept: dict[str, list[KeptReport]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
-        """The present attempts by uid, of jobs whose runs are kept."""
+        """The present attempts by uid of the job, of JobSets that may be listed."""
         self.now = now
         self._jobs: dict[Key, HeldJob] = {}
         self._undecodable: dict[Key, None] = {}
@@ -161,8 +162,7 @@ class WatchedJobs:
         self._cache = Cache(client, namespace=cluster.namespace)
         self.informer = self._cache.informer(TrainJob)
         self.informer.add_handler(self._take, undecodable=True)
-        if reports is not None:
-            self._cache.informer(JobSet).add_handler(self._take_jobset)
+        self._cache.informer(JobSet).add_handler(self._take_jobset)
 
     async def run(self) -> None:
         if self.reports is not None:
@@ -211,7 +211,8 @@ class WatchedJobs:
         return self.row_of(held) if held is not None else None
 
     def row_of(self, held: HeldJob) -> contract.JobRow:
-        return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job))
+        attempt = self._attempts.get(held.uid)
+        return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)
 
     def snapshot(self) -> contract.JobList:
         now = self.now()
@@ -294,11 +295,14 @@ class WatchedJobs:
         owner = controller_of(jobset)
         if event.type is EventType.DELETED or owner is None or not isinstance(jobset, JobSet):
             return
-        restarts = jobset.status_or_empty.restarts or 0
-        self._attempts[owner.uid] = restarts + 1
+        attempt = present_attempt(jobset) + 1
+        if self._attempts.get(owner.uid) == attempt:
+            return
+        self._attempts[owner.uid] = attempt
         held = self._jobs.get(event.key)
         if held is not None and held.uid == owner.uid:
             self._begin_attempt(held)
+            self._tell(event.key, deleted=False)
 
     def _begin_attempt(self, held: HeldJob) -> None:
         attempt = self._attempts.get(held.uid)

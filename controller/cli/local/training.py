@@ -52,32 +52,49 @@ async def training_cluster(
         KubernetesError: something could not be set up.
     """
     async with local_cluster(settings, port=port, memory=memory, request_log=request_log) as cluster:
-        client = Client(cluster.api.transport(), user_agent=_OWNER)
-        # The namespace comes first: the manager keeps its certificate there.
-        await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
-        chosen = _settings(await asyncio.to_thread(status_port, settings.folder))
+        await install_definitions(cluster)
+        async with training_manager(cluster, settings.folder):
+            client = Client(cluster.api.transport(), user_agent=_OWNER)
+            await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
+            yield cluster
 
-        def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:
-            cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
 
-        manager = await make_manager(
-            cluster.api.config,
-            chosen,
-            user_agent="trainwright",
-            transport=cluster.api.transport(),
-            answer_here=answer_here,
-        )
-        async with TaskScope("training cluster") as tasks:
-            running = tasks.start("manager", manager.run())
-            try:
-                await manager.wait_ready()
-                hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
-                await install(client, hooks, owner=_OWNER)
-                await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
-                yield cluster
-            finally:
-                manager.stop()
-                await asyncio.wait({running})
+async def install_definitions(cluster: RunningCluster) -> None:
+    """Our definitions, and the namespace that the manager keeps its certificate in."""
+    client = Client(cluster.api.transport(), user_agent=_OWNER)
+    await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
+
+
+@asynccontextmanager
+async def training_manager(cluster: RunningCluster, folder: Path) -> AsyncIterator[None]:
+    """Run the manager beside a cluster that has our definitions, for the length of the block.
+
+    Args:
+        cluster: in this process.
+        folder: of the cluster's state.
+    """
+    client = Client(cluster.api.transport(), user_agent=_OWNER)
+
+    def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:
+        cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
+
+    manager = await make_manager(
+        cluster.api.config,
+        _settings(await asyncio.to_thread(status_port, folder)),
+        user_agent="trainwright",
+        transport=cluster.api.transport(),
+        answer_here=answer_here,
+    )
+    async with TaskScope("training cluster") as tasks:
+        running = tasks.start("manager", manager.run())
+        try:
+            await manager.wait_ready()
+            hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
+            await install(client, hooks, owner=_OWNER)
+            yield
+        finally:
+            manager.stop()
+            await asyncio.wait({running})
 
 
 def _settings(port: int) -> ManagerSettings:

@@ -45,13 +45,18 @@ class Layout:
     spark: int
     reported: bool
     loss: bool
+    attempt: bool
+    """Whether one of the jobs makes another attempt than its first."""
 
 
 def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
     """What fits the width. Names keep their first letters; curves, bars, loss and age go first, in this order."""
     longest = max((len(view.name) for view in views), default=0)
     state = max((len(text.state(view)) for view in views), default=0)
+    attempt = any((view.attempt or 1) > 1 for view in views)
     fixed = max(len("STATE"), state) + len("100%") + len("12h34m") + 3 * _GAP
+    if attempt:
+        fixed += len("ATTEMPT") + _GAP
     if namespaces:
         fixed += max((len(view.namespace) for view in views), default=0) + _GAP
     wanted = min(max(longest, len("JOB")), _NAME)
@@ -65,8 +70,8 @@ def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
         more = (bar and bar + 1) + (spark and spark + _GAP) + (len("59m ago") + _GAP if reported else 0)
         room = width - fixed - more - (len("0.0001234") + _GAP if loss else 0)
         if room >= wanted:
-            return Layout(min(room, longest or len("JOB")), bar, spark, reported, loss)
-    return Layout(max(8, width - fixed), 0, 0, reported=False, loss=False)
+            return Layout(min(room, longest or len("JOB")), bar, spark, reported, loss, attempt)
+    return Layout(max(8, width - fixed), 0, 0, reported=False, loss=False, attempt=attempt)
 
 
 def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, note: str = "") -> RenderableType:
@@ -77,6 +82,7 @@ def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, no
     fits = layout(shown, console.width, namespaces=namespaces)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
     heads = [*(["NAMESPACE"] if namespaces else []), "JOB", "STATE", "PROGRESS" if fits.bar else "DONE", "ETA"]
+    heads += ["ATTEMPT"] if fits.attempt else []
     heads += [*(["REPORTED"] if fits.reported else []), *(["LOSS"] if fits.loss else [])]
     heads += [""] if fits.spark else []
     for head in heads:
@@ -105,6 +111,8 @@ def _cells(view: JobView, fits: Layout, console: Console, *, namespaces: bool) -
     drawn = f"{text.bar(view, fits.bar, ascii_only=ascii_only)} " if fits.bar else ""
     cells.append((f"{drawn}{text.percent(view):>4}", style))
     cells.append((text.remaining(view), "yellow" if view.remaining is not None and view.remaining.late else ""))
+    if fits.attempt:
+        cells.append((text.attempt(view), ""))
     if fits.reported:
         cells.append((text.reported(view), ""))
     if fits.loss:

@@ -67,6 +67,11 @@ def state(view: JobView) -> str:
     return str(view.state) if says_enough else f"{view.state} ({printable(view.reason)})"
 
 
+def attempt(view: JobView) -> str:
+    """The number of the present attempt, or of the last one."""
+    return str(view.attempt) if view.attempt is not None else NONE
+
+
 def why(view: JobView) -> str:
     """What is wrong, without the advice: the begin of the sentence that `trainwright explain` gives. Empty: nothing."""
     return "" if view.state in ("Complete", "Suspended") else printable(view.message.partition("; ")[0])
@@ -131,6 +136,7 @@ def line(view: JobView, *, namespace: bool) -> str:
         f"ETA {remaining(view)}",
         f"reported {reported(view)}",
         steps(view),
+        f"attempt {view.attempt}" if (view.attempt or 1) > 1 else "",
         why(view),
     ]
     if view.loss is not None:
@@ -144,6 +150,10 @@ def table(views: Sequence[JobView], *, namespaces: bool) -> list[str]:
         [printable(view.name), state(view), percent(view), remaining(view), reported(view), loss(view)]
         for view in views
     ]
+    if any((view.attempt or 1) > 1 for view in views):
+        head.append("ATTEMPT")
+        for row, view in zip(rows, views, strict=True):
+            row.append(attempt(view))
     if any(map(why, views)):
         head.append("WHY")
         for row, view in zip(rows, views, strict=True):
@@ -163,8 +173,8 @@ def aligned(rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:
 
 def details(view: JobView, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
     """One job: names and texts, in the order in which they are shown."""
-    attempt = f", attempt {view.attempt}" if view.attempt is not None else ""
-    shown = [("state", f"{state(view)}{attempt}")]
+    which = f", attempt {view.attempt}" if view.attempt is not None else ""
+    shown = [("state", f"{state(view)}{which}")]
     if view.message and view.state not in ("Complete", "Suspended"):
         shown.append(("why", printable(view.message)))
     if view.percentage is not None:

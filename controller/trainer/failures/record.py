@@ -7,6 +7,7 @@ and so everything here, counts from 0.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -113,7 +114,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     @property
     def said(self) -> str:
         """The line of the log that says most; empty without a log."""
-        return plain(self.last_line) or telling_line(self.log.split("\n"))
+        return plain(self.last_line) or _telling_line(self.log)
 
     @property
     def is_victim(self) -> bool:
@@ -140,6 +141,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
             stopped=self.stopped,
             previous=False,
         )
+
+
+@lru_cache(maxsize=16)
+def _telling_line(log: str) -> str:
+    """Of a log that a verdict looks at again and again."""
+    return telling_line(log.split("\n"))
 
 
 def name_of_record(job: str) -> str:

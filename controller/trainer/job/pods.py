@@ -139,6 +139,25 @@ def attempt_of(pod: Document) -> int:
     return number(labels_of(pod).get(LABEL_ATTEMPT)) + number(annotations_of(pod).get(ANNOTATION_ATTEMPT_BASE))
 
 
+def base_of(jobset: JobSet) -> int:
+    """The attempts before the first one of this JobSet or of its last resume, as its pods carry it."""
+    return number(mark_of(jobset, ANNOTATION_ATTEMPT_BASE))
+
+
+def mark_of(jobset: JobSet, annotation: str) -> str:
+    """An annotation that the manager gives all pods of a JobSet; empty: they have none."""
+    for one in jobset.spec_or_empty.replicated_jobs or ():
+        metadata = one.template.spec_or_empty.template.metadata
+        if metadata is not None:
+            return (metadata.annotations or {}).get(annotation, "")
+    return ""
+
+
+def present_attempt(jobset: JobSet) -> int:
+    """The attempt that a JobSet makes now, or has made last, from 0: after those of JobSets before it."""
+    return base_of(jobset) + (jobset.status_or_empty.restarts or 0)
+
+
 def number(text: str | None) -> int:
     """The number of a label; 0 without one."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else 0

@@ -19,14 +19,13 @@ from trainwright.api.objects import Document, labels_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
-    ANNOTATION_ATTEMPT_BASE,
     ANNOTATION_AVOIDED_NODES,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
-from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of, present_attempt
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.causes import (
@@ -87,19 +86,12 @@ class Glance:
     @property
     def base(self) -> int:
         """The base that the pods of the JobSet carry."""
-        return number(self._mark(ANNOTATION_ATTEMPT_BASE))
+        return base_of(self.jobset)
 
     @property
     def avoided(self) -> str:
         """The nodes that the pods of the JobSet avoid, as they carry it."""
-        return self._mark(ANNOTATION_AVOIDED_NODES)
-
-    def _mark(self, annotation: str) -> str:
-        for one in self.jobset.spec_or_empty.replicated_jobs or ():
-            metadata = one.template.spec_or_empty.template.metadata
-            if metadata is not None:
-                return (metadata.annotations or {}).get(annotation, "")
-        return ""
+        return mark_of(self.jobset, ANNOTATION_AVOIDED_NODES)
 
     @property
     def restarts(self) -> int:
@@ -114,7 +106,7 @@ class Glance:
     @property
     def current(self) -> int:
         """The attempt that the JobSet makes now, or has made last; from 0."""
-        return self.base + self.restarts
+        return present_attempt(self.jobset)
 
     @property
     def failed_since(self) -> datetime | None:
@@ -246,7 +238,7 @@ def leave_node(
     found, (node, why) = step.summary, step.suspect
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
-    started = len(witness.started) if witness is not None else 0
+    started = witness.started if witness is not None else 0
     reason = "volumes with its checkpoints would be deleted" if not replaceable else ""
     reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
     if reason:

@@ -95,12 +95,12 @@ class Witness:
     nodes: dict[str, None] = field(default_factory=dict)
     """The nodes of its pods."""
     placed: dict[str, str] = field(default_factory=dict)
-    """The node of each pod, by name."""
-    started: set[str] = field(default_factory=set)
-    """The pods that were seen to run or to end, by name."""
+    """The node of each pod that has failed, by name."""
+    started: int = 0
+    """How many pods were seen to run or to end, at most."""
     limited: dict[str, Sequence[str]] = field(default_factory=dict)
-    """The containers of each pod that have a limit of memory."""
-    ours: set[str] = field(default_factory=set)
+    """The containers of each pod that has failed that have a limit of memory."""
+    ours: list[str] = field(default_factory=list)
     """Pods, by uid, that were deleted by our own doing."""
     ran: bool = False
     """Whether a container of it was seen to run or to end."""
@@ -119,6 +119,10 @@ class Witness:
         """
         found = list(pods)
         failing = [pod for pod in found if _has_failed(pod)]
+        for pod in failing:
+            self.placed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or ""
+            self.limited[name_of(pod)] = limited_of(pod)
+        self.started = max(self.started, sum(_has_started(pod) for pod in found))
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
         first_look = is_current and not self.ended
         own = any(not _is_stopped(pod) for pod in failing)
@@ -126,18 +130,15 @@ class Witness:
             node = (pod.get("spec") or {}).get("nodeName")
             if node:
                 self.nodes[node] = None
-                self.placed[name_of(pod)] = node
-            self.limited[name_of(pod)] = limited_of(pod)
-            if (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded"):
+            if _has_started(pod):
                 self.ran = True
-                self.started.add(name_of(pod))
             self._see_times(pod)
             for sign in _signs_of(pod):
                 if all((known.pod, known.reason) != (sign.pod, sign.reason) for known in self.signs):
                     self.signs.append(sign)
             gone = _deletion_of(pod)
-            if gone is not None and is_ours:
-                self.ours.add(uid_of(pod))
+            if gone is not None and is_ours and uid_of(pod) not in self.ours:
+                self.ours.append(uid_of(pod))
             elif gone is not None and (uid_of(pod) in self.ours or own or not first_look):
                 continue
             elif gone is not None and all(known.pod != gone.pod for known in self.deletions):
@@ -333,6 +334,10 @@ def _ends(pod: Document, *, failed: bool = True) -> list[Document]:
         for one in status.get(name) or ()
         if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]
+
+
+def _has_started(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded")
 
 
 def _has_failed(pod: Document) -> bool:

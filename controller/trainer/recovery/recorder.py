@@ -9,6 +9,7 @@ back and ends jobs, by what `Recoveries` says.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -80,6 +81,8 @@ _RETAIN = "Retain"
 _EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
 """What is kept of ranks that stand still."""
 _EVIDENCE_SECONDS = 5.0
+_STOP_SECONDS = 60.0
+"""How long the logs of ranks that are being stopped are followed; twice the usual grace."""
 
 
 class ToldOfAttempts(ToldOfFailures, Protocol):
@@ -231,28 +234,52 @@ class RecoveryRecorder(FailureRecorder):
         glance = self._recoveries.glance(latest, jobset)
         if not stalled(known, glance, wanted):
             return Done()
-        known.evidence = {f"attempt-{glance.current + 1}{HANG_KEY}": evidence} if evidence else {}
+        name = f"attempt-{glance.current + 1}{HANG_KEY}"
+        known.evidence = {name: evidence} if evidence else {}
         step = restart_stalled(known, glance, before, wanted, how)
-        await self._keep(key, job, known, recorded, before, step)
+        # What ranks write while they are stopped says where they stood. A log that is read later may be gone.
+        last, is_kept = await asyncio.gather(
+            self._last_lines(job, glance, until_stopped=True), self._keep(key, job, known, recorded, before, step)
+        )
+        if is_kept and last not in ("", evidence):
+            known.evidence = {name: last}
+            await self._write(job, step.entries, {KEY: text_of(known.summary), **known.evidence})
         return RetryAfter(NODE_SECONDS, reason="hang")
 
-    async def _last_lines(self, job: TrainJob, glance: Glance) -> str:
-        """The last lines of each rank, of the first ranks."""
+    async def _last_lines(self, job: TrainJob, glance: Glance, *, until_stopped: bool = False) -> str:
+        """The last lines of each rank, of the first ranks; `until_stopped`: once they have ended."""
         running = [pod for pod in glance.pods if (pod.get("status") or {}).get("phase") == "Running"]
         pods = sorted(running, key=lambda pod: (index_of(pod), name_of(pod)))[:_EVIDENCE_RANKS]
-        logs = await asyncio.gather(*(self._tail(job.namespace, name_of(pod)) for pod in pods))
+        read = self._followed if until_stopped else self._tail
+        logs = await asyncio.gather(*(read(_log_of(job.namespace, name_of(pod))) for pod in pods))
         most = _EVIDENCE_BYTES // max(1, len(pods))
-        parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True)]
+        parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True) if log]
         return "\n".join(parts)
 
-    async def _tail(self, namespace: str, pod: str) -> bytes:
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
-        query = {"container": NODE, "tailLines": str(_EVIDENCE_LINES), "limitBytes": str(_EVIDENCE_BYTES)}
+    async def _tail(self, request: Request) -> bytes:
+        request.query["limitBytes"] = str(_EVIDENCE_BYTES)
+        request.timeout = _EVIDENCE_SECONDS
         try:
-            return (await self._client.send(Request("GET", path, query, timeout=_EVIDENCE_SECONDS))).body
+            return (await self._client.send(request)).body
         except KubernetesError as error:
-            log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
+            log.info("the log of a rank that stands still cannot be read: %s", error)
             return b""
+
+    async def _followed(self, request: Request) -> bytes:
+        """The end of a log, up to the end of its container, but not for long."""
+        request.query["follow"] = "true"
+        end = b""
+        try:
+            async with (
+                asyncio.timeout(_STOP_SECONDS),
+                self._client.stream(request) as stream,
+                aclosing(stream.chunks()) as chunks,
+            ):
+                async for chunk in chunks:
+                    end = (end + chunk)[-_EVIDENCE_BYTES:]
+        except (KubernetesError, TimeoutError) as error:
+            log.info("the log of a rank that is stopped was not read to its end: %s", error or "it takes too long")
+        return end
 
     async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
         if more is None and await self._recoveries.wanted(job) is not None:
@@ -329,6 +356,11 @@ class RecoveryRecorder(FailureRecorder):
         self._nodes = {name: seen for name, seen in self._nodes.items() if now - seen[0] < NODE_SECONDS}
         self._nodes[node] = (now, answers)
         return answers
+
+
+def _log_of(namespace: str, pod: str) -> Request:
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+    return Request("GET", path, {"container": NODE, "tailLines": str(_EVIDENCE_LINES)})
 
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:

@@ -320,7 +320,12 @@ def test_a_restart_of_stalled_ranks_needs_a_time() -> None:
     (error,) = outcome(blueprint(ONE), marked(**GANG, on_stall="restart")).verdict.errors
     assert "needs trainwright.dev/progress-stall-after" in str(error)
     with_time = marked(**GANG, on_stall="restart", progress_stall_after="15m")
-    assert not outcome(blueprint(ONE), with_time).verdict.errors
+    result = outcome(blueprint(ONE), with_time)
+    assert not result.verdict.errors
+    # The writer of progress prints where it stands when its rank is stopped.
+    asks = {"name": "TRAINWRIGHT_ON_STALL", "value": "restart"}
+    assert asks in result.container()["env"]
+    assert "env" not in outcome(blueprint(ONE), marked(**GANG)).container()
 
 
 def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:

@@ -11,7 +11,7 @@ import pytest
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Node
 from trainwright.api.kubernetes.events.v1 import Event
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob, progress
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, NotFound
@@ -134,10 +134,10 @@ sys.exit("ValueError: " + "abcdefgh"[run])
 """The first run reports more often than is written at once, and fails; later ones report nothing."""
 
 
-async def begin(client: Client, folder: Path, command: list[str], **annotations: str) -> None:
-    """Create a job of one rank that recovers."""
+async def begin(client: Client, folder: Path, command: list[str], *, ranks: int = 1, **annotations: str) -> None:
+    """Create a job that recovers."""
     made = runtime(folder, 0, 0)
-    made["spec"]["mlPolicy"]["numNodes"] = 1
+    made["spec"]["mlPolicy"]["numNodes"] = ranks
     pod = made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod["containers"][0]["command"] = command
     await client.create(made, kind=TrainingRuntime.RESOURCE)
@@ -205,3 +205,45 @@ async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tm
         "the log of an attempt on node laptop tells of broken hardware, attempt 2 avoids it: "
         "ask its administrator to look at it"
     )
+
+
+HANGS = """
+import os, pathlib, sys, threading
+from trainwright.progress import Reporter
+rank = int(os.environ["PET_NODE_RANK"])
+runs = pathlib.Path(sys.argv[1], f"runs-{rank}")
+with open(runs, "a") as file:
+    file.write("x")
+
+def stuck(lock):
+    print(f"rank {rank} waits", flush=True)
+    lock.acquire()
+    lock.acquire()
+
+with Reporter(total=100, rank=rank) as progress:
+    progress.update(step=50)
+    if len(runs.read_text()) == 1:
+        stuck(threading.Lock())
+"""
+
+
+async def test_the_record_says_where_each_rank_hung(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 30: all ranks are restarted, and what they wrote while they were stopped is kept."""
+    monkeypatch.setattr(progress, "_SILENCE_SECONDS", 2.0)
+    command = [sys.executable, "-c", HANGS, str(tmp_path)]
+    await begin(client, tmp_path, command, ranks=2, on_stall="restart", progress_stall_after="2s")
+
+    async def completed() -> bool:
+        found = await client.get(TrainJob, "j", "default")
+        return any(one.type == "Complete" and one.status == "True" for one in found.status_or_empty.conditions or ())
+
+    await eventually(completed, what="the end of the job")
+    assert {(tmp_path / f"runs-{rank}").read_text() for rank in range(2)} == {"xx"}
+    record = (await client.get(ConfigMap, "j-failures", "default")).data or {}
+    (entry,) = entries_of(record).values()
+    assert (entry.cause, entry.charged) == ("Hang", "hang")
+    ranks = record["attempt-1.hang"].split("rank 1:\n")
+    assert [f"rank {number} waits" in text for number, text in enumerate(ranks)] == [True, True]
+    assert all("in stuck" in text for text in ranks)
