@@ -70,20 +70,9 @@ class InstallTarget(NamedTuple):
 
 DEVELOPMENT = InstallTarget(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
 RUN = InstallTarget(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
-TRAININGS = InstallTarget(
-    ROOT / ".run" / "trainings",
-    ROOT / "hack" / "requirements-trainings.txt",
-    "550 MB",
-    compiled=False,
-    package=False,
-)
-
-CLIENTS = InstallTarget(
-    ROOT / ".run" / "clients",
-    ROOT / "hack" / "requirements-clients.txt",
-    "500 MB",
-    compiled=False,
-    package=False,
+TRAININGS, CLIENTS = (
+    InstallTarget(ROOT / ".run" / name, ROOT / "hack" / f"requirements-{name}.txt", size, compiled=False, package=False)
+    for name, size in (("trainings", "550 MB"), ("clients", "500 MB"))
 )
 
 
@@ -207,7 +196,6 @@ def provide(target: InstallTarget) -> None:
 
 
 def install(target: InstallTarget) -> None:
-    """Set up an environment."""
     check_links()
     began = time.monotonic()
     uv = shutil.which("uv")
@@ -226,12 +214,10 @@ def main() -> None:
     """Set up .venv, or what the arguments say."""
     if sys.argv[1:] == ["--is-current"]:
         raise SystemExit(not is_current(DEVELOPMENT))
-    if sys.argv[1:] == ["--for-run"]:
-        provide(RUN)
-    elif sys.argv[1:] == ["--for-trainings"]:
-        provide(TRAININGS)
-    elif sys.argv[1:] == ["--for-clients"]:
-        provide(CLIENTS)
+    targets = {"--for-run": RUN, "--for-trainings": TRAININGS, "--for-clients": CLIENTS}
+    target = targets.get(" ".join(sys.argv[1:]))
+    if target is not None:
+        provide(target)
     else:
         install(DEVELOPMENT)
 

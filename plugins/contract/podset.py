@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """One replicated job, as plugins see and change it: its pods, their number and their host names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.kubernetes.batch.v1 import JobSpec, PodFailurePolicy
-from trainwright.api.kubernetes.core.v1 import Container, PodSpec, PodTemplateSpec, Volume
+from trainwright.api.kubernetes.core.v1 import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+    PodTemplateSpec,
+    Volume,
+)
 from trainwright.api.quantity import Quantity
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
@@ -151,6 +161,24 @@ class PodSet:
         spec = job_spec(self._job)
         before, spec.pod_failure_policy = spec.pod_failure_policy, policy
         self._ledger.record(f"{self.path}.template.spec.podFailurePolicy", policy, before=before, why=why)
+
+    def avoid_nodes(self, names: Sequence[str], *, why: str) -> None:
+        """Keep the pods off nodes, beside what their affinity asks for already."""
+        if self._pod.affinity is None:
+            self._pod.affinity = Affinity()
+        if self._pod.affinity.node_affinity is None:
+            self._pod.affinity.node_affinity = NodeAffinity()
+        nodes = self._pod.affinity.node_affinity
+        required = nodes.required_during_scheduling_ignored_during_execution
+        before = required.node_selector_terms if required is not None else None
+        # A requirement on names takes one value. A pod fits if one of the terms does, so each of them needs all.
+        others = [NodeSelectorRequirement(key="metadata.name", operator="NotIn", values=[name]) for name in names]
+        terms = [one.deepcopy() for one in before or [NodeSelectorTerm()]]
+        for term in terms:
+            term.match_fields = [*(term.match_fields or ()), *others]
+        nodes.required_during_scheduling_ignored_during_execution = NodeSelector(node_selector_terms=terms)
+        path = f"{self._pod_path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        self._ledger.record(path, terms, before=before, why=why)
 
     def set_volume(self, volume: Volume, *, why: str) -> None:
         """Add a volume. It replaces a volume of the same name entirely."""

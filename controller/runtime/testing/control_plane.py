@@ -193,10 +193,10 @@ class ControlPlane:
                 f"port {self._port} on 127.0.0.1 is in use: stop the program that listens there, or choose another port"
             )
         try:
-            folder = Path(tempfile.mkdtemp(prefix="trainwright-control-plane-"))
+            folder = Path(tempfile.mkdtemp(prefix="trainwright-control-plane-", dir=self._parent_folder()))
         except OSError as error:
             raise ControlPlaneError(f"cannot create a folder for the control plane: {error}") from error
-        components = Components(folder)
+        components = self._components(folder)
         try:
             self._state = self._start_api(folder, binaries, components)
             self._start_rest(self._state)
@@ -247,6 +247,14 @@ class ControlPlane:
     def restart(self, name: str, *, kill: bool = False) -> None:
         """Stop one program (with `kill`: crash it) and start it again as it was; returns when it is ready."""
         self._running.components.restart(name, kill=kill)
+
+    def _parent_folder(self) -> Path | None:
+        """Where the folder of the control plane is made; None: among temporary files."""
+        return None
+
+    def _components(self, folder: Path) -> Components:
+        """What runs the programs; a control plane of another kind may run them elsewhere."""
+        return Components(folder)
 
     def _start_api(self, folder: Path, binaries: Binaries, components: Components) -> _Running:
         token = secrets.token_urlsafe(24)
