@@ -6,6 +6,9 @@ container (resources, probes, security context, ...) belongs to the runtime and 
 template and into the ledger.
 """
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from trainwright.api.kubernetes.core.v1 import (
     Container,
     ContainerPort,
@@ -18,7 +21,6 @@ from trainwright.api.kubernetes.core.v1 import (
 )
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_INDEX
 from trainwright.plugins.contract.provenance import Ledger
-from trainwright.plugins.contract.upsert import upsert, upsert_port
 
 _TERMINATION_MESSAGE = "/dev/termination-log"
 _INDEX_PATH = f"metadata.annotations['{ANNOTATION_COMPLETION_INDEX}']"
@@ -141,3 +143,34 @@ class ContainerModel:
 
     def _record(self, what: str, value: object, before: object, why: str, source: str = "") -> None:
         self._ledger.record(f"{self.path}.{what}", value, before=before, why=why, source=source)
+
+
+T = TypeVar("T")
+
+
+def upsert(items: list[T], item: T, same: Callable[[T], bool]) -> T | None:
+    """Set an item in the place of the first one that is the same; returns that one."""
+    for index, other in enumerate(items):
+        if same(other):
+            items[index] = item
+            return other
+    items.append(item)
+    return None
+
+
+def upsert_port(items: list[ContainerPort], item: ContainerPort) -> ContainerPort | None:
+    """Set a port; returns the one that it replaced.
+
+    It replaces the port with the same number or the same name. A port without a name also replaces the only other port
+    without a name, whatever its number: Kubeflow Trainer does so, and the JobSets of existing jobs cannot be changed.
+    With several ports without a name it is ambiguous which one to replace, so the port is added.
+    """
+    return upsert(items, item, lambda other: other is _port_like(items, item))
+
+
+def _port_like(items: Sequence[ContainerPort], item: ContainerPort) -> ContainerPort | None:
+    for other in items:
+        if other.container_port == item.container_port or (item.name and other.name == item.name):
+            return other
+    nameless = [other for other in items if not other.name]
+    return nameless[0] if len(nameless) == 1 and not item.name else None

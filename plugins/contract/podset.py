@@ -21,11 +21,10 @@ from trainwright.api.kubernetes.core.v1 import (
 from trainwright.api.quantity import Quantity
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
-from trainwright.plugins.contract.container import ContainerModel
+from trainwright.plugins.contract.container import ContainerModel, upsert
 from trainwright.plugins.contract.errors import Refusal
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger
 from trainwright.plugins.contract.requests import pod_requests
-from trainwright.plugins.contract.upsert import upsert
 
 
 class PodSet:

@@ -13,7 +13,6 @@ VERSION: Final = "v1alpha1"
 # Labels and annotations.
 LABEL_ANCESTOR_STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
 """On replicated jobs of a runtime: the step of a TrainJob that they run."""
-LABEL_FRAMEWORK: Final = "trainer.kubeflow.org/framework"
 LABEL_SUPPORT: Final = "trainer.kubeflow.org/support"
 SUPPORT_DEPRECATED: Final = "deprecated"
 LABEL_WEBHOOK_VALIDATION: Final = "trainer.kubeflow.org/webhook-validation"
@@ -81,14 +80,9 @@ TRAINER_PORT: Final = 29500
 
 # Managers.
 MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
-MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 FIELD_MANAGER: Final = "trainer"
-FIELD_MANAGER_STATUS: Final = "trainer-status"
-PATCH_MANAGER_SDK: Final = "trainer.kubeflow.org/kubeflow-sdk"
-PATCH_MANAGER_KUEUE: Final = "kueue.x-k8s.io/manager"
 
 # Kinds of runtimes.
-KIND_TRAINING_RUNTIME: Final = "TrainingRuntime"
 KIND_CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
 
 # Conditions of a TrainJob and their reasons.
@@ -98,7 +92,6 @@ CONDITION_FAILED: Final = "Failed"
 REASON_SUSPENDED: Final = "Suspended"
 REASON_RESUMED: Final = "Resumed"
 REASON_DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
-REASON_RUNTIME_NOT_SUPPORTED: Final = "TrainingRuntimeNotSupported"
 EVENT_RESOURCES_CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
 
 # Objects that belong to a TrainJob, by suffix of its name.

@@ -21,7 +21,7 @@ from trainwright.api.objects import AnyObject, Document, Key, controller_of, lab
 from trainwright.controller.runtime.cache.echo import Flight
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
-from trainwright.controller.runtime.cache.scope import CacheScope
+from trainwright.controller.runtime.cache.reflector import CacheScope
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.observer import PendingWrite

@@ -24,8 +24,7 @@ from trainwright.controller.runtime.client.connections import (
     drop_after,
 )
 from trainwright.controller.runtime.client.exchange import warnings_in
-from trainwright.controller.runtime.client.permission import READS, WritePermission
-from trainwright.controller.runtime.client.transport import SECONDS, Request, Response
+from trainwright.controller.runtime.client.transport import READS, SECONDS, Request, Response, WritePermission
 from trainwright.controller.runtime.errors import (
     ConnectionLost,
     OutputTooLarge,

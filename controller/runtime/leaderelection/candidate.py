@@ -17,10 +17,9 @@ from datetime import datetime
 from trainwright.api.surroundings import fraction
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
-from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
+from trainwright.controller.runtime.leaderelection.fence import JITTER, Clock, Fence, Timing, steady_clock
 from trainwright.controller.runtime.leaderelection.lock import Lock
 from trainwright.controller.runtime.leaderelection.record import LeaseRecord, held_by, released
-from trainwright.controller.runtime.leaderelection.timing import JITTER, Timing
 
 log = logging.getLogger(__name__)
 

@@ -26,9 +26,8 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
-from trainwright.controller.runtime.client.permission import WritePermission, permission
 from trainwright.controller.runtime.client.session import WriteDefaults
-from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.client.transport import Transport, WritePermission, permission
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost

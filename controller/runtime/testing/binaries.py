@@ -54,15 +54,8 @@ def assets_folder(explicit: Path | None = None) -> Path | None:
 def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Binaries:
     """Find the tools and their manifests; build what is missing.
 
-    Safe to call from several processes at once: one builds, the others wait.
-
-    Args:
-        tools: names out of `TOOLS` and `ON_DEMAND`.
-        assets: folder of existing binaries; default: `KUBEBUILDER_ASSETS`.
-
-    Raises:
-        ControlPlaneError: an unusable assets folder, a cache that cannot be written to, no way to build, or a build
-            that failed.
+    Safe to call from several processes at once: one builds, the others wait. `tools` are names out of `TOOLS` and
+    `ON_DEMAND`, `assets` is a folder of existing binaries (default: `KUBEBUILDER_ASSETS`). Raises ControlPlaneError.
     """
     if not tools:
         return Binaries({}, {})

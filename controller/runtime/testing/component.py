@@ -40,11 +40,11 @@ def start_guarded(
 
     Args:
         command: program and arguments.
-        output: standard output, as `subprocess.Popen` takes it.
-        errors: standard error, likewise.
+        output: standard output, as `subprocess.Popen` takes it, as `errors`.
+        errors: standard error.
         remove: folder to delete if this process dies before the program has ended.
-        folder: the program's working directory.
-        environment: the program's environment.
+        folder: where the program works, in `environment`.
+        environment: of the program.
         held: file descriptors that the guard keeps open, and the program does not, such as that of a lock.
     """
     lifeline, ours = os.pipe()
@@ -73,14 +73,9 @@ class ControlPlaneComponent:
     def __init__(
         self, name: str, command: Sequence[str], *, log: Path, remove: Path | None = None, ports: Sequence[int] = ()
     ) -> None:
-        """Start the program.
+        """Start the program; its output is appended to `log`, and it listens on loopback `ports`.
 
-        Args:
-            name: for messages.
-            command: program and arguments.
-            log: file that its output is appended to.
-            remove: folder to delete if this process dies before it stops the component.
-            ports: loopback ports on which it listens.
+        `remove`: folder to delete if this process dies before it stops the component.
         """
         self.name = name
         self.command = tuple(command)
@@ -98,12 +93,7 @@ class ControlPlaneComponent:
 
     @property
     def program_pid(self) -> int:
-        """Process id of the program itself, for measurements (Linux only).
-
-        Raises:
-            ControlPlaneError: it has ended.
-            OSError: there is no /proc.
-        """
+        """Process id of the program itself, for measurements (Linux only, else OSError)."""
         while self.running:
             # The guard needs a moment to start the program.
             children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
@@ -119,16 +109,10 @@ class ControlPlaneComponent:
     def wait_until(
         self, ready: Callable[[], bool], *, seconds: float, before: "Sequence[ControlPlaneComponent]" = ()
     ) -> None:
-        """Poll `ready` until it is true.
+        """Poll `ready` until it is true. Programs that were started `before` it must keep running: it may need them.
 
-        Args:
-            ready: whether the program serves.
-            seconds: how long at most.
-            before: programs that were started before it, in that order. They must keep running: it may need them.
-
-        Raises:
-            ControlPlaneError: this program or one before it ended, or the time ran out; with its last log lines. The
-                error names the first one in the order of the start, because its end may have ended the others.
+        Raises ControlPlaneError with the last log lines: the time ran out, or a program ended. It names the first one
+        in the order of the start, because its end may have ended the others.
         """
         deadline = time.monotonic() + seconds
         while not ready():
@@ -138,12 +122,7 @@ class ControlPlaneComponent:
             time.sleep(_POLL_SECONDS)
 
     def must_run(self) -> None:
-        """Check that the program runs.
-
-        Raises:
-            PortTakenError: it ended because another program listens on its port.
-            ControlPlaneError: it ended; with its last log lines.
-        """
+        """Raise ControlPlaneError with its last log lines if it ended; PortTakenError if another has its port."""
         if self.running:
             return
         ended = f"ended with code {self._process.returncode} while starting"

@@ -18,7 +18,7 @@ from trainwright.plugins.contract import (
     Refusal,
     Unreadable,
 )
-from trainwright.plugins.contract.upsert import upsert_port
+from trainwright.plugins.contract.container import upsert_port
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.pipeline.strategic import in_merge_order
 from trainwright.plugins.registry import Registry, built_in

@@ -21,8 +21,7 @@ from trainwright.controller.runtime.webhook.admission import (
     mutate_path,
     validate_path,
 )
-from trainwright.controller.runtime.webhook.metrics import WebhookMetrics
-from trainwright.controller.runtime.webhook.server import BODY_LIMIT, WebhookServer
+from trainwright.controller.runtime.webhook.server import BODY_LIMIT, WebhookMetrics, WebhookServer
 
 VALIDATE, MUTATE = validate_path(ConfigMap), mutate_path(ConfigMap)
 

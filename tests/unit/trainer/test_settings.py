@@ -15,7 +15,7 @@ from trainwright.api.config.v1alpha1 import Configuration, Plugins
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Allowed, Retries
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.leaderelection.fence import Timing
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, GATES, TRAIN_JOB_STATUS, Features
 from trainwright.controller.trainer.assembly.settings import (
     CIPHER_SUITES,
