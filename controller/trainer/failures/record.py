@@ -62,7 +62,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     provisional: bool = False
     """Whether later evidence may still correct the cause."""
     ended: str = ""
-    """When the attempt was seen to have ended."""
     nodes: tuple[str, ...] = ()
     """Where its pods ran; of more than eight, the last one is a number."""
     step: float | None = None
