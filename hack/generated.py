@@ -3,7 +3,7 @@
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,3 +25,17 @@ def update(files: Mapping[Path, str], *, check: bool) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     return stale
+
+
+def written(what: str, made: Mapping[Path, str], left_over: Collection[Path], *, check: bool) -> int:
+    """Write the files that are not up to date and delete those that are left over, or show them. An exit code."""
+    stale = list(left_over)
+    for path in () if check else stale:
+        path.unlink()
+    stale += update(made, check=check)
+    if check and stale:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+        print(f"{what}: not up to date, run `make generate`: {names}", file=sys.stderr)
+        return 1
+    print(f"{what}: {'all are up to date' if check else f'{len(stale)} changed'}")
+    return 0

@@ -9,13 +9,12 @@ so the charts have copies of the definitions, the alerts and the runtimes.
 import argparse
 import json
 import re
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from hack.chart_rights import table
-from hack.generated import ROOT, update
+from hack.generated import ROOT, written
 from trainwright import __version__
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -235,16 +234,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
     check: bool = parser.parse_args().check
     made = files()
-    stale = _left_over(made)
-    for path in () if check else stale:
-        path.unlink()
-    stale += update(made, check=check)
-    if check and stale:
-        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        print(f"manifests: not up to date, run `make generate`: {names}", file=sys.stderr)
-        return 1
-    print(f"manifests: {'all are up to date' if check else f'{len(stale)} changed'}")
-    return 0
+    return written("manifests", made, _left_over(made), check=check)
 
 
 if __name__ == "__main__":

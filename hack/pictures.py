@@ -2,7 +2,7 @@
 """`make pictures`: takes the pictures of docs/images from a running dashboard, in a headless Chromium.
 
 It starts a local cluster of its own in a temporary folder, trains two small models there until their curves have a
-shape, and adds jobs that fail, complete, wait and are suspended. It takes two minutes, and ends what it started.
+shape, and adds jobs that fail, complete, are stuck and are suspended. It takes two minutes, and ends what it started.
 """
 
 import argparse
@@ -175,7 +175,7 @@ def take_all(album: Album) -> None:
     for name, state in (
         ("digits", "Complete"),
         ("high-rate", "Failed"),
-        ("llama", "Waiting"),
+        ("llama", "Stuck"),
         ("nightly", "Suspended"),
     ):
         expect(row(page, name)).to_contain_text(state)

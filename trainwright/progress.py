@@ -925,7 +925,7 @@ class Reporter:
         return document
 
     def _document(self, latest: "tuple[Any, Any, Any, Any, float]") -> "dict[str, Any]":
-        """The progress document of now; section 4.1 of its description is docs/users/report-progress.md."""
+        """The progress document of now; section 4.1 of its description is docs/users/progress.md."""
         now = self._clock()
         at = latest[4] if self._first is not None else now
         first = self._first or (None, None)

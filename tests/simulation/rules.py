@@ -9,7 +9,7 @@ from trainwright.api.objects import Document
 from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.memory import NoLeaks, NoOldFailures
-from trainwright.controller.local.testing.simulation.rules import Rule, Violation
+from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
 from trainwright.controller.local.testing.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
@@ -19,7 +19,7 @@ _OWNED = ("jobsets.", "podgroups.", "configmaps", "secrets")
 """Beginnings of the names of collections whose objects jobs own."""
 
 
-class OneEnd(Rule):
+class OneEnd(WorldRule):
     """A job ends once: never Complete and Failed, and what has ended stays so."""
 
     name = "one-end"
@@ -49,7 +49,7 @@ class OneEnd(Rule):
             self.world.trace.sometimes(f"a job is {kind}")
 
 
-class ConditionsAreKept(Rule):
+class ConditionsAreKept(WorldRule):
     """Conditions are unique, and those of other programs stay."""
 
     name = "conditions"
@@ -76,7 +76,7 @@ class ConditionsAreKept(Rule):
             self.say(f"{change.name.name}: {types}")
 
 
-class ForeignObjectsAreKept(Rule):
+class ForeignObjectsAreKept(WorldRule):
     """An object of somebody else is not changed."""
 
     name = "foreign-kept"
@@ -90,7 +90,7 @@ class ForeignObjectsAreKept(Rule):
             self.say(f"{change.collection} {change.name.name} of somebody else was taken over")
 
 
-class OneWorker(Rule):
+class OneWorker(WorldRule):
     """A process makes an object of a job in one place at a time."""
 
     name = "one-worker"
@@ -106,7 +106,7 @@ class OneWorker(Rule):
                 self.say(f"{process} writes {path} twice at the same time")
 
 
-class DeadlineInTime(Rule):
+class DeadlineInTime(WorldRule):
     """No job fails by its deadline before that has passed."""
 
     name = "early-deadline"
@@ -124,7 +124,7 @@ class DeadlineInTime(Rule):
             self.say(f"{change.name.name} failed at {failed['lastTransitionTime']}, before its deadline {left}")
 
 
-class OneJobSet(Rule):
+class OneJobSet(WorldRule):
     """A running JobSet keeps its replicated jobs, and is the JobSet of its job alone."""
 
     name = "jobset"
@@ -138,7 +138,7 @@ class OneJobSet(Rule):
             self.say(f"JobSet {change.name.name}: replicated jobs were changed while it ran")
 
 
-class StatesAreTold(Rule):
+class StatesAreTold(WorldRule):
     """At rest, a TrainJob says what its JobSet says."""
 
     name = "states"
@@ -202,7 +202,7 @@ class NoLeakedJobs(NoLeaks):
     kept = (*NoLeaks.kept, "._records[].", "._discovery._names", "._listeners[]._counts")
 
 
-RULES: tuple[type[Rule], ...] = (
+RULES: tuple[type[WorldRule], ...] = (
     *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, OneWorker, DeadlineInTime),
     *(StatesAreTold, NoLeakedJobs, NoOldFailures),
 )

@@ -31,7 +31,7 @@ from trainwright.controller.local.testing.simulation.plan import (
     drawn_steps,
     drawn_weather,
 )
-from trainwright.controller.local.testing.simulation.rules import Rule
+from trainwright.controller.local.testing.simulation.rules import WorldRule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action, Outcome, simulate
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
@@ -106,7 +106,7 @@ class TrainJobs:
 
     def __init__(self) -> None:
         self.lease = "trainer.kubeflow.org"
-        self.rules: Sequence[type[Rule]] = (*RULES, Coverage)
+        self.rules: Sequence[type[WorldRule]] = (*RULES, Coverage)
         self.actions: Mapping[str, Action] = _ACTIONS
 
     def plan(self, seed: str) -> Plan:

@@ -99,6 +99,8 @@ class Follower:
         """By uid, each as it was seen last, also those that are gone."""
         self._failed: dict[tuple[str, str], int] = {}
         """The first run that failed, by pod and container."""
+        self._suspended: set[str] = set()
+        """The uids of pods that a suspension of the job stopped. That they ended is no failure."""
         self._not_told = _STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
@@ -141,8 +143,10 @@ class Follower:
                 self._tell_progress(job)
                 await self._tell_events(job)
                 ended = self._ended(job)
-                if ended is not None and ended.code and await self._job() is None:
-                    continue  # it was deleted just now, and its pods fail of that
+                if ended is not None and ended.code:
+                    job = await self._job()
+                    if job is None or (not ended.failed and self._is_suspended(job)):
+                        continue  # just now, and its pods fail because of that
                 if ended is not None:
                     return await self._concluded(ended, end_job)
                 hang = self._tell_stall(job)
@@ -190,6 +194,13 @@ class Follower:
 
     # ------------------------------------------------------------------ the end
 
+    def _is_suspended(self, job: Document) -> bool:
+        """Whether the job is suspended, which stops its pods, and may be resumed."""
+        if not dig(job, "spec.suspend"):
+            return False
+        self._suspended |= self._pods.keys()
+        return True
+
     def _ended(self, job: Document) -> Followed | None:
         conditions = {entry["type"]: entry for entry in dig(job, "status.conditions") or ()}
         for kind, condition in conditions.items():
@@ -208,7 +219,7 @@ class Follower:
 
     def _first_failure(self) -> "RunFailure | None":
         """Of the pods that are there; of all that there were, where one failure ends the job."""
-        known = list(self._pods.values())
+        known = [pod for uid, pod in self._pods.items() if uid not in self._suspended]
         present = [pod for pod in known if uid_of(pod) in self._watch.present]
         words = {key: list(lines) for key, lines in self._last_lines.items()}
         if self._stop_at_failure:

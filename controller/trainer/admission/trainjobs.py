@@ -32,8 +32,8 @@ from trainwright.controller.runtime import (
     AdmissionRequest,
     AdmissionResponse,
     Cache,
-    Cause,
     Client,
+    ErrorCause,
     NotFound,
     NotSynced,
 )
@@ -306,7 +306,7 @@ def _refused(errors: Iterable[FieldError], warnings: Iterable[str]) -> Admission
     found = tuple(errors)
     texts = [str(error) for error in found]
     return AdmissionResponse(
-        errors=tuple(Cause(error.type.value, error.path, text) for error, text in zip(found, texts, strict=True)),
+        errors=tuple(ErrorCause(error.type.value, error.path, text) for error, text in zip(found, texts, strict=True)),
         message="" if not texts else texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]",
         warnings=tuple(warnings),
     )

@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.recovery import Retries
+from trainwright.api.objects import Key, uid_of
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import Allowed
 from trainwright.controller.runtime import (
     AdmissionHandler,
     CacheError,
@@ -115,9 +116,17 @@ class Assembly:
             return None
         from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 
-        given = self.settings.plugins.settings[_RECOVERY]
-        allowed = Retries(given["defaultRetries"], given["maxRetries"])
-        return Recoveries(self.manager, self.snapshots, self.records, allowed)
+        allowed = Allowed.of(self.settings.plugins.settings[_RECOVERY])
+        return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)
+
+    def _newest_report(self, job: TrainJob) -> TrainerStatus | None:
+        """The newest report of a job, if this process takes any."""
+        if not self.settings.takes_progress:
+            return None
+        from trainwright.controller.trainer.progress.report import JobReports  # noqa: PLC0415 - costs memory
+
+        reports = self.records.find(Key(job.namespace, job.name), uid_of(job), JobReports)
+        return reports.newest if reports is not None else None
 
     @property
     def jobsets(self) -> Kind:

@@ -61,9 +61,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """The budget that pays for it; empty: none."""
     provisional: bool = False
     """Whether later evidence may still correct the cause."""
+    started: str = ""
+    """When its first pod started, by the clock of its node; empty: not seen."""
     ended: str = ""
     nodes: tuple[str, ...] = ()
     """Where its pods ran; of more than eight, the last one is a number."""
+    node: str = ""
+    """The node that may be the reason; empty: none."""
+    hardware: bool = False
+    """Whether the log tells that hardware of that node is broken."""
     step: float | None = None
     percent: int | None = None
     held_seconds: int = 0

@@ -22,6 +22,7 @@ REPORTER = "trainer-trainjob-controller"
 ACTION = "Reconciling"
 EVENT_POD_FAILED = "PodFailed"
 EVENT_ATTEMPT_ENDED = "AttemptEnded"
+EVENT_NODE_AVOIDED = "NodeAvoided"
 EVENT_PROGRESS_UNREADABLE = "ProgressUnreadable"
 EVENT_TRAINING_FAILURE = "TrainingReportsFailure"
 NOTE_LIMIT = 950
@@ -71,6 +72,10 @@ class JobEvents:
 
     def attempt_ended(self, job: TrainJob, note: str) -> None:
         self._recorder.event(job, "Warning", EVENT_ATTEMPT_ENDED, _note(note), action="Training")
+
+    def node_avoided(self, job: TrainJob, note: str) -> None:
+        """Report a node that fails again and again, and what follows."""
+        self._recorder.event(job, "Warning", EVENT_NODE_AVOIDED, _note(note), action="Training")
 
     def progress_unreadable(self, job: TrainJob, note: str) -> None:
         self._recorder.event(job, "Warning", EVENT_PROGRESS_UNREADABLE, _note(note), action="Training")

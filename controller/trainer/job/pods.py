@@ -57,7 +57,7 @@ def trimmed(pod: Document) -> Document:
     kept["metadata"]["labels"] = _some(metadata.get("labels") or {}, _LABELS)
     if marks := _some(annotations_of(pod), (ANNOTATION_FAILURES, ANNOTATION_ATTEMPT_BASE)):
         kept["metadata"]["annotations"] = marks
-    kept["status"] = _some(status, ("phase", "reason"))
+    kept["status"] = _some(status, ("phase", "reason", "startTime"))
     if status.get("message"):
         kept["status"]["message"] = shortened(status["message"])
     if disrupted := [one for one in status.get("conditions") or () if one.get("type") == DISRUPTED]:

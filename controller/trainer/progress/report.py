@@ -315,6 +315,14 @@ class JobReports:
         return self.stored is not None and self.stored.progress_percentage == COMPLETE
 
     @property
+    def newest(self) -> TrainerStatus | None:
+        """The newest value that is known, stored or not."""
+        taken = self.behind or self.pending or self.writing
+        if taken is None or (self.stored is not None and is_newer(self.stored, taken.status)):
+            return self.stored
+        return taken.status
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing waits to be written, or is being written."""
         return self.pending is None and self.writing is None

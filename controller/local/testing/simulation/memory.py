@@ -14,7 +14,7 @@ from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
 from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
 from trainwright.controller.local.testing.simulation.network import Network
-from trainwright.controller.local.testing.simulation.rules import Rule, Violation
+from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
 from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.local.testing.simulation.world import Process, World
 
@@ -36,7 +36,7 @@ _DEEPEST = 160
 """Characters of a way: what is further away belongs to libraries."""
 
 
-class NoLeaks(Rule):
+class NoLeaks(WorldRule):
     """A process that has seen thousands of changes remembers no more than one that starts now.
 
     What is kept by keys of objects must not outlive them. Other containers are no larger than those of the fresh
@@ -97,7 +97,7 @@ class NoLeaks(Rule):
         return replicas[0].process if len(replicas) == 1 else None
 
 
-class NoOldFailures(Rule):
+class NoOldFailures(WorldRule):
     """A back-off ends with a success: a key that waits for no retry has no failures."""
 
     name = "back-off"

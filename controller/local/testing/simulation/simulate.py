@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.guard import guarded
 from trainwright.controller.local.testing.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
-from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Rule, Violation
+from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Violation, WorldRule
 from trainwright.controller.local.testing.simulation.world import Replica, World, simulated_world
 from trainwright.controller.runtime import ApiError
 
@@ -48,7 +48,7 @@ class Scenario(Protocol):
 
     lease: str
     """Name of the Lease of its leader election, in namespace `default`; empty: it has none."""
-    rules: Sequence[type[Rule]]
+    rules: Sequence[type[WorldRule]]
     """What must hold beside the rules of every operator."""
     actions: Mapping[str, Action]
     """What users do, by name."""
@@ -176,7 +176,7 @@ async def _chaos(world: World, plan: Plan) -> None:
     world.fair.latency = min(0.05, plan.weather.latency)
 
 
-async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[Rule]) -> bool:
+async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[WorldRule]) -> bool:
     """Do what the plan says; returns whether a clock has jumped."""
     loop = asyncio.get_running_loop()
     start, jumped = loop.time(), False
