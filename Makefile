@@ -15,7 +15,7 @@ SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder
 # Where a cluster is five programs that have work of their own, there are fewer.
 REAL_SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 PARITY_SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
-# What a test needs decides where it runs, see tests/rungs.py: on the local API server, or on the compiled one.
+# Each test runs on the local API server or on the compiled one, by what it needs: see tests/rungs.py.
 TESTS := tests -m "not parity and not node" --control-plane=local
 REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
 # What `make test CLUSTER=node` runs. One cluster for all, since a node takes a minute to start and a gigabyte of memory.
@@ -31,7 +31,7 @@ RUN_ARGS ?=
 CLUSTER ?= local
 # The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
 IMG ?=
-# The https address of the repository, for the metadata of `make release`; without it, the page on an index has no links.
+# The https address of the repository for the metadata of `make release`. Without it, the package index shows no links.
 URL ?=
 export URL
 # More distributions with plugins for `make build-image`.
@@ -55,7 +55,7 @@ help: ## List the targets
 
 install: $(INSTALLED) ## Set up .venv with the locked dependencies and the package itself, editable
 
-# A PYTHON that is named, here or in the environment, is the one to use, whatever made the .venv that is there.
+# If PYTHON is set by the user, replace a .venv that another Python made.
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell $(PYTHON) hack/install.py --is-current 2>&1 || echo no),)
 .PHONY: $(INSTALLED)
@@ -140,7 +140,7 @@ pictures: $(INSTALLED) ## Make docs/images: draw docs/drawings with Graphviz, ph
 	@$(BIN)/python hack/drawings.py
 	@$(BIN)/python hack/pictures.py
 
-build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer: another one
+build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer builds that image
 	@hack/build-image "$(IMG)" "$(PLUGINS)" "$(TARGET)"
 
 sbom: $(INSTALLED) ## List what the image holds, without an engine: SBOM, licences, sizes, in dist/image

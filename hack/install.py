@@ -56,7 +56,6 @@ class InstallTarget(NamedTuple):
     compiled: bool = True
     """Whether to compile all modules now; else each is compiled when it is first imported, which takes less room."""
     package: bool = True
-    """Whether to install the package itself, editable."""
 
     @property
     def name(self) -> str:

@@ -36,9 +36,7 @@ COMPONENTS = {"progress": "TrainJobStatus", "progress-pull": "ProgressPull"}
 _BASES = ("manager", "overlays/cert-manager")
 _RULES = {"ClusterRole": "rules.yaml", "Role": "role_rules.yaml"}
 EXAMPLE_NAMESPACE = "default"
-"""The namespace in the overlay as shipped."""
 ACCOUNT = "kubeflow-trainer-controller-manager"
-"""The service account of the manager."""
 POLICY = "kubeflow-trainer-progress-exec"
 """The admission policy for the commands that read progress files."""
 _HEADER = """\

@@ -7,7 +7,8 @@ parsed arguments and returns the exit code, and one entry here.
 
 import argparse
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from trainwright.api.errors import UserError
@@ -30,7 +31,6 @@ class Command(NamedTuple):
     tuned: bool = False
     """Whether the garbage collector is tuned before its imports: it took a sixth of their time."""
     settings: Mapping[str, Any] = {}
-    """Of its parser."""
 
 
 COMMANDS = {
@@ -74,6 +74,13 @@ LOCAL = {
     "wait": Command("wait for a job", local.wait, "local.job_commands:wait"),
     "outputs": Command("list what jobs have left, and delete it", local.outputs, "local.output_commands:run"),
 }
+
+
+def refused(problems: Iterable[object]) -> int:
+    """Print the problems as errors; returns the exit code."""
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return 1
 
 
 def add_commands(

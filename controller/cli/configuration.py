@@ -41,7 +41,6 @@ def load_registry(path: Path | None) -> Registry:
         ConfigurationError: as `load_configuration`, for unknown gates, and for a plugin that only a gate turns on.
         RegistryError: the plugins cannot be loaded together.
     """
-
     configuration = load_configuration(path)
     features = features_of(configuration.feature_gates or {})
     selection = selection_of(configuration.plugins, configuration.recovery, features)
@@ -54,7 +53,6 @@ def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> Manag
 
     Raises ConfigurationError as `load_configuration`, and for values that cannot take effect.
     """
-
     configuration, problems = _read(path)
     if feature_gates:
         configuration.feature_gates = {**(configuration.feature_gates or {}), **feature_gates}

@@ -67,7 +67,6 @@ def _plain(one: Examined) -> dict[str, Any]:
 
 
 async def _gather(arguments: argparse.Namespace) -> SiteSurvey:
-
     def tell(what: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\x1b[Kreading: {what}", end="" if what else "\r\x1b[K", file=sys.stderr, flush=True)
@@ -92,7 +91,6 @@ def needed_rights(site: SiteSurvey) -> Sequence[tuple[str, Sequence[Rule]]]:
 
     They are those of the roles that `trainwright rbac` prints for it. Raises ConfigurationError.
     """
-
     found = site.if_read("configuration") or {}
     try:
         configuration = msgspec.convert(found, Configuration)

@@ -30,7 +30,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _explain(arguments: argparse.Namespace) -> int:
-
     async with reading(arguments, "trainwright-explain") as client:
         reader = Reader(client, explaining_plugins())
         if arguments.watch:
@@ -45,7 +44,6 @@ def explaining_plugins() -> Sequence[Explains]:
 
     Raises RegistryError.
     """
-
     return [entry.plugin for entry in Registry.load().having("explain")]  # type: ignore[misc]
 
 
@@ -73,7 +71,6 @@ def show(explanation: Explanation, output: str = "text", *, everything: bool = F
 
 def lines_of(explanation: Explanation, *, everything: bool = False) -> list[str]:
     """The explanation as text: the sentence, the object to look at, and what else there is."""
-
     now, first = wall_clock(), explanation.cause
     lines = [f"{explanation.outcome}: {first.message}", *_details(first, now)]
     shown = explanation.others if everything else explanation.others[:1]

@@ -170,7 +170,7 @@ def _is_of_earlier_release(folder: Path) -> bool:
 
 
 def _may_be_adopted(folder: Path) -> bool:
-    """Whether a folder in which all names are known is a cluster's or empty, and no folder `logs` of somebody else."""
+    """Whether a folder with known names only may become a cluster's: it is one, or holds what a failed start leaves."""
     names = {entry.name for entry in folder.iterdir() if not _DRAFT.fullmatch(entry.name)}
     lock = folder / _LOCK
     started = _LOCK not in names or (lock.is_file() and not lock.is_symlink() and not lock.stat().st_size)

@@ -36,7 +36,6 @@ class ClusterRun:
     name: str
     pid: int
     server: str
-    """URL of the API server."""
     version: str
     mode: str
     """How pods are kept apart: `namespaces` or `rewrite`."""

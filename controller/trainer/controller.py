@@ -63,7 +63,6 @@ class Options:
     workers: int = WORKERS
     """How many TrainJobs are reconciled at the same time."""
     created_condition: bool = False
-    """Whether to write the condition `Created`."""
     obsolete: frozenset[str] = frozenset()
     """Types of conditions to remove: the part that writes them is off."""
     now: Now = wall_clock

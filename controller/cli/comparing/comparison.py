@@ -62,7 +62,6 @@ class Missing(msgspec.Struct, kw_only=True, rename="camel"):
     namespace: str
     name: str
     message: str
-    """Why."""
 
 
 class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
@@ -72,9 +71,7 @@ class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
     jobs: list[Compared]
     """In the order in which they were asked for."""
     parameters: list[Parameter]
-    """Those that differ."""
     same: list[Same]
-    """Those that do not."""
     metrics: list[ComparedMetric]
     missing: list[Missing]
 

@@ -47,9 +47,7 @@ class MeasuredReport(Protocol):
 
     @property
     def values(self) -> Mapping[str, float]: ...
-
     def low(self, metric: str) -> float | None: ...
-
     def high(self, metric: str) -> float | None: ...
 
 

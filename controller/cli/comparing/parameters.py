@@ -23,7 +23,6 @@ ARGUMENT, ENVIRONMENT, CODE, JOB, PATCH = "argument", "environment", "code", "jo
 GROUPS = (JOB, CODE, ARGUMENT, ENVIRONMENT, PATCH)
 """The order in which they are shown."""
 MOST = 500
-"""Parameters of one job."""
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
 _NAMED = re.compile(r"\+{0,2}[A-Za-z_][\w.@/-]*")
 _OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": ""}
@@ -37,7 +36,6 @@ _ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
 @dataclass(frozen=True, slots=True, order=True)
 class ParameterName:
     group: str
-    """One of GROUPS."""
     name: str
 
     def __str__(self) -> str:

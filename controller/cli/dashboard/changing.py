@@ -15,7 +15,6 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.runtime import ApiError, Client, Conflict, Forbidden, KubernetesError, NotFound
 
 OPTION = "--allow-changes"
-"""Of `trainwright dashboard`."""
 VERBS: dict[str, str] = {"stop": "patch", "resume": "patch", "delete": "delete", "again": "create"}
 """Actions, and the verb on TrainJobs that each needs."""
 ASKED_SECONDS = 60.0

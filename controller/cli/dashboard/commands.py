@@ -53,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-
     config = chosen_cluster(arguments)
     namespace = "" if arguments.all_namespaces else arguments.namespace or config.namespace
     transport = Renewing(config, lambda: load_config(arguments.kubeconfig, arguments.context))
@@ -78,7 +77,6 @@ async def _serve(arguments: argparse.Namespace) -> None:
 async def _announce(
     arguments: argparse.Namespace, server: Server, config: ClusterConfig, namespace: str, listening: asyncio.Event
 ) -> None:
-
     await listening.wait()
     where = f"namespace {namespace}" if namespace else "all namespaces"
     of = f" of context {config.context}" if config.context else ""
@@ -107,7 +105,6 @@ def server_of(
     `namespace` is empty for all. A local cluster keeps the runs of its jobs in `reports`, the logs of pods that are
     gone in `logs`, and port and secret in `kept`. `command` is what the user types to have this dashboard again.
     """
-
     cluster = Cluster(context=config.context, server=config.server, namespace=namespace)
     site = DashboardSite(
         client,

@@ -102,7 +102,7 @@ def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker) -> contract.
 
 
 def replaced(uid: str) -> contract.Points:
-    """That the series has to be read again."""
+    """Tells the page to read the series again."""
     return contract.Points(uid=uid, replace=True, times=[], steps=[], percentages=[], curves=[], marks=[])
 
 

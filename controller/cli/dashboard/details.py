@@ -20,7 +20,7 @@ from trainwright.controller.cli.causes import shown_explanation
 from trainwright.controller.cli.comparing.measures import finite
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
-from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
+from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
 from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
@@ -112,7 +112,7 @@ def job_of(
                 message=one.message,
                 since=one.last_transition_time or None,
             )
-            for one in conditions_of(job)
+            for one in job.status_or_empty.conditions or ()
         ],
         timeline=timeline_of(job, _events(picture), failures),
         pods=pods_of(picture, gone),

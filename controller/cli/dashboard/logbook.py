@@ -24,7 +24,6 @@ from trainwright.controller.runtime import ApiError, BadRequest, Client, Forbidd
 MOST_LINES = 2000
 """Of one answer."""
 MOST_FOUND = 10_000
-"""Lines of one search."""
 MOST_SOURCES = 64
 """Containers that are merged: each takes a connection to the API server."""
 MOST_BYTES = 1 << 30
@@ -317,7 +316,6 @@ class _End:
     time: bytes = b""
     count: int = 0
     is_final: bool = False
-    """There is nothing to follow."""
     _skip: int = 0
     _until: bytes = b""
 

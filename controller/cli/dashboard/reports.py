@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 FILE = "curves.db"
 """In the folder of the cluster."""
 MOST = 4096
-"""Rows of one run."""
 SHOWN = 1000
 """Rows of a run that are given to a chart: a screen has not many more columns."""
 WRITE_SECONDS = 0.5
@@ -62,7 +61,6 @@ class KeptReport:
     not_finite: frozenset[str] = frozenset()
     """Metrics that were NaN or infinite at least once."""
     count: int = 1
-    """How many reports it stands for."""
     segment: int = 0
     """Rises where the training fell back to an earlier step. Not in the file: see `curves.with_segments`."""
     lows: Mapping[str, float] = field(default_factory=dict)

@@ -3,7 +3,6 @@
 
 from datetime import datetime, timedelta
 
-from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.comparing.measures import finite
@@ -22,7 +21,7 @@ def row_of(
         name=view.name,
         uid=view.uid,
         version=view.version,
-        state=view.state.value,
+        state=view.state,
         reason=view.reason,
         message=view.message,
         stalled=view.stalled,
@@ -51,10 +50,6 @@ def row_of(
 def time_text(moment: datetime | None) -> str | None:
     """A time on the wire."""
     return format_time(moment) if moment is not None else None
-
-
-def conditions_of(job: TrainJob) -> list[Condition]:
-    return list(job.status_or_empty.conditions or ())
 
 
 def _remaining(view: JobView) -> contract.RemainingView | None:

@@ -54,7 +54,6 @@ class PageRequest:
     headers: Mapping[str, str]
     cookies: Mapping[str, str]
     token: str | None
-    """The parameter `token` of `/`."""
 
 
 @dataclass(slots=True)

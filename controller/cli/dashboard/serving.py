@@ -41,7 +41,6 @@ RETRY_MILLISECONDS = 2000
 SHUTDOWN_SECONDS = 1.0
 """Streams end by themselves; this is for a log that is followed."""
 _MOST_TEXT = 1000
-"""Characters to search for."""
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _JSON = "application/json"
@@ -50,7 +49,7 @@ _NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">%s<title>Trai
 <p>Open the address that <code>trainwright dashboard</code> printed.</p></html>
 """
 _GO_ON = '<meta http-equiv="refresh" content="0;url=./">'
-"""For who came by a link of another page, or of a file: browsers send the cookie only when this site leads on."""
+"""Browsers send no cookie after a link on another page or in a file. They do when this page loads itself again."""
 
 
 PAGE = Path(__file__).parent / "page"

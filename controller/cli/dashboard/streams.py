@@ -23,7 +23,6 @@ PAUSE_SECONDS = 0.25
 """Between two events with changes."""
 
 Events: TypeAlias = AsyncGenerator[tuple[str, contract.PageAnswer], None]
-"""Names and data."""
 _Event: TypeAlias = tuple[str, contract.PageAnswer] | None
 
 

@@ -85,7 +85,6 @@ class HistoryRead:
     read: bool
     """There was one, and it is in the job's history."""
     unread: str = ""
-    """Why there may be one that was not read."""
     at: float = 0.0
     """When it was asked for, by the clock of the event loop."""
 

@@ -29,7 +29,6 @@ class Chosen:
     python: str = ""
     """An environment or an interpreter; empty: what runs in place of the image of the container."""
     said: str = ""
-    """A line for the user."""
     is_found: bool = False
     """Nobody asked for it: it is that of the shell. What `images.yaml` says goes before it."""
 

@@ -18,6 +18,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
+from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.asked import NodeAnnotations
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.pods import RESTARTS
@@ -60,10 +61,7 @@ async def runtime_of(job: Document, documents: Sequence[Document], client: Clien
         if document.get("kind") == kind.RESOURCE.kind and dig(document, "metadata.name") == key.name:
             found: Runtime | None = _decoded(document, kind)
             return found
-    try:
-        return await client.get(kind, key.name, key.namespace)
-    except NotFound:
-        return None
+    return await if_there(client.get(kind, key.name, key.namespace))
 
 
 def shipped_runtime_of(job: Document) -> Runtime | None:

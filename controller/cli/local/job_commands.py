@@ -24,7 +24,8 @@ from trainwright.controller.cli.dashboard.reports import FILE, KeptReport, KeptR
 from trainwright.controller.cli.local import kept, lines, managing
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.options import options_of
-from trainwright.controller.runtime import NotFound, TransportError
+from trainwright.controller.cli.reading import if_there
+from trainwright.controller.runtime import TransportError
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
 
@@ -56,7 +57,6 @@ def _with_jobs(command: _JobsCommand) -> Run:
 
 async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
     """Replace `latest` and names of scripts by those of jobs. Raises RefusedError where that is not clear."""
-
     given: dict[str, Any] = vars(arguments)
     if (name := given.get("job")) is not None:
         arguments.job = await managing.meant(jobs, name)
@@ -71,7 +71,6 @@ async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
 
 @_with_jobs
 async def jobs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     found = await jobs.all()
     if arguments.output != "text":
         managing.show_objects(found, arguments.output)
@@ -103,7 +102,6 @@ async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     if len(set(arguments.jobs)) < 2:
         raise WrongUseError("name two jobs or more to compare")
     found = await _compared(jobs, arguments.jobs, options_of(arguments).folder)
@@ -113,7 +111,6 @@ async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     wanted = lines.WantedLines(
         ranks=frozenset(arguments.rank), since_seconds=arguments.since, tail=arguments.tail, attempt=arguments.attempt
     )
@@ -128,7 +125,8 @@ async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 async def stop(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     code = await _each(arguments.jobs, jobs.stop)
     if code == 0:
-        print(f"resume with: {_command(arguments, 'resume')}")
+        command = options_of(arguments).command_on("resume", " ".join(arguments.jobs), arguments.namespace)
+        print(f"resume with: {command}")
     return code
 
 
@@ -149,7 +147,6 @@ async def delete(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     ended = kept.ended_jobs(await jobs.all())[arguments.keep :]
     if not ended:
         print("no jobs to delete: none has ended" + (f" but the last {arguments.keep}" if arguments.keep else ""))
@@ -177,7 +174,6 @@ async def wait(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]) -> int:
     """Do it with each job, whatever becomes of the others; returns the exit code."""
-
     code = 0
     for name in names:
         try:
@@ -186,11 +182,6 @@ async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]
             print(f"error: {error}", file=sys.stderr)
             code = 1
     return code
-
-
-def _command(arguments: argparse.Namespace, name: str) -> str:
-    namespace = "" if arguments.namespace == "default" else f" --namespace={arguments.namespace}"
-    return f"{options_of(arguments).command(name)} {' '.join(arguments.jobs)}{namespace}"
 
 
 async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobComparison:
@@ -225,7 +216,4 @@ async def _reports(file: Path, uids: Sequence[str]) -> list[list[KeptReport]]:
 
 
 async def _jobset(jobs: LocalJobs, job: Document) -> Document | None:
-    try:
-        return await jobs.client.get(JobSet.RESOURCE, job["metadata"]["name"], jobs.namespace)
-    except NotFound:
-        return None
+    return await if_there(jobs.client.get(JobSet.RESOURCE, job["metadata"]["name"], jobs.namespace))

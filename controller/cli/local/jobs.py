@@ -29,7 +29,8 @@ from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import observe, view_of
-from trainwright.controller.runtime import Client, KubernetesError, NotFound, Request, TaskScope, Transport
+from trainwright.controller.cli.reading import if_there
+from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.first import LATE_SECONDS
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
@@ -185,9 +186,8 @@ class Follower:
 
     async def _job(self) -> Document | None:
         """The job; None once it is deleted, when its pods end without a failure, also if another got its name."""
-        try:
-            job = await self._client.get(TRAINJOB, self._name, self._namespace)
-        except NotFound:
+        job = await if_there(self._client.get(TRAINJOB, self._name, self._namespace))
+        if job is None:
             return None
         self._uid = self._uid or uid_of(job)
         return job if uid_of(job) == self._uid and not job["metadata"].get("deletionTimestamp") else None

@@ -50,7 +50,6 @@ LIMITS = (
         ),
     ),
 )
-"""What a cluster has, and what is here."""
 _LEFT, _WIDTH = 36, 120
 
 

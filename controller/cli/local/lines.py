@@ -11,7 +11,8 @@ from trainwright.api.objects import Document, name_of
 from trainwright.controller.cli.local.jobs import Follower, container_statuses, failed_runs, rank_of, runs_with_logs
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput
-from trainwright.controller.runtime import ApiError, NotFound, Request
+from trainwright.controller.cli.reading import if_there
+from trainwright.controller.runtime import ApiError, Request
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 
@@ -65,7 +66,7 @@ async def show(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | No
 
 async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLines) -> list[str]:
     runs = {run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}
-    # By number: "its log" may be that of the next run at any moment.
+    # By the number of the run: without it, the server may answer with the log of the next run.
     logs = [await _log_of_run(jobs, pod, container, run, wanted) for run in sorted(runs)]
     several = len(_names(pod)) > 1
     prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
@@ -92,10 +93,7 @@ def _names(pod: Document) -> list[str]:
 
 async def _entries(jobs: LocalJobs, name: str) -> dict[int, Entry]:
     """What the record of failures holds, by attempt from 1 on."""
-    try:
-        record = await jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)
-    except NotFound:
-        return {}
+    record = await if_there(jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)) or {}
     return {attempt + 1: entry for attempt, entry in entries_of(record.get("data")).items()}
 
 

@@ -31,13 +31,15 @@ from trainwright.controller.cli.local.jobs import (
     rank_of,
     written_failures,
 )
-from trainwright.controller.cli.local.outputs import folder_of_job, number
+from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
+from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.why.words import counted
 
 LATEST = "latest"
 """Names the newest job."""
@@ -113,7 +115,7 @@ class LocalJobs:
                     break
                 if is_last:
                     raise RefusedError(
-                        f"TrainJob {name} is suspended, but {number(len(pods), 'pod')} did not end within "
+                        f"TrainJob {name} is suspended, but {counted(len(pods), 'pod')} did not end within "
                         f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
                     )
         return f"TrainJob {name}: {'is stopped already' if already else 'stopped'}"
@@ -134,12 +136,9 @@ class LocalJobs:
         await self.client.delete(TRAINJOB, name, self.namespace, propagation="Foreground")
         async with aclosing(_looks(time.monotonic() + END_SECONDS)) as looks:
             async for is_last in looks:
-                try:
-                    found = await self.client.get(TRAINJOB, name, self.namespace)
-                except NotFound:
-                    break
-                if found["metadata"]["uid"] != uid:
-                    break  # somebody made one of the same name
+                found = await if_there(self.client.get(TRAINJOB, name, self.namespace))
+                if found is None or found["metadata"]["uid"] != uid:
+                    break  # it is gone, or somebody made one of the same name
                 if is_last:
                     raise RefusedError(
                         f"TrainJob {name} is being deleted, and is still there after {END_SECONDS:.0f} s; "
@@ -161,7 +160,7 @@ class LocalJobs:
         deadline = None if seconds is None else time.monotonic() + seconds
         async with aclosing(_looks(deadline)) as looks:
             async for is_last in looks:
-                job = await self._again(name)
+                job = await if_there(self.client.get(TRAINJOB, name, self.namespace))
                 if job is None or job["metadata"]["uid"] != uid:
                     return _GONE, f"TrainJob {name} was deleted"
                 reached = await self._reached(job, until)
@@ -170,12 +169,6 @@ class LocalJobs:
                 if is_last:
                     return OUT_OF_TIME, f"TrainJob {name} after {seconds} s: {_state(job)}"
         raise AssertionError("the last look returns")
-
-    async def _again(self, name: str) -> Document | None:
-        try:
-            return await self.client.get(TRAINJOB, name, self.namespace)
-        except NotFound:
-            return None
 
     async def _reached(self, job: Document, until: str) -> int | None:
         """The exit code, if there is nothing to wait for any more."""

@@ -38,6 +38,11 @@ class LocalOptions:
             return f"{typed} --dir={shlex.quote(str(self.folder))}"
         return typed if self.name == state.DEFAULT else f"{typed} --name={self.name}"
 
+    def command_on(self, name: str, jobs: str, namespace: str, more: str = "") -> str:
+        """The same for a command on jobs."""
+        where = "" if namespace == "default" else f" --namespace={namespace}"
+        return f"{self.command(name)} {jobs}{more}{where}"
+
     @property
     def runs(self) -> Path:
         """Where the outputs of jobs lie: of all clusters together, of one with a folder of its own in that folder."""

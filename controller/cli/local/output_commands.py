@@ -19,7 +19,6 @@ _SUCCESS, _FAILURE = 0, 1
 
 
 def run(arguments: argparse.Namespace) -> int:
-
     if arguments.everything and arguments.outputs:
         raise WrongUseError("name outputs, or use --all")
     if arguments.delete and not arguments.everything and not arguments.outputs:
@@ -45,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: bool) -> int:
-
     in_use = _in_use(chosen)
     for path, why in in_use.items():
         _fail(f"{path} is not deleted: {why}")

@@ -25,6 +25,7 @@ from trainwright.controller.local.node.outputs import (
     read_owner,
     refusal,
 )
+from trainwright.controller.trainer.why.words import counted
 
 _SHOWN = 10
 """Files of an output that are named one by one."""
@@ -129,11 +130,7 @@ def table(files: Mapping[str, OutputFile]) -> list[str]:
     width = max(map(len, largest), default=0)
     lines = [f"  {name:<{width}}  {size_of(files[name].size):>9}" for name in sorted(largest)]
     rest = [file.size for name, file in files.items() if name not in largest]
-    return [*lines, f"  and {number(len(rest), 'more file')}, {size_of(sum(rest))}"] if rest else lines
-
-
-def number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return [*lines, f"  and {counted(len(rest), 'more file')}, {size_of(sum(rest))}"] if rest else lines
 
 
 def size_of(count: float) -> str:
@@ -149,11 +146,10 @@ class KeptOutput:
     folder: Path
     owner: OutputOwner
     began: float
-    """When the job claimed it."""
 
     def summary(self) -> str:
         files = files_of(self.folder)
-        return f"{number(len(files), 'file')}, {size_of(sum(file.size for file in files.values()))}"
+        return f"{counted(len(files), 'file')}, {size_of(sum(file.size for file in files.values()))}"
 
 
 def kept_in(runs: Path) -> list[KeptOutput]:

@@ -21,7 +21,6 @@ from trainwright.controller.local.node.asked import OWN
 from trainwright.controller.local.node.outputs import VARIABLE
 
 RUNTIME = "torch-distributed"
-"""The runtime of scripts."""
 _PATH = "PYTHONPATH"
 _PYTHON_FILES = (".py", ".pyw", ".pyc", ".pyz")
 _MANIFESTS = (".yaml", ".yml", ".json")

@@ -31,7 +31,6 @@ class Stalls:
     """Looks at one job again and again. `after`: seconds without progress."""
 
     after: float
-    stops: bool = False
     now: Now = wall_clock
     monotonic: Callable[[], float] = time.monotonic
     _clock: StallClock | None = field(default=None, init=False)

@@ -29,7 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _progress(arguments: argparse.Namespace) -> int:
-
     output = output_for(
         arguments.output, watch=arguments.watch, one=bool(arguments.job), namespaces=arguments.all_namespaces
     )
@@ -46,7 +45,6 @@ async def _progress(arguments: argparse.Namespace) -> int:
 
 
 async def _watch(following: Following, output: Display) -> int:
-
     async with TaskScope("progress") as tasks:
         tasks.start("watch", following.run())
         with output.begin():

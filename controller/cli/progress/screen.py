@@ -76,7 +76,6 @@ def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
 
 def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, note: str = "") -> RenderableType:
     """The table of all jobs, as far as it fits the terminal."""
-
     room = max(1, console.height - _AROUND)
     shown = views[:room]
     fits = layout(shown, console.width, namespaces=namespaces)
@@ -146,12 +145,10 @@ class Screen:
     """
 
     def __init__(self) -> None:
-
         self.console = Console()
         self._live = self._begun("")
 
     def _begun(self, what: RenderableType) -> Live:
-
         return Live(what, console=self.console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:

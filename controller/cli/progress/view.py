@@ -64,12 +64,10 @@ class JobView:
     name: str
     uid: str
     version: str
-    """Its resourceVersion."""
     state: Word
     reason: str
     """Of the condition that the state comes from; empty if it comes from none."""
     message: str
-    """And its message."""
     created: datetime | None
     ended: datetime | None
     """When it became Complete or Failed."""
@@ -95,7 +93,6 @@ class JobView:
     waiting_message: str = ""
     runtime_kind: str = KIND_CLUSTER_TRAINING_RUNTIME
     runtime: str = ""
-    """Its name."""
     nodes: int | None = None
     """`spec.trainer.numNodes`. None: the runtime decides."""
     managed_by: str = ""

@@ -17,7 +17,7 @@ from trainwright.api.messages import value_text
 from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_WEBHOOK_VALIDATION, WEBHOOK_VALIDATION_DISABLED
-from trainwright.controller.cli.rendering.views import ExistingObjects
+from trainwright.controller.cli.rendering.cluster import ExistingObjects
 from trainwright.controller.runtime import AdmissionRequest
 from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.plugins.contract import Runtime

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the manager, by name, each with what turns it on.
 
-A part is the module of this package with its name. It is loaded only where the part
-is on, so that features that are off cost no memory. It has two functions, both with one argument:
+A part is the module of this package with its name. It is loaded only where the part is on, so that features that are
+off cost no memory. It has two functions, both with one argument:
 
 - `declare(assembly)` adds what the part runs to the manager; it may be a coroutine.
 - `rights(grants)` adds the rights that the part needs; a part without rights of its own has no such function.
@@ -94,11 +94,8 @@ class Assembly:
     defects: Defects
     events: JobEvents
     records: JobRecords
-    """What is remembered of jobs."""
     serving: ServingCertificate
-    """The certificate of all servers of the process."""
     leads: Callable[[], bool]
-    """Whether this replica leads now."""
     webhook_url: str | None
     """Where the API server reaches this process outside of a cluster; None: nowhere."""
     answer_here: AnswerHere | None = None

@@ -35,7 +35,6 @@ LEASE = "trainer.kubeflow.org"
 """Name of the Lease. Kubeflow Trainer uses the same, so that the two managers never write at the same time."""
 
 RECONCILED = (TrainJob, TrainingRuntime, ClusterTrainingRuntime)
-"""The kinds that have a controller."""
 
 _OFF = "0"
 """The address that turns a server off."""

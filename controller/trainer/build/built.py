@@ -90,7 +90,6 @@ class Built:
 @dataclass(slots=True)
 class BuildMemory:
     built: Built | None = None
-    """The last build that succeeded."""
     refused: dict[Reference, bytes] = field(default_factory=dict)
     """Digests of the documents that the API server refused, so that their fallback was applied."""
     foreign: bool = False

@@ -48,7 +48,6 @@ _REMEDY = "install its CustomResourceDefinition"
 class Owned:
     resource: Resource
     kind: Kind
-    """How the cache holds it."""
 
 
 class WatchedKinds:

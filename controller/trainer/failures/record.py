@@ -65,7 +65,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     started: str = ""
     """When its first pod started, by the clock of its node; empty: not seen."""
     ended: str = ""
-    """When the attempt was seen to have ended."""
     nodes: tuple[str, ...] = ()
     """Where its pods ran; of more than eight, the last one is a number."""
     node: str = ""

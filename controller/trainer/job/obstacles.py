@@ -84,7 +84,6 @@ def _told(error: Exception) -> str:
 class JobMemory:
     build: BuildMemory = field(default_factory=BuildMemory)
     obstacle: Obstacle | None = None
-    """What keeps the job from going on."""
     obstacle_since: float = 0.0
     """On a clock that never goes back, in seconds."""
     is_reported: bool = False

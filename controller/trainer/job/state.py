@@ -61,7 +61,6 @@ class Word(StrEnum):
     """Its pods run, and one of them seems to hang."""
     RUNNING = "Running"
     PENDING = "Pending"
-    """Its pods are on their way."""
 
     @property
     def is_over(self) -> bool:
@@ -75,7 +74,6 @@ class Shown(NamedTuple):
     reason: str = ""
     """The reason of the condition that the word comes from; empty for a word without a condition."""
     message: str = ""
-    """And its message."""
 
 
 class Standing(NamedTuple):

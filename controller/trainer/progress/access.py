@@ -49,7 +49,6 @@ UNKNOWN_SECONDS = 10.0
 LIMIT_SECONDS = 3.0
 """Longest time that reading a pod takes; clients wait five seconds for the answer to a report."""
 REMEMBERED = 10_000
-"""Pods that are remembered."""
 
 
 class ReporterForbidden(Exception):  # noqa: N818 - named after the reason of its answer
@@ -74,7 +73,6 @@ class ReportingPod:
     """Name of the pod that the token is bound to; empty: the token is bound to none."""
     pod_uid: str
     account: str
-    """Name of the service account."""
     expires: float
     """When the token ends, in seconds since 1970."""
 

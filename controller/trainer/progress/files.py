@@ -107,9 +107,7 @@ class ProgressFiles:
     """The controller. The constructor declares it on the manager."""
 
     LIST_RULES = (Rule.on(Pod.RESOURCE, "list"),)
-    """What it needs to find pods and their termination messages."""
     EXEC_RULES = (Rule.on(Pod.RESOURCE, "get", "create", subresource="exec"),)
-    """What it needs to read files."""
 
     def __init__(
         self,

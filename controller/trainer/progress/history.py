@@ -83,13 +83,11 @@ class _History:
     job: TrainJob
     ring: Ring = field(default_factory=Ring)
     seen: TrainerStatus | None = None
-    """The status that was taken in last."""
     is_loaded: bool = False
     """Whether `ring` holds what is stored, too."""
     is_dirty: bool = False
     """Whether it has points that are not stored."""
     is_busy: bool = False
-    """Whether it is being written."""
     version: str = ""
     """Of the ConfigMap; empty: it does not exist."""
     written: float = float("-inf")

@@ -98,7 +98,6 @@ class ReadResult(StrEnum):
     STALE = "stale"
     """The report is old; it is shown."""
     MISSING = "missing"
-    """There is no file."""
     EMPTY = "empty"
     PARTIAL = "partial"
     """A JSON object without its end: the file is being written."""
@@ -115,7 +114,6 @@ class ReadResult(StrEnum):
     NOT_READY = "not_ready"
     """There is no pod whose container runs."""
     GONE = "gone"
-    """The pod was replaced."""
     FORBIDDEN = "forbidden"
     """A right is missing, or an admission policy refuses the command."""
 

@@ -150,7 +150,6 @@ class FoundPod:
     uid: str
     node: str
     running: bool
-    """Whether the container runs."""
     message: str
     """The termination message of the container's last run; empty without one."""
     has_container: bool = True

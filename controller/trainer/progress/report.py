@@ -53,7 +53,6 @@ class ReportSource(StrEnum):
     PUSH = "push"
     """A request of the training process."""
     FILE = "file"
-    """A file that was read in a pod."""
     FINAL = "final"
     """What a container left at its end."""
 
@@ -256,9 +255,7 @@ class JobReports:
     key: Key
     uid: str
     allowance: Allowance
-    """Of writes."""
     inbound: Allowance
-    """Of reports."""
     pending: ProgressReport | None = None
     """The newest accepted value that is not written. A first 100 % stays until it is written."""
     behind: ProgressReport | None = None

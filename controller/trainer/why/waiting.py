@@ -85,7 +85,6 @@ class _Watched:
     since: float
     written: float = float("-inf")
     is_read: bool = False
-    """Whether it was read before."""
     is_asked: bool = False
     """Whether it waits for its turn to be read, or is being read."""
     has_changed: bool = False

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of
 from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
+from trainwright.controller.trainer.why.job.containers import containers_of
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
@@ -93,15 +94,11 @@ def is_creating(pod: Document) -> bool:
     status = pod.get("status") or {}
     if status.get("phase") != "Pending" or not dig(pod, "spec.nodeName"):
         return False
-    states = [one.get("state") or {} for one in _statuses(status)]
-    waiting = {dig(state, "waiting.reason") for state in states}
-    return waiting <= {"ContainerCreating", "PodInitializing", None} and not any(
-        "running" in state or "terminated" in state for state in states
+    found = list(containers_of(pod))
+    waiting = {dig(one.waiting, "reason") for one in found}
+    return waiting <= {"ContainerCreating", "PodInitializing", None} and all(
+        one.running is None and one.terminated is None for one in found
     )
-
-
-def _statuses(status: Document) -> list[Document]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def _mount_events(picture: Picture, pod: Document) -> Iterator[tuple[str, str, Any]]:

@@ -66,7 +66,6 @@ class Explanation:
     outcome: Word
     """How the job stands: the word of every view."""
     cause: Cause
-    """The one to say."""
     others: tuple[Cause, ...] = ()
     """Further causes, the worst first."""
     unread: tuple[str, ...] = ()

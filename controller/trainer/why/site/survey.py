@@ -45,7 +45,6 @@ class Level(Enum):
     WARNING = "warning"
     """Jobs run, and something will go wrong with some of them."""
     NOTE = "note"
-    """Worth knowing."""
     UNKNOWN = "unknown"
     """It could not be checked."""
 
@@ -54,9 +53,7 @@ class Level(Enum):
 class SiteFinding:
     level: Level
     message: str
-    """What is wrong, with which object."""
     remedy: str
-    """What to do."""
 
 
 def problem(message: str, remedy: str) -> SiteFinding:
