@@ -7,6 +7,7 @@ followed logs, exec) get a line of the stage ResponseStarted, and one more when 
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,8 @@ from trainwright.controller.local.apiserver.routes import Route
 from trainwright.controller.local.apiserver.userinfo import user_info
 from trainwright.controller.local.apiserver.verbs import verb_of
 
+log = logging.getLogger(__name__)
+
 _STARTED, _COMPLETE = "ResponseStarted", "ResponseComplete"
 _LASTING = ("attach", "exec", "log")
 _NAME_FIELD = "metadata.name="
@@ -64,7 +67,7 @@ class RequestLog:
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         self._writer = ThreadPoolExecutor(1, "request log")
         self._now = now
-        self._closed = False
+        self._closed = self._failed = False
 
     @classmethod
     async def open(cls, path: Path, *, now: Now = wall_clock) -> Self:
@@ -113,7 +116,15 @@ class RequestLog:
         if self._closed:
             return
         line = {**document, "stage": stage, "stageTimestamp": times.format_micro_time(self._now())}
-        await asyncio.get_running_loop().run_in_executor(self._writer, self._file.write, encode(line) + b"\n")
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._file.write, encode(line) + b"\n")
+        except OSError as error:
+            # A full disk stops the log, not the server.
+            if not self._failed:
+                log.warning("requests are not logged: %s", error)
+            self._failed = True
+        else:
+            self._failed = False
 
 
 def _document(exchange: Exchange, answer: ServerResponse) -> Document:

@@ -2,7 +2,7 @@
 """The GPUs of this machine, and which pod has which.
 
 A pod gets whole devices, named by uuid in CUDA_VISIBLE_DEVICES. Two pods never share one: NCCL refuses a device that
-two ranks use.
+two ranks use. Neither do two clusters of a user: a device that one of them has given to a pod is locked.
 """
 
 import logging
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.quantity import Quantity
+from trainwright.controller.local.node.locks import MachineLocks
 from trainwright.controller.local.node.plan import CreateError
 from trainwright.controller.local.node.pods import containers_of, is_sidecar
 
@@ -52,10 +53,11 @@ def discover(proc: Path = PROC, smi: str = "nvidia-smi") -> tuple[str, ...]:
 class Gpus:
     """The devices and their pods."""
 
-    def __init__(self, devices: Sequence[str] = (), *, share: bool = False) -> None:
+    def __init__(self, devices: Sequence[str] = (), *, share: bool = False, locks: MachineLocks | None = None) -> None:
         """`share`: leave all devices visible to everybody, and assign none."""
         self._free = list(devices)
         self._share = share
+        self._locks = locks or MachineLocks()
         self._held: dict[str, tuple[str, ...]] = {}
         self.count = len(devices)
 
@@ -77,16 +79,37 @@ class Gpus:
 
     def release(self, uid: str) -> None:
         """Nothing of the pod runs any more."""
-        self._free += self._held.pop(uid, ())
+        given_back = self._held.pop(uid, ())
+        self._free += given_back
+        for device in given_back:
+            self._locks.give_back(device)
+
+    def close(self) -> None:
+        """Give all devices back, at the end of the node."""
+        self._locks.close()
 
     def _assigned(self, pod: Document) -> tuple[str, ...]:
         uid, wanted = uid_of(pod), _needed(pod)
         if uid not in self._held:
-            if wanted > len(self._free):
-                raise CreateError(f"the pod needs {wanted} GPUs, {len(self._free)} of {self.count} are free")
-            self._held[uid] = tuple(self._free[:wanted])
-            del self._free[:wanted]
+            self._held[uid] = self._taken(wanted)
         return self._held[uid]
+
+    def _taken(self, wanted: int) -> tuple[str, ...]:
+        """So many devices that neither this cluster nor another one has given away. Raises CreateError."""
+        taken: list[str] = []
+        for device in self._free:
+            if len(taken) == wanted:
+                break
+            if self._locks.take(device):
+                taken.append(device)
+        if len(taken) < wanted:
+            for device in taken:
+                self._locks.give_back(device)
+            elsewhere = len(self._free) - len(taken)
+            more = f"; {elsewhere} more are in use by other clusters" if elsewhere else ""
+            raise CreateError(f"the pod needs {wanted} GPUs, {len(taken)} of {self.count} are free{more}")
+        self._free = [device for device in self._free if device not in taken]
+        return tuple(taken)
 
 
 def gpus_of(container: Document) -> int:

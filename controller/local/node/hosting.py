@@ -119,6 +119,7 @@ class Hosting:
     def close(self) -> None:
         """Give back what the node holds of the machine, when no pod runs any more. Blocks."""
         self.ports.close()
+        self.gpus.close()
         self.spawner.close()
         if self.networks is not None:
             self.networks.close()

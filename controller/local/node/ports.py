@@ -6,37 +6,17 @@ instead, if everything that says the number can be rewritten: a variable with PO
 and `name:port` with a name of its own pods. Otherwise its pods wait.
 """
 
-import fcntl
-import logging
-import os
-import pwd
 import re
 import socket
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.holders import Holder, Holders, holder_of
 from trainwright.controller.local.node.hostnames import name_pattern
+from trainwright.controller.local.node.locks import MachineLocks
 from trainwright.controller.local.node.pods import all_containers
 
-log = logging.getLogger(__name__)
-
-
-def _home() -> Path:
-    """The home of the user as the machine knows it: clusters with another HOME share it, too."""
-    try:
-        return Path(pwd.getpwuid(os.getuid()).pw_dir)
-    except KeyError:  # a container with a user that the machine does not know
-        return Path.home()
-
-
-FOLDER = _home() / ".local" / "state" / "trainwright" / f"ports-{socket.gethostname()}"
-"""Holds a file for each port that a cluster of this user on this machine has held; a home may be that of several."""
-FALLBACK = Path("/tmp", f"tw-ports-{os.getuid()}")  # noqa: S108 - used only if it is the user's alone
-"""Its place for a user without a home that can be written."""
 REFUSED = "the node didn't have free ports for the requested pod ports"
 
 
@@ -48,12 +28,12 @@ class Ports:
         *,
         is_free: Callable[[int], bool] | None = None,
         pick: Callable[[], int] | None = None,
-        locks: "PortLocks | None" = None,
+        locks: MachineLocks | None = None,
     ) -> None:
         """`is_free`: whether no process of the machine listens on a port; `pick` returns a free one."""
         self._is_free = is_free or port_is_free
         self._pick = pick or free_port
-        self._locks = locks or PortLocks()
+        self._locks = locks or MachineLocks()
         self.separate = False
         """Whether each holder has a network of its own, with all ports."""
         self._used: dict[Holder, dict[int, int]] = {}
@@ -78,7 +58,7 @@ class Ports:
             fits = fits and (used[port] == port or can_rewrite(pod, port, known))
         if not fits:
             for port in used.keys() - held.keys():
-                self._locks.give_back(used[port])
+                self._locks.give_back(str(used[port]))
             return False
         if used:
             self._used[holder] = used
@@ -89,7 +69,7 @@ class Ports:
         """Nothing of the pod runs any more. The last pod of a holder gives its ports back."""
         if self._holders.leave(pod):
             for port in self._used.pop(holder_of(pod), {}).values():
-                self._locks.give_back(port)
+                self._locks.give_back(str(port))
 
     def close(self) -> None:
         """Give all ports back, at the end of the node."""
@@ -103,86 +83,17 @@ class Ports:
 
     def _take(self, port: int) -> bool:
         """Hold a port, if neither this node, nor another one of the machine, nor any other program has it."""
-        if any(port in ports.values() for ports in self._used.values()) or not self._locks.take(port):
+        if any(port in ports.values() for ports in self._used.values()) or not self._locks.take(str(port)):
             return False
         if self._is_free(port):
             return True
-        self._locks.give_back(port)
+        self._locks.give_back(str(port))
         return False
 
     def _other(self) -> int:
         while not self._take(port := self._pick()):
             continue
         return port
-
-
-class PortLocks:
-    """Keeps the clusters of one machine apart: each port that one of them holds is a locked file.
-
-    A program listens on its port only some time after it was given it; until then the port looks free to all others.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[int, int] = {}
-        """File descriptors by port; -1: there is no file."""
-        self._said = ""
-
-    def take(self, port: int) -> bool:
-        """Hold a port; False if another process does."""
-        if port in self._held:
-            return False
-        try:
-            self._held[port] = self._locked(port)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            # Without locks two clusters may choose the same port; without ports no job would start.
-            self._complain(f"ports are not kept apart from those of other clusters: {error}")
-            self._held[port] = -1
-        return True
-
-    def _locked(self, port: int) -> int:
-        folder = own_folder((FOLDER, FALLBACK))
-        flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(folder / str(port), flags, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
-
-    def _complain(self, text: str) -> None:
-        if text != self._said:
-            log.warning("%s", text)
-        self._said = text
-
-    def give_back(self, port: int) -> None:
-        """Hold it no more."""
-        if (descriptor := self._held.pop(port, -1)) >= 0:
-            os.close(descriptor)
-
-    def close(self) -> None:
-        """Hold none any more."""
-        for port in list(self._held):
-            self.give_back(port)
-
-
-def own_folder(choices: Iterable[Path]) -> Path:
-    """The first folder that is the user's own, and closed to all others; made if it is not there. Raises OSError."""
-    why: OSError | None = None
-    for folder in choices:
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.lstat()
-        except OSError as error:
-            why = error
-            continue
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
-            return folder
-        # Whoever else can write there could hold every port.
-        why = PermissionError(f"{folder} is not a folder of this user alone (mode 0700)")
-    raise why or FileNotFoundError("no folder")
 
 
 def declared_ports(pod: Document) -> list[int]:

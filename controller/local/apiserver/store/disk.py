@@ -44,6 +44,11 @@ class StateLostError(UserError):
     """The state file could not be written: what the process holds in memory is more than what it can keep."""
 
 
+def is_full(error: BaseException | None) -> bool:
+    """Whether something could not be written because the disk is full."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+
+
 class DiskRow(NamedTuple):
     """One object."""
 

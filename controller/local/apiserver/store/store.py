@@ -9,12 +9,13 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.changes import ChangeType, StoreChange
-from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk, StateLostError
+from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk, StateLostError, is_full
 from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject, stored
 from trainwright.controller.local.apiserver.store.watching import StoreWatch
 
@@ -26,6 +27,8 @@ HISTORY_BYTES = 64 * 2**20
 """What history may hold at most."""
 _SLICE = 500
 """Changes that are forgotten in one turn of the event loop."""
+_ROOM_SECONDS = 1.0
+"""How often a commit is tried again while the disk is full."""
 _CHATTY = ("leases.coordination.k8s.io", "events")
 """Collections that write all the time. Their history goes first where room is short."""
 
@@ -126,6 +129,9 @@ class ObjectStore:
         self._commit: asyncio.Future[None] | None = None
         self._next_commit: asyncio.Future[None] | None = None
         self._failure: BaseException | None = None
+        self._has_written = self._full = self._closing = False
+        self._retry: asyncio.TimerHandle | None = None
+        """Of a commit that waits for room on the disk."""
         self._failed = asyncio.Event()
         self._disk: Disk | None = None
         self._writer: ThreadPoolExecutor | None = None
@@ -342,14 +348,24 @@ class ObjectStore:
         assert self._writer is not None
         assert self._disk is not None
         self._commit, self._next_commit = self._next_commit, None
-        batch = list(self._uncommitted)
-        written = self._writer.submit(self._disk.commit, [_row_of(change) for change in batch])
-        loop = asyncio.get_running_loop()
-        written.add_done_callback(
-            lambda done: loop.call_soon_threadsafe(self._end_commit, len(batch), done.exception())
-        )
+        self._write_file([_row_of(change) for change in self._uncommitted])
 
-    def _end_commit(self, count: int, error: BaseException | None) -> None:
+    def _write_file(self, batch: list[ChangeRow]) -> None:
+        assert self._writer is not None
+        assert self._disk is not None
+        self._retry = None
+        loop = asyncio.get_running_loop()
+        written = self._writer.submit(self._disk.commit, batch)
+        written.add_done_callback(lambda done: loop.call_soon_threadsafe(self._end_commit, batch, done.exception()))
+
+    def _end_commit(self, batch: list[ChangeRow], error: BaseException | None) -> None:
+        # A cluster that starts without room ends with a sentence instead: nothing of it runs yet.
+        if is_full(error) and self._has_written and not self._closing:
+            self._wait_for_room(batch)
+            return
+        self._full = False
+        self._has_written = self._has_written or error is None
+        count = len(batch)
         done, self._commit = self._commit, None
         told, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]
         if error is not None:
@@ -364,6 +380,14 @@ class ObjectStore:
         # After a failure what waits must not be written either: it was made from what the file does not have.
         if self._next_commit is not None and self._failure is None:
             self._begin_commit()
+
+    def _wait_for_room(self, batch: list[ChangeRow]) -> None:
+        """Try again until there is room. Whoever wrote waits for the answer, and who reads what is told does not."""
+        if not self._full:
+            assert self._disk is not None
+            log.error("the disk of %s is full: writes wait until there is room", self._disk.path)
+        self._full = True
+        self._retry = asyncio.get_running_loop().call_later(_ROOM_SECONDS, self._write_file, batch)
 
     def _tell(self, change: StoreChange) -> None:
         self._told = change.version
@@ -446,8 +470,13 @@ class ObjectStore:
 
     async def close(self) -> None:
         """Write what waits, end all watches, close the file."""
-        if self._disk is not None and self._failure is None:
-            await self.committed()
+        self._closing = True
+        if self._retry is not None:
+            # No answer has left for what waits, so nobody believes it.
+            self._retry.cancel()
+        elif self._disk is not None and self._failure is None:
+            with suppress(StateLostError):  # told to those who wrote
+                await self.committed()
         for collection in self._collections.values():
             for watch in list(collection.watches):
                 watch.close()

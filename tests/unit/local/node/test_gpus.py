@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trainwright.controller.local.node import locks
 from trainwright.controller.local.node.gpus import Gpus, discover
 from trainwright.controller.local.node.plan import CreateError
 
@@ -15,6 +16,11 @@ GPU UUID: \t GPU-{0}
 Video BIOS: \t 96.00.61.00.01
 Device Minor: \t 0
 """
+
+
+@pytest.fixture(autouse=True)
+def _clusters_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "FOLDER", tmp_path / "locks")
 
 
 def plant(folder: Path, text: str) -> str:
@@ -71,6 +77,20 @@ def test_pods_never_share_and_give_back() -> None:
         visible(gpus, second)
     gpus.release("1")
     assert visible(gpus, second) == {"main": "c,a"}
+
+
+def test_two_clusters_never_give_one_device_to_two_pods() -> None:
+    here, there = Gpus(["a", "b", "c"]), Gpus(["a", "b", "c"])
+    first, second = pod("1", container("main", 2)), pod("2", container("main", 2))
+    assert visible(here, first) == {"main": "a,b"}
+    with pytest.raises(CreateError, match="needs 2 GPUs, 1 of 3 are free; 2 more are in use by other clusters"):
+        visible(there, second)
+    assert visible(here, pod("3", container("main", 1))) == {"main": "c"}, "a refused pod holds nothing"
+    here.release("1")
+    assert visible(there, second) == {"main": "a,b"}
+    there.close()
+    assert visible(here, pod("4", container("main", 2))) == {"main": "a,b"}
+    here.close()
 
 
 def test_containers_of_a_pod_have_their_own_and_init_containers_use_them_before() -> None:

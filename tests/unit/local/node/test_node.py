@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.objects import Key, key_of
-from trainwright.controller.local.node import ports as ports_module
+from trainwright.controller.local.node import locks as locks_module
 from trainwright.controller.local.node.node import POD, LocalNode
 from trainwright.controller.local.node.ports import free_port
 from trainwright.controller.local.node.settings import NodeSettings
@@ -66,7 +66,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalNode:
-    monkeypatch.setattr(ports_module, "FOLDER", tmp_path / "ports")
+    monkeypatch.setattr(locks_module, "FOLDER", tmp_path / "ports")
     made = LocalNode(cluster, NodeSettings(name="n", folder=tmp_path / "state"), server="https://127.0.0.1:6443")
     made.declare(cluster)
     return made

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container, member, pod
-from trainwright.controller.local.node import ports as ports_module
+from trainwright.controller.local.node import locks as locks_module
+from trainwright.controller.local.node.locks import own_folder
 from trainwright.controller.local.node.ports import (
     PortRewriter,
     Ports,
     can_rewrite,
     free_port,
-    own_folder,
     port_is_free,
 )
 
@@ -33,7 +33,7 @@ _MADE: list[Ports] = []
 
 @pytest.fixture(autouse=True)
 def _clusters_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(ports_module, "FOLDER", tmp_path / "ports")
+    monkeypatch.setattr(locks_module, "FOLDER", tmp_path / "ports")
     yield
     while _MADE:
         _MADE.pop().close()
@@ -125,7 +125,7 @@ def test_another_user_does_not_keep_ports_from_a_job(
     """Who has made all folders that are looked for."""
     for name in ("FOLDER", "FALLBACK"):
         of_another_user(tmp_path / name)
-        monkeypatch.setattr(ports_module, name, tmp_path / name)
+        monkeypatch.setattr(locks_module, name, tmp_path / name)
     one = ports()
     assert one.admit(trainer(0, "mnist", MASTER_PORT="29500"), [])
     assert one.moved(trainer(0, "mnist")) == {}

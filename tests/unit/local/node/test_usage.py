@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.controller.local.node import locks
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.usage import LEAST_SECONDS, GpuUsed, Meter, Used, gpus_in_use, measure
 
@@ -89,7 +90,11 @@ def test_gpus_tell_what_they_do(tmp_path: Path) -> None:
     assert gpus_in_use(str(tmp_path / "missing")) == {}
 
 
-def test_the_devices_of_a_container_are_those_that_it_was_given() -> None:
+def test_the_devices_of_a_container_are_those_that_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "FOLDER", tmp_path / "locks")
+
     def container(name: str, count: int) -> dict[str, object]:
         return {"name": name, "resources": {"limits": {"nvidia.com/gpu": str(count)}}}
 

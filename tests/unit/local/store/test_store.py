@@ -24,6 +24,7 @@ from trainwright.controller.local.apiserver.store import (
 )
 from trainwright.controller.local.apiserver.store.disk import ChangeRow
 from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS
+from trainwright.controller.runtime.testing.waiting import contains, eventually
 
 A, B = ObjectName("default", "a"), ObjectName("default", "b")
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -237,6 +238,61 @@ async def test_what_waits_for_a_commit_that_fails_is_not_written(
     again = ObjectStore(tmp_path / "state.db")
     assert again.get("configmaps", A) is None
     await again.close()
+
+
+def limit_pages(disk: Disk, pages: int) -> None:
+    """Let the file have no more pages: SQLite reports that as a full disk."""
+    disk._connection.execute(f"PRAGMA max_page_count={pages}")
+
+
+async def test_writes_wait_while_the_disk_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = ObjectStore(tmp_path / "state.db")
+    one = store.write("configmaps", A, document(), None)
+    await store.committed()
+    watch = store.watch("configmaps", one.version)
+    assert store._disk is not None
+    limit_pages(store._disk, 1)
+    big = store.write("configmaps", A, document(data={"x": "1" * 100_000}), one)
+    waiting = asyncio.ensure_future(store.committed())
+    await eventually(lambda: caplog.text, contains("is full: writes wait until there is room"))
+    last = store.write("configmaps", B, document("b"), None)
+    assert not waiting.done()
+    assert store.told == one.version
+    await store.committed(one.version)  # who reads what is there already does not wait
+    limit_pages(store._disk, 1_000_000)
+    await waiting
+    await store.committed()
+    assert [change.version for change in await watch.take(1.0)] == [big.version, last.version]
+    await store.close()
+    again = ObjectStore(tmp_path / "state.db")
+    assert again.version == last.version
+    await again.close()
+
+
+async def test_a_store_ends_while_the_disk_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = ObjectStore(tmp_path / "state.db")
+    one = store.write("configmaps", A, document(), None)
+    await store.committed()
+    assert store._disk is not None
+    limit_pages(store._disk, 1)
+    store.write("configmaps", A, document(data={"x": "1" * 100_000}), one)
+    await eventually(lambda: caplog.text, contains("is full"))
+    await store.close()
+    again = ObjectStore(tmp_path / "state.db")
+    found = again.get("configmaps", A)
+    assert found is not None
+    assert found.version == one.version, "what was not answered is not there"
+    await again.close()
+
+
+async def test_a_start_on_a_full_disk_ends(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path / "state.db")
+    assert store._disk is not None
+    limit_pages(store._disk, 1)
+    store.write("configmaps", A, document(data={"x": "1" * 100_000}), None)
+    with pytest.raises(StateLostError, match="disk is full"):
+        await store.committed()
+    await store.close()
 
 
 def change(version: int) -> ChangeRow:

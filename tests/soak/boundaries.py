@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks the boundaries between a pod and its cluster: what goes wrong in one pod is the end of that pod alone.
+
+Four boundaries, in turn, on one cluster in this process:
+
+- worker: an exception at one of the calls of the node that the worker of a pod makes. The pod fails with reason
+  NodeError and a message that names the exception, and the log has its traceback;
+- release: an exception when a pod gives back what it held. The pod keeps its phase;
+- guard: SIGKILL to the guard of a container whose program has detached children. The pod fails, and no process stays;
+- disk: a full disk, with a pod that writes to its log all the time. It runs on, reads are answered, and writes wait;
+  once there is room, they are answered and the log goes on.
+
+After each round a pod that was there from the beginning runs as before, with the same process and without a restart,
+and a new pod comes to its end. The folder of the cluster is a small file system in memory. Mounting it needs root or
+user namespaces, so the program starts itself again under unshare(1). Where that is refused, the disk is left out.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.controller.local.cluster import RunningCluster, local_cluster
+from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.node import LocalNode
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.runtime import Client, NotFound
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually, is_empty
+
+NAMESPACE = "default"
+MOUNTED = "BOUNDARIES_MOUNTED"
+DISK_BYTES = 64 * 2**20
+END_SECONDS = 120.0
+AT_ONCE = 4
+"""Pods that are broken at the same time."""
+CALLS = ("plan", "start", "write_hosts", "release", "dial")
+BREAKS = "boundaries/breaks"
+SLEEPER = "import time; print('up', flush=True); time.sleep(100000)"
+CHATTY = "import time\nwhile True: print('x' * 2000, flush=True); time.sleep(0.001)"
+DETACHES = (
+    "import subprocess, sys, time\n"
+    "sleeps = [sys.executable, '-c', 'import time; time.sleep(100000)']\n"
+    "for _ in range(3): subprocess.Popen(sleeps, start_new_session=True)\n"
+    "print('up', flush=True)\n"
+    "time.sleep(100000)"
+)
+
+
+class PlannedError(Exception):
+    """Thrown into the worker of a pod."""
+
+
+class Failures(logging.Handler):
+    """What the cluster logs of pods that failed on the node, instead of printing thousands of tracebacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pods: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the names of pods whose failure is logged with its traceback."""
+        if record.exc_info is not None and record.exc_info[0] is PlannedError:
+            self.pods.append(record.getMessage())
+
+
+def break_calls(hosting: Hosting) -> None:
+    """Let a call of the node fail for pods whose annotation names it."""
+
+    def breaking(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def broken(pod: dict[str, Any], *arguments: Any, **named: Any) -> Any:
+            if (pod["metadata"].get("annotations") or {}).get(BREAKS) == name:
+                raise PlannedError(name)
+            return call(pod, *arguments, **named)
+
+        return broken
+
+    for name in CALLS:
+        setattr(hosting, name, breaking(name, getattr(hosting, name)))
+
+
+class Site:
+    """The cluster, and a pod that must not notice anything."""
+
+    def __init__(self, cluster: RunningCluster, folder: Path, failures: Failures) -> None:
+        self.cluster, self.folder, self.failures = cluster, folder, failures
+        self.client: Client = cluster.manager.client
+        self._number = 0
+        self._witness: tuple[str, int] = ("", 0)
+
+    async def create(self, program: str, **annotations: str) -> str:
+        """A pod with one container; returns its name."""
+        self._number += 1
+        name = f"pod-{self._number}"
+        container = {"name": "main", "image": "python", "command": [sys.executable, "-c", program]}
+        spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+        about = {"name": name, "namespace": NAMESPACE, "annotations": annotations}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+        await self.client.create(body, kind=Pod.RESOURCE)
+        return name
+
+    async def status(self, name: str) -> dict[str, Any]:
+        """The status of a pod; empty if there is none."""
+        with suppress(NotFound):
+            found = await self.client.get(Pod.RESOURCE, name, NAMESPACE)
+            return dict(found.get("status") or {})
+        return {}
+
+    async def until(self, name: str, *phases: str) -> dict[str, Any]:
+        """Wait for a phase. Raises GaveUp."""
+        return await eventually(
+            lambda: self.status(name), lambda status: status.get("phase") in phases, seconds=END_SECONDS
+        )
+
+    async def delete(self, name: str) -> None:
+        """Delete a pod, and wait until it is gone."""
+        with suppress(NotFound):
+            await self.client.delete(Pod.RESOURCE, name, NAMESPACE)
+        await eventually(lambda: self.status(name), lambda status: not status, seconds=END_SECONDS)
+
+    def process(self, name: str) -> Any:
+        """What runs in a pod."""
+        workers = self.cluster.node._workers.values()
+        worker = next(one for one in workers if one.pod["metadata"]["name"] == name)
+        return worker.runners["main"].process
+
+    async def begin(self) -> None:
+        """Start the witness."""
+        name = await self.create(SLEEPER)
+        await self.until(name, "Running")
+        self._witness = (name, self.process(name).pid)
+
+    async def check(self) -> list[str]:
+        """What is wrong with the witness, or with a new pod."""
+        name, pid = self._witness
+        status = await self.status(name)
+        found = []
+        if (status.get("phase"), self.process(name).pid) != (status.get("phase"), pid) or not alive(pid):
+            found.append(f"the process of the witness is another one: {pid}")
+        if status.get("phase") != "Running" or status["containerStatuses"][0]["restartCount"]:
+            found.append(f"the witness does not run any more: {status}")
+        new = await self.create("print('fine')")
+        status = await self.until(new, "Succeeded", "Failed")
+        if status["phase"] != "Succeeded":
+            found.append(f"a new pod failed: {status}")
+        await self.delete(new)
+        return found
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it started, as far as their parents live."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parents.setdefault(parent, []).append(int(entry.name))
+    found, waiting = [], [pid]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        waiting += parents.get(one, [])
+    return found
+
+
+async def break_worker(site: Site, chance: random.Random) -> list[str]:
+    """An exception in a pod's worker."""
+    call = chance.choice(CALLS[:3])
+    name = await site.create(SLEEPER, **{BREAKS: call})
+    status = await site.until(name, "Failed", "Running")
+    found = []
+    if call == "write_hosts" and status["phase"] == "Running":
+        await site.delete(name)
+        return found  # with namespaces the hosts file is written by the launcher
+    if status.get("reason") != "NodeError" or f"PlannedError: {call}" not in status.get("message", ""):
+        found.append(f"a pod whose {call} failed says {status}")
+    if not any(f"pod {name}_" in text for text in site.failures.pods):
+        found.append(f"the log does not say that {name} failed")
+    await site.delete(name)
+    return found
+
+
+async def break_release(site: Site, chance: random.Random) -> list[str]:
+    """An exception when a pod gives back what it held."""
+    del chance
+    name = await site.create("print('fine')", **{BREAKS: "release"})
+    status = await site.until(name, "Succeeded", "Failed")
+    await site.delete(name)
+    return [] if status["phase"] == "Succeeded" else [f"a pod that could not be released says {status}"]
+
+
+async def kill_guard(site: Site, chance: random.Random) -> list[str]:
+    """SIGKILL to a guard."""
+    name = await site.create(DETACHES)
+    await site.until(name, "Running")
+    process = site.process(name)
+    await asyncio.sleep(chance.choice((0.0, 0.05, 0.3)))  # before, while and after the program detaches its children
+    running = descendants(process.guard_pid)
+    os.kill(process.guard_pid, signal.SIGKILL)
+    status = await site.until(name, "Failed", "Succeeded")
+    found = [] if status["phase"] == "Failed" else [f"a pod without its guard says {status}"]
+    try:
+        await eventually(lambda: [pid for pid in running if alive(pid)], is_empty, seconds=END_SECONDS)
+    except GaveUp as error:
+        found.append(f"processes {error.last} outlived their guard")
+    await site.delete(name)
+    return found
+
+
+async def fill_disk(site: Site, chance: random.Random) -> list[str]:
+    """A full disk."""
+    name = await site.create(CHATTY)
+    await site.until(name, "Running")
+    process = site.process(name)
+    filler = site.folder / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(2**16))
+    body = {"metadata": {"annotations": {"boundaries/note": "x" * 2**16}}}
+    writing = asyncio.ensure_future(site.client.patch(Pod.RESOURCE, name, NAMESPACE, body, type="merge"))
+    await asyncio.wait({writing}, timeout=chance.choice((0.1, 1.0, 2.5)))
+    found = []
+    if not alive(process.pid):
+        found.append("a full disk ended a pod")
+    if writing.done() and (error := writing.exception()) is not None:
+        found.append(f"a write on a full disk was answered with an error: {error}")
+    if not (await site.status(site._witness[0])):
+        found.append("a full disk stopped reads")
+    filler.unlink()
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            await writing
+    except TimeoutError:
+        found.append("a write was not answered once there was room")
+    log = next(iter((site.folder / "state" / "logs").rglob(f"*{name}*/**/*.log")), None)
+    if log is not None:
+        before = log.stat().st_size
+        await eventually(lambda: log.stat().st_size, lambda size: size != before, seconds=END_SECONDS)
+    await site.delete(name)
+    return found
+
+
+BOUNDARIES = {
+    "worker": break_worker,
+    "release": break_release,
+    "guard": kill_guard,
+    "disk": fill_disk,
+}
+
+
+@asynccontextmanager
+async def site(folder: Path) -> AsyncIterator[Site]:
+    """A cluster whose node fails where pods ask for it."""
+    original = LocalNode.declare
+
+    def declare(node: LocalNode, *arguments: Any) -> None:
+        original(node, *arguments)
+        break_calls(node._hosting)
+
+    failures = Failures()
+    logging.getLogger().addHandler(failures)
+    LocalNode.declare = declare  # type: ignore[method-assign]
+    try:
+        async with local_cluster(NodeSettings(name="boundaries", folder=folder / "state")) as cluster:
+            made = Site(cluster, folder, failures)
+            await made.begin()
+            yield made
+    finally:
+        LocalNode.declare = original  # type: ignore[method-assign]
+        logging.getLogger().removeHandler(failures)
+
+
+async def run(rounds: int, seconds: float, seed: int, folder: Path, *, disk: bool) -> int:
+    """Break boundaries; returns how often one did not hold."""
+    chance = random.Random(seed)
+    counts, wrong = Counter[str](), 0
+    names = [name for name in BOUNDARIES if disk or name != "disk"]
+    until = time.monotonic() + seconds
+    async with site(folder) as made:
+        for number in range(1, rounds + 1):
+            if time.monotonic() > until:
+                break
+            for name in names:
+                times = 1 if name == "disk" else AT_ONCE
+                results = await asyncio.gather(*(BOUNDARIES[name](made, chance) for _ in range(times)))
+                counts[name] += times
+                found = [text for result in results for text in result]
+                found += await made.check()
+                for text in found:
+                    print(f"round {number}, {name}: {text}", flush=True)
+                wrong += len(found)
+            if number % 10 == 0:
+                print(f"round {number}: {dict(counts)}, {wrong} wrong", flush=True)
+    broken = ", ".join(f"{name} {count} times" for name, count in counts.items())
+    print(f"boundaries broken: {broken}; seed {seed}; {wrong} did not hold")
+    return wrong
+
+
+def may_mount() -> bool:
+    """Start this program again where it may mount, if that is possible; returns whether this is that one."""
+    if MOUNTED in os.environ:
+        return True
+    how = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
+    unshare = shutil.which("unshare")
+    probe = [str(unshare), *how, "sh", "-c", f"mount -t tmpfs -o size=64k none {tempfile.gettempdir()}"]
+    if unshare is not None and not subprocess.run(probe, capture_output=True, check=False).returncode:
+        os.environ[MOUNTED] = "yes"
+        os.execv(unshare, [unshare, *how, sys.executable, "-m", "tests.soak.boundaries", *sys.argv[1:]])
+    return False
+
+
+def main() -> int:
+    """Run the program; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=1000, help="of all boundaries (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no round later than this")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the choices")
+    arguments = parser.parse_args()
+    disk = may_mount()
+    if not disk:
+        print("this machine refuses to mount a file system: the disk is never full here")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if disk:
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "none", str(folder)], check=True
+            )
+        try:
+            wrong = asyncio.run(run(arguments.rounds, arguments.seconds, arguments.seed, folder, disk=disk))
+        finally:
+            if disk:
+                subprocess.run(["umount", "--lazy", str(folder)], check=False)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
