@@ -16,16 +16,18 @@ SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder
 REAL_SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 PARITY_SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # What a test needs decides where it runs, see tests/rungs.py: on the local API server, or on the compiled one.
-TESTS := tests -m "not parity" --control-plane=local
+TESTS := tests -m "not parity and not node" --control-plane=local
 REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
+# What `make test CLUSTER=node` runs. One cluster for all, since a node takes a minute to start and a gigabyte of memory.
+NODE_TESTS ?= tests/node
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
 # How long `make simulation` lives worlds with new seeds.
 MINUTES ?= 2
 # Arguments for `make run`, such as RUN_ARGS="--port=6443".
 RUN_ARGS ?=
-# Where `make run` and `make test` run: local (one Python process; pods are processes) or real (a control plane of
-# Kubernetes, compiled here; pods pretend).
+# Where `make run` and `make test` run: local (one Python process; pods are processes), real (a control plane of
+# Kubernetes, compiled here; pods pretend) or node (also a kubelet with real containers; needs root on Linux).
 CLUSTER ?= local
 # The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
 IMG ?=
@@ -63,18 +65,24 @@ endif
 $(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
 	@$(PYTHON) hack/install.py
 
-run: ## Start a local cluster and train on it; CLUSTER=real starts a real control plane, where pods only pretend
+run: ## Start a local cluster and train on it; CLUSTER=real: a real control plane, where pods only pretend; CLUSTER=node: containers
 ifeq ($(CLUSTER),real)
 	@$(MAKE) --no-print-directory $(INSTALLED)
 	@$(BIN)/python hack/run_real.py $(RUN_ARGS)
+else ifeq ($(CLUSTER),node)
+	@$(MAKE) --no-print-directory $(INSTALLED)
+	@$(BIN)/python -m hack.node run $(RUN_ARGS)
 else
 	@$(PYTHON) hack/run.py $(RUN_ARGS)
 endif
 
-test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real: on a real one
+test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real, CLUSTER=node: on real ones
 ifeq ($(CLUSTER),real)
 	@$(BIN)/python -m trainwright.controller.runtime.testing --also versitygw
 	@$(BIN)/pytest $(REAL_TESTS) $(REAL_SIDE_BY_SIDE) $(PYTEST_ARGS)
+else ifeq ($(CLUSTER),node)
+	@$(BIN)/python -m hack.node
+	@$(BIN)/pytest $(NODE_TESTS) $(PYTEST_ARGS)
 else
 	@$(BIN)/pytest $(TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 endif

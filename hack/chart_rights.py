@@ -50,8 +50,6 @@ Switches = frozenset[str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One verb on one resource."""
-
     place: str
     group: str
     resource: str
@@ -63,8 +61,7 @@ class Right:
 def table() -> dict[str, Any]:
     """What the chart's `files/rights.yaml` holds: the names of the switches, and the rules.
 
-    Raises:
-        AssertionError: a right depends on more switches than two.
+    Raises AssertionError: a right depends on more switches than two.
     """
     return {
         "plugins": sorted(BUILT_IN),
@@ -107,7 +104,6 @@ def _switches() -> tuple[str, ...]:
 
 
 def _conditions() -> dict[Right, list[Switches]]:
-    """For each right, the smallest sets of switches that give it."""
     found: dict[Right, list[Switches]] = {}
     for size in (0, 1, 2):
         for chosen in itertools.combinations(_switches(), size):
@@ -151,7 +147,6 @@ def _given(switches: Switches) -> frozenset[Right]:
 
 
 def _configuration(switches: Collection[str]) -> Configuration:
-    """The Configuration with these switches on and all others off."""
     document: dict[str, Any] = {
         "featureGates": {name: f"gate.{name}" in switches for name in GATES},
         "certManagement": {"webhookSecretName": SECRET},

@@ -196,7 +196,6 @@ def provide(target: InstallTarget) -> None:
 
 
 def install(target: InstallTarget) -> None:
-    """Set up an environment."""
     check_links()
     began = time.monotonic()
     uv = shutil.which("uv")

@@ -48,13 +48,11 @@ _HEADER = """\
 
 
 def files() -> dict[Path, str]:
-    """All of them, with their texts."""
     made = {CONFIG / path: text for path, text in (_manifests() | _of_components()).items()}
     return made | _of_charts() | _with_versions()
 
 
 def _manifests() -> dict[str, str]:
-    """Those below config/."""
     everywhere, by_files = _rights("manager"), _rights("overlays/cert-manager")
     one = EXAMPLE_NAMESPACE
     made = [*roles(everywhere, one), *bindings(everywhere, NAMESPACE, one)]
@@ -179,14 +177,11 @@ def _rights(folder: str, gates: Mapping[str, bool] = MappingProxyType({})) -> Ri
 
 
 def exec_policy(account: str) -> list[Document]:
-    """The admission policy that fences the manager's right on `pods/exec`, and its binding.
+    """The admission policy that fences the right on `pods/exec` of the manager's account, and its binding.
 
     RBAC cannot limit exec to some commands. The API server asks the policy for each exec of the manager's account, and
     lets only `READERS` through.
     https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
-
-    Args:
-        account: the user name of the manager's service account.
     """
     spec: Document = {
         "failurePolicy": "Fail",

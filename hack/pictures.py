@@ -116,7 +116,6 @@ def python(*arguments: str, nodes: int = 1) -> dict[str, Any]:
 
 
 def fill(cluster: LocalCluster) -> None:
-    """Create the jobs."""
     (cluster.folder / "train.py").write_text(TRAINING)
     (cluster.folder / "diverges.py").write_text(DIVERGES)
     runtime = yaml.safe_load(RUNTIME.replace("FOLDER", str(cluster.folder)))
@@ -136,7 +135,6 @@ def fill(cluster: LocalCluster) -> None:
 
 
 def row(page: Page, name: str) -> Any:
-    """The row of a job."""
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
@@ -149,11 +147,8 @@ class Album:
         self._folder = folder
 
     def open(self, job: str = "", *, theme: Any = "light", width: int = 1280, height: int = 800) -> Page:
-        """The list, or the page of a job."""
         context = self._browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=theme,
-            reduced_motion="reduce",
+            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
         )
         page = context.new_page()
         page.goto(self._address)

@@ -83,8 +83,7 @@ def main() -> int:
 def installed(wheel: Path | None = None) -> Contents:
     """The contents of an environment that is made as the Dockerfile makes that of the image.
 
-    Raises:
-        CalledProcessError: something could not be built or installed.
+    Raises CalledProcessError: something could not be built or installed.
     """
     with tempfile.TemporaryDirectory(prefix="trainwright-image-") as folder:
         environment = Path(folder) / "venv"
@@ -228,7 +227,6 @@ def table(contents: Contents) -> str:
 
 
 def megabytes(size: int) -> str:
-    """With one digit."""
     return f"{size / 1e6:.1f}"
 
 
@@ -240,7 +238,6 @@ def base_python() -> str:
 
 
 def base_image() -> str:
-    """The image that the Dockerfile starts from."""
     return f"python:{base_python()}-slim"
 
 
@@ -250,7 +247,6 @@ def normal(name: str) -> str:
 
 
 def locked_hashes() -> dict[str, list[str]]:
-    """The hashes of each distribution in the lock."""
     return dict(_locked())
 
 

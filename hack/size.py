@@ -48,8 +48,6 @@ class File:
 
 @dataclass(slots=True)
 class Room:
-    """A row."""
-
     files: list[File] = field(default_factory=list)
 
     def row(self, name: str) -> str:
@@ -87,7 +85,6 @@ def _past(path: str, tree: ast.Module) -> Iterator[str]:
 
 
 def room_of(path: str) -> str:
-    """The room that a file lies in."""
     return next((room for room in ROOMS if path.startswith(f"{room}/")), ELSEWHERE)
 
 

@@ -35,8 +35,6 @@ _SEVERITIES: dict[Severity, SeverityName] = {
 
 
 class ReferenceView(msgspec.Struct, kw_only=True, rename="camel"):
-    """Names an object."""
-
     kind: str
     namespace: str
     """Empty for objects without a namespace."""
@@ -59,8 +57,6 @@ class CauseView(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
-    """Why the job does not train, or that it does."""
-
     outcome: StateName
     cause: CauseView
     """The one to say."""
@@ -71,7 +67,6 @@ class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 def shown_explanation(explanation: Explanation) -> ExplanationView:
-    """The explanation on the wire, for commands and pages."""
     return ExplanationView(
         outcome=explanation.outcome.value,
         cause=_cause(explanation.cause),

@@ -21,8 +21,6 @@ class WrongUseError(UserError):
 
 
 class Command(NamedTuple):
-    """One command."""
-
     help: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: str = ""
@@ -92,7 +90,6 @@ def add_commands(
 
 
 def loaded(run: str) -> Run:
-    """The function that runs a command; its module is loaded."""
     module, _, name = run.partition(":")
     found: Run = getattr(importlib.import_module(f"{__package__}.{module}"), name)
     return found

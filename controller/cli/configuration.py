@@ -26,8 +26,7 @@ KIND = "Configuration"
 def load_configuration(path: Path | None) -> Configuration:
     """The configuration in the file, with defaults; all defaults without a file.
 
-    Raises:
-        ConfigurationError: the file cannot be read, has another kind, or has unknown fields.
+    Raises ConfigurationError: the file cannot be read, has another kind, or has unknown fields.
     """
     configuration, problems = _read(path)
     _refuse(path, problems)
@@ -50,14 +49,10 @@ def load_registry(path: Path | None) -> Registry:
 
 
 def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> ManagerSettings:
-    """The settings of a manager with the Configuration in the file.
+    """The settings of a manager with the Configuration in the file; `feature_gates` take precedence over those of the
+    file.
 
-    Args:
-        path: the file; None for an empty Configuration.
-        feature_gates: from the command line; they take precedence over those of the file.
-
-    Raises:
-        ConfigurationError: as `load_configuration`, and for values that cannot take effect.
+    Raises ConfigurationError as `load_configuration`, and for values that cannot take effect.
     """
 
     configuration, problems = _read(path)
@@ -79,7 +74,6 @@ def _refuse(path: Path | None, problems: Sequence[str]) -> None:
 
 
 def _read(path: Path | None) -> tuple[Configuration, list[str]]:
-    """The Configuration in the file, and its unknown fields."""
     if path is None:
         return Configuration(), []
     try:

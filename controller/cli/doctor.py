@@ -30,8 +30,6 @@ from trainwright.plugins.registry import Registry, Selection
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine; returns the exit code."""
-
     try:
         examined = examine(asyncio.run(_gather(arguments)))
     except KubernetesError as error:
@@ -55,8 +53,6 @@ def text_of(examined: Sequence[Examined]) -> str:
 
 
 def code_of(examined: Sequence[Examined]) -> int:
-    """The exit code."""
-
     levels = {finding.level for one in examined for finding in one.findings}
     if levels & {Level.PROBLEM, Level.WARNING}:
         return 1
@@ -88,8 +84,6 @@ async def _gather(arguments: argparse.Namespace) -> SiteSurvey:
 
 
 def shipped_definitions() -> Mapping[str, Document]:
-    """The CustomResourceDefinitions of this version, by name."""
-
     return {one["metadata"]["name"]: one for one in definitions()}
 
 

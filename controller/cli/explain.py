@@ -26,7 +26,6 @@ WATCH_SECONDS = 2.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain; returns the exit code."""
     return run_reading(_explain, arguments)
 
 
@@ -66,7 +65,6 @@ async def _watch(reader: Reader, arguments: argparse.Namespace) -> int:
 
 
 def show(explanation: Explanation, output: str = "text", *, everything: bool = False) -> None:
-    """Print the explanation."""
     if output == "json":
         print(json.dumps(as_json(explanation), ensure_ascii=False))
         return

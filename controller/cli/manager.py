@@ -18,7 +18,6 @@ USER_AGENT = "trainwright"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the manager; returns the exit code."""
     try:
         settings = load_settings(arguments.config, arguments.feature_gates)
         cluster = load_config(arguments.kubeconfig)
@@ -36,17 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
             log.info("--%s has no effect: times and tracebacks are always written", flag)
     return run_manager(
         lambda: make_manager(
-            cluster,
-            settings,
-            user_agent=USER_AGENT,
-            namespace=arguments.namespace,
-            webhook_url=arguments.webhook_url,
+            cluster, settings, user_agent=USER_AGENT, namespace=arguments.namespace, webhook_url=arguments.webhook_url
         )
     )
 
 
 def _logging(arguments: argparse.Namespace, *, inside: bool) -> tuple[str, Literal["text", "json"]]:
-    """Level and format of the log."""
     level, style = arguments.log_level, arguments.log_format
     if arguments.zap_devel == "true":
         level, style = "debug", "text"

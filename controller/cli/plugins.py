@@ -16,8 +16,6 @@ COLUMNS = ("name", "version", "distribution", "phases", "before", "after", "rule
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the plugins; returns the exit code."""
-
     try:
         rows = _rows(load_registry(arguments.config))
     except RegistryError as error:

@@ -26,8 +26,6 @@ NAME = "kubeflow-trainer-controller-manager"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the roles; returns the exit code."""
-
     try:
         settings = load_settings(arguments.config, {})
         if arguments.config is None:
@@ -101,6 +99,4 @@ def _rule(rule: Rule) -> Document:
 
 
 def rendered(documents: Iterable[Document]) -> str:
-    """The documents as YAML."""
-
     return "---\n".join(map(dump, documents))

@@ -25,7 +25,6 @@ from trainwright.plugins.pipeline import Pipeline
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Render; returns the exit code."""
     inputs = RenderInputs()
     inputs.read(arguments.filename, namespace=arguments.namespace)
     inputs.read(arguments.runtime, namespace=arguments.namespace, wanted=RUNTIME_KINDS)

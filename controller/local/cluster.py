@@ -18,11 +18,13 @@ import yaml
 
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.apiserver.admission import Chain
+from trainwright.controller.local.apiserver.admission import Admission, Chain
+from trainwright.controller.local.apiserver.authorization import AllowAuthenticated, Authorizer, RBACAuthorizer
+from trainwright.controller.local.apiserver.authorization.escalation import Escalation
 from trainwright.controller.local.apiserver.bindings import Bindings
 from trainwright.controller.local.apiserver.built_in import serve_built_in
 from trainwright.controller.local.apiserver.builtin_admission.plugins import Plugins
-from trainwright.controller.local.apiserver.definitions import Definitions
+from trainwright.controller.local.apiserver.definitions import Definitions, DefinitionsState
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.evictions import Evictions
 from trainwright.controller.local.apiserver.execs import PodExecs
@@ -50,7 +52,7 @@ from trainwright.controller.local.apiserver.requestlog import RequestLog
 from trainwright.controller.local.apiserver.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.local.apiserver.serving import HOST, served
-from trainwright.controller.local.apiserver.store import ObjectStore
+from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.apiserver.webhooks import WebhookAdmission, WebhookCaller
 from trainwright.controller.local.credentials import Credentials, write_private
@@ -88,10 +90,19 @@ _JOBSET_DEFINITION = Path(jobset_webhooks.__file__).parent / "jobsets.crd.json"
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What an API server holds and serves at a moment, with which others in memory can begin."""
+
+    objects: tuple[tuple[str, StoredObject], ...]
+    definitions: DefinitionsState
+
+
+@dataclass(frozen=True, slots=True)
 class RunningServer:
     """An API server that answers."""
 
     server: APIServer
+    definitions: Definitions
     config: ClusterConfig
     """How to reach it over HTTPS as the administrator."""
     kubeconfig: Path
@@ -101,6 +112,10 @@ class RunningServer:
         """The administrator's way to it without a socket."""
         assert self.config.token is not None
         return InProcessTransport(self.server, self.config.token)
+
+    def snapshot(self) -> Snapshot:
+        """What it holds now."""
+        return Snapshot(tuple(self.server.store.objects()), self.definitions.state())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +147,8 @@ async def assembled(
     authority: bytes,
     service_accounts: bool,
     for_others: bool,
+    rbac: bool = False,
+    snapshot: Snapshot | None = None,
     requests: RequestLog | None,
     address: Callable[[], str],
     now: Now,
@@ -145,6 +162,8 @@ async def assembled(
         authority: PEM that verifies its certificate.
         service_accounts: as there.
         for_others: as there.
+        rbac: as there.
+        snapshot: as there.
         requests: takes a line about each request.
         address: its URL, once it has one.
         now: the time of day.
@@ -157,11 +176,14 @@ async def assembled(
     tokens = AccountTokens(store, signing_key, now=now)
     authenticator = TokenAuthenticator(token, tokens.check)
     plugins = Plugins(store, service_accounts=service_accounts)
+    roles = RBACAuthorizer(store)
+    authorizer: Authorizer = roles if rbac else AllowAuthenticated()
+    escalation: tuple[Admission, ...] = (Escalation(roles),) if rbac else ()
     server = APIServer(
         store,
         registry,
         authenticator,
-        Chain(plugins, Policies(store, registry), WebhookAdmission(store, registry, caller)),
+        Chain(*escalation, plugins, Policies(store, registry), WebhookAdmission(store, registry, caller)),
         pages=(
             health,
             version,
@@ -170,10 +192,11 @@ async def assembled(
             OpenAPIPages(discovered, registry),
             IssuerPages(signing_key, tokens.issuer, address),
         ),
+        authorizer=authorizer,
         requests=requests,
         now=now,
     )
-    serve_identity(server, tokens, authenticator, plugins)
+    serve_identity(server, tokens, authenticator, authorizer, plugins)
     server.handle_specially("", "pods", "binding", Bindings(server.writes, server.admission).create)
     server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
     server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
@@ -181,8 +204,12 @@ async def assembled(
     server.handle_specially("", "pods", "attach", attaches.connect)
     evictions = Evictions(server.writes, Deletes(store, Chain()), server.admission)
     server.handle_specially("", "pods", "eviction", evictions.create)
-    definitions.load()
-    await add_presets(server.writes, registry, authority=authority, now=now)
+    if snapshot is not None:
+        store.begin_with(snapshot.objects)
+        definitions.restore(snapshot.definitions)
+    else:
+        definitions.load()
+        await add_presets(server.writes, registry, authority=authority, rbac=rbac, now=now)
     return AssembledServer(server, definitions, caller)
 
 
@@ -194,6 +221,8 @@ async def api_server(
     memory: bool = False,
     service_accounts: bool = False,
     for_others: bool = True,
+    rbac: bool = False,
+    snapshot: Snapshot | None = None,
     request_log: Path | None = None,
     now: Now = wall_clock,
 ) -> AsyncIterator[RunningServer]:
@@ -206,6 +235,8 @@ async def api_server(
         service_accounts: refuse pods whose service account does not exist, and give them its token. A controller must
             create the accounts.
         for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
+        rbac: authorize by roles and bindings. Else all users with credentials may do everything.
+        snapshot: begin with it, instead of what is in the folder; with `memory`, and the same keys and `rbac`.
         request_log: file for a line about each request, in the form of kube-apiserver's audit log.
         now: the time of day.
 
@@ -231,6 +262,8 @@ async def api_server(
             authority=credentials.bundle,
             service_accounts=service_accounts,
             for_others=for_others,
+            rbac=rbac,
+            snapshot=snapshot,
             requests=requests,
             address=lambda: address.url,
             now=now,
@@ -245,7 +278,7 @@ async def api_server(
         address.port = await _listen(stack, server, credentials, folder, port)
         kubeconfig = await asyncio.to_thread(_kubeconfig, folder, address.url, credentials)
         config = ClusterConfig(server=address.url, ca_data=credentials.bundle, token=credentials.token)
-        yield RunningServer(server, config, kubeconfig, made.webhooks)
+        yield RunningServer(server, made.definitions, config, kubeconfig, made.webhooks)
 
 
 def _store(path: Path | None, now: Now) -> ObjectStore:
@@ -299,6 +332,9 @@ async def local_cluster(
     *,
     port: int = 0,
     memory: bool = False,
+    rbac: bool = False,
+    for_others: bool = False,
+    snapshot: Snapshot | None = None,
     request_log: Path | None = None,
     now: Now = wall_clock,
 ) -> AsyncIterator[RunningCluster]:
@@ -308,6 +344,9 @@ async def local_cluster(
         settings: of the node; its folder holds everything.
         port: of the API server; 0 for that of the last run, or a free one.
         memory: keep no state file.
+        rbac: authorize by roles and bindings.
+        for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
+        snapshot: of an API server, to begin with; see there.
         request_log: file for a line about each request, in the form of kube-apiserver's audit log.
         now: the time of day.
 
@@ -320,7 +359,9 @@ async def local_cluster(
         port=port,
         memory=memory,
         service_accounts=True,
-        for_others=False,
+        for_others=for_others,
+        rbac=rbac,
+        snapshot=snapshot,
         request_log=request_log,
         now=now,
     ) as api:

@@ -88,8 +88,6 @@ class ApiError(KubernetesError):
 
 
 class BadRequest(ApiError):
-    """400."""
-
     code = 400
 
 
@@ -100,8 +98,6 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403."""
-
     code = 403
 
 
@@ -130,8 +126,6 @@ class Gone(ApiError):
 
 
 class TooLarge(ApiError):
-    """413."""
-
     code = 413
 
 

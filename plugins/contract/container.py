@@ -18,7 +18,7 @@ from trainwright.api.kubernetes.core.v1 import (
 )
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_INDEX
 from trainwright.plugins.contract.provenance import Ledger
-from trainwright.plugins.contract.upsert import upsert_env, upsert_mount, upsert_port
+from trainwright.plugins.contract.upsert import upsert, upsert_port
 
 _TERMINATION_MESSAGE = "/dev/termination-log"
 _INDEX_PATH = f"metadata.annotations['{ANNOTATION_COMPLETION_INDEX}']"
@@ -52,22 +52,18 @@ class ContainerModel:
 
     @property
     def args(self) -> tuple[str, ...]:
-        """The arguments in the template."""
         return tuple(self._container.args or ())
 
     @property
     def env(self) -> tuple[EnvVar, ...]:
-        """The environment variables, in order."""
         return tuple(self._container.env or ())
 
     @property
     def ports(self) -> tuple[ContainerPort, ...]:
-        """The ports, in order."""
         return tuple(self._container.ports or ())
 
     @property
     def mounts(self) -> tuple[VolumeMount, ...]:
-        """The volume mounts, in order."""
         return tuple(self._container.volume_mounts or ())
 
     @property
@@ -87,11 +83,9 @@ class ContainerModel:
         return resources.deepcopy() if resources is not None else None
 
     def variable(self, name: str) -> EnvVar | None:
-        """The variable of that name."""
         return next((variable for variable in self._container.env or () if variable.name == name), None)
 
     def set_image(self, image: str, *, why: str, source: str = "") -> None:
-        """Replace the image."""
         before, self._container.image = self._container.image, image
         self._record("image", image, before, why, source)
 
@@ -123,7 +117,7 @@ class ContainerModel:
         """Set a variable from any source. An existing variable keeps its place; a new one goes to the end."""
         if self._container.env is None:
             self._container.env = []
-        before = upsert_env(self._container.env, variable)
+        before = upsert(self._container.env, variable, lambda other: other.name == variable.name)
         self._record(f"env[{variable.name}]", variable, before, why, source)
 
     def set_port(self, port: ContainerPort, *, why: str) -> None:
@@ -137,7 +131,7 @@ class ContainerModel:
         """Mount a volume; a mount at the same path is replaced."""
         if self._container.volume_mounts is None:
             self._container.volume_mounts = []
-        before = upsert_mount(self._container.volume_mounts, mount)
+        before = upsert(self._container.volume_mounts, mount, lambda other: other.mount_path == mount.mount_path)
         self._record(f"volumeMounts[{mount.mount_path}]", mount, before, why)
 
     def add_env_from(self, item: EnvFromSource, *, why: str, source: str = "") -> None:

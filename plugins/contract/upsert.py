@@ -9,24 +9,19 @@ to the end. Ports have rules of their own.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from trainwright.api.kubernetes.core.v1 import ContainerPort, EnvVar, Volume, VolumeMount
+from trainwright.api.kubernetes.core.v1 import ContainerPort
 
 T = TypeVar("T")
 
 
-def upsert_env(items: list[EnvVar], item: EnvVar) -> EnvVar | None:
-    """Set a variable; returns the one that it replaced."""
-    return _upsert(items, item, lambda other: other.name == item.name)
-
-
-def upsert_volume(items: list[Volume], item: Volume) -> Volume | None:
-    """Set a volume; returns the one that it replaced."""
-    return _upsert(items, item, lambda other: other.name == item.name)
-
-
-def upsert_mount(items: list[VolumeMount], item: VolumeMount) -> VolumeMount | None:
-    """Set the mount at a path; returns the one that it replaced."""
-    return _upsert(items, item, lambda other: other.mount_path == item.mount_path)
+def upsert(items: list[T], item: T, same: Callable[[T], bool]) -> T | None:
+    """Set an item in the place of the first one that is the same; returns that one."""
+    for index, other in enumerate(items):
+        if same(other):
+            items[index] = item
+            return other
+    items.append(item)
+    return None
 
 
 def upsert_port(items: list[ContainerPort], item: ContainerPort) -> ContainerPort | None:
@@ -36,7 +31,7 @@ def upsert_port(items: list[ContainerPort], item: ContainerPort) -> ContainerPor
     without a name, whatever its number: Kubeflow Trainer does so, and the JobSets of existing jobs cannot be changed.
     With several ports without a name it is ambiguous which one to replace, so the port is added.
     """
-    return _upsert(items, item, lambda other: other is _port_like(items, item))
+    return upsert(items, item, lambda other: other is _port_like(items, item))
 
 
 def _port_like(items: Sequence[ContainerPort], item: ContainerPort) -> ContainerPort | None:
@@ -45,12 +40,3 @@ def _port_like(items: Sequence[ContainerPort], item: ContainerPort) -> Container
             return other
     nameless = [other for other in items if not other.name]
     return nameless[0] if len(nameless) == 1 and not item.name else None
-
-
-def _upsert(items: list[T], item: T, same: Callable[[T], bool]) -> T | None:
-    for index, other in enumerate(items):
-        if same(other):
-            items[index] = item
-            return other
-    items.append(item)
-    return None

@@ -6,6 +6,7 @@ The same plugins have the same order on every start, whatever the order in which
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from graphlib import CycleError, TopologicalSorter
 
 
 class OrderingCycle(Exception):  # noqa: N818 - it names what was found
@@ -21,27 +22,21 @@ def ordered(before: Mapping[str, AbstractSet[str]], after: Mapping[str, Abstract
 
     Both mappings have all names as keys; other names in their values are ignored. Raises OrderingCycle.
     """
-    waits_for = {name: set(after[name]) & set(before) for name in before}
-    for name, followers in before.items():
-        for follower in followers & set(before):
-            waits_for[follower].add(name)
+    sorter = TopologicalSorter({name: sorted(after[name] & before.keys()) for name in sorted(before)})
+    for name, followers in sorted(before.items()):
+        for follower in sorted(followers & before.keys()):
+            sorter.add(follower, name)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        members = error.args[1][:-1]
+        start = members.index(min(members))
+        raise OrderingCycle((*members[start:], *members[:start], members[start])) from None
+    ready: list[str] = []
     result: list[str] = []
-    while waits_for:
-        ready = min((name for name, missing in waits_for.items() if not missing), default=None)
-        if ready is None:
-            raise OrderingCycle(_circle(waits_for))
-        result.append(ready)
-        del waits_for[ready]
-        for missing in waits_for.values():
-            missing.discard(ready)
+    while sorter.is_active():
+        ready += sorter.get_ready()
+        result.append(min(ready))
+        ready.remove(result[-1])
+        sorter.done(result[-1])
     return tuple(result)
-
-
-def _circle(waits_for: Mapping[str, set[str]]) -> tuple[str, ...]:
-    name = min(waits_for)
-    trail: list[str] = []
-    while name not in trail:
-        trail.append(name)
-        name = min(waits_for[name])
-    circle = [*trail[trail.index(name) :], name]
-    return tuple(reversed(circle))

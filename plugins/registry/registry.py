@@ -32,7 +32,6 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        """The name of the plugin."""
         return self.candidate.name
 
     @property
@@ -42,17 +41,14 @@ class Loaded:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rights that the plugin declares."""
         return tuple(getattr(self.plugin, "rules", ()))
 
     @property
     def before(self) -> frozenset[str]:
-        """The plugins that it runs before."""
         return frozenset(getattr(self.plugin, "before", ()))
 
     @property
     def after(self) -> frozenset[str]:
-        """The plugins that it runs after."""
         return frozenset(getattr(self.plugin, "after", ()))
 
 
@@ -139,7 +135,6 @@ class Registry:
         return len(self._plugins)
 
     def having(self, hook: str) -> tuple[Loaded, ...]:
-        """The plugins with that hook, in order."""
         return self._by_hook[hook]
 
     def watches(self) -> tuple[Watch, ...]:

@@ -80,7 +80,7 @@ class LocalSide:
 
     async def start(self) -> None:
         """Start it with the state of the folder."""
-        server = api_server(self._folder, memory=self._memory, service_accounts=True, now=self._now)
+        server = api_server(self._folder, memory=self._memory, service_accounts=True, rbac=True, now=self._now)
         self._server = await self._stack.enter_async_context(server)
 
     async def stop(self) -> None:

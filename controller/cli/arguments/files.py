@@ -49,9 +49,7 @@ def initialize(parser: argparse.ArgumentParser) -> None:
         )
         one.add_argument("--storage-uri", metavar="URI", help="where from (default: the variable STORAGE_URI)")
         one.add_argument(
-            "--output",
-            metavar="FOLDER",
-            help=f"where to (default: the variable OUTPUT_PATH, or /workspace/{kind})",
+            "--output", metavar="FOLDER", help=f"where to (default: the variable OUTPUT_PATH, or /workspace/{kind})"
         )
         do = one.add_mutually_exclusive_group()
         do.add_argument("--dry-run", action="store_true", help="list files, sizes and free space, and write nothing")

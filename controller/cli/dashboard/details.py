@@ -42,8 +42,6 @@ _PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attemp
 
 
 class Details:
-    """Reads jobs through one client."""
-
     def __init__(
         self,
         client: Client,
@@ -131,7 +129,6 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
 
 
 def last_metrics(job: TrainJob) -> list[contract.MetricView]:
-    """The metrics of the last report, as they were reported."""
     status = job.status_or_empty.trainer_status
     return [
         contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
@@ -140,7 +137,6 @@ def last_metrics(job: TrainJob) -> list[contract.MetricView]:
 
 
 def starts_of(picture_pods: Sequence[contract.Pod]) -> dict[int, datetime]:
-    """When each attempt of which there are pods began."""
     found: dict[int, datetime] = {}
     for pod in picture_pods:
         if pod.attempt is not None and pod.created:
@@ -149,11 +145,7 @@ def starts_of(picture_pods: Sequence[contract.Pod]) -> dict[int, datetime]:
     return found
 
 
-# ---------------------------------------------------------------------- the picture
-
-
 def _wanted(picture: Picture) -> None:
-    """Ask for all that the answer holds."""
     _events(picture)
     _failures(picture)
 

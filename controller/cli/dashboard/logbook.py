@@ -43,8 +43,6 @@ ALL = "*"
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogRun:
-    """One run of one container."""
-
     pod: str
     container: str
     run: int
@@ -57,8 +55,6 @@ class LogRun:
 
 @dataclass(frozen=True, slots=True)
 class WantedLog:
-    """Which log a page asks about."""
-
     pod: str
     """ALL: those of all ranks."""
     container: str = ""
@@ -100,7 +96,6 @@ class Book:
         return self._ends[-1] if self._ends else 0
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
 
     def begin(self) -> None:
@@ -113,7 +108,6 @@ class Book:
         self.tell()
 
     def tell(self) -> None:
-        """Wake whoever waits."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -181,8 +175,6 @@ class Book:
 
 
 class Logs:
-    """The logs that pages look at."""
-
     def __init__(self, client: Client, *, now: Now) -> None:
         self._client, self._now = client, now
         self._books: dict[tuple[str, WantedLog], Book] = {}
@@ -289,7 +281,6 @@ class Logs:
             end.is_final = isinstance(error, (Forbidden, NotFound))
 
     async def _followed(self, book: Book, namespace: str, source: LogRun, end: "_End") -> None:
-        """Append the lines that come."""
         number = book.sources.index(source)
         try:
             while not (source.previous or end.is_final or book.is_cut):

@@ -37,7 +37,6 @@ def pods_of(picture: Picture, gone: Iterable[Document] = ()) -> list[contract.Po
 
 
 def _place(pod: Document) -> tuple[str, str, int]:
-    """Which of the job's pods it is."""
     labels = labels_of(pod)
     return labels.get(LABEL_REPLICATED_JOB, ""), labels.get(LABEL_JOB_INDEX, ""), index_of(pod)
 
@@ -52,7 +51,6 @@ def job_path(namespace: str, name: str, *more: str) -> str:
 
 
 def failure_of(failure: Failure, log: Iterable[str]) -> contract.FailureView:
-    """A failure with the last lines of its log."""
     return contract.FailureView(
         pod=failure.pod,
         container=failure.container,

@@ -51,7 +51,6 @@ def time_text(moment: datetime | None) -> str | None:
 
 
 def conditions_of(job: TrainJob) -> list[Condition]:
-    """All conditions of a job."""
     return list(job.status_or_empty.conditions or ())
 
 

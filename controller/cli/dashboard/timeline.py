@@ -47,7 +47,6 @@ def _once(
     *,
     calm: bool,
 ) -> contract.Moment:
-    """What happened one time."""
     severity: Literal["normal", "warning"] = "normal" if calm else "warning"
     return contract.Moment(
         at=at, first=at, count=1, source=source, severity=severity, reason=reason, message=message, object=about

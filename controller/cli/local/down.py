@@ -12,7 +12,6 @@ from trainwright.controller.local.node.settings import NodeSettings
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """End a cluster; returns the exit code."""
     options = options_of(arguments)
     if arguments.delete:
         folders.check_deletable(options.folder, arguments.dir)

@@ -12,18 +12,23 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, TextIO, TypeAlias
+
+import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, annotations_of, dig, name_of, uid_of
-from trainwright.api.times import parse
+from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
-from trainwright.controller.cli.local.reports import ReportLines
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.cli.progress import text
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import observe, view_of
 from trainwright.controller.runtime import Client, KubernetesError, NotFound, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.first import LATE_SECONDS
 from trainwright.controller.trainer.failures.last_words import (
@@ -54,8 +59,6 @@ _TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff", "TrainJobR
 
 @dataclass
 class Followed:
-    """How a job ended."""
-
     code: int
     """Exit code of the command: 0 if it is Complete."""
     message: str
@@ -66,14 +69,7 @@ class Followed:
 class Follower:
     """Follows one job to its end.
 
-    Args:
-        transport: the way to the API server.
-        namespace: of the job.
-        name: of the job.
-        out: where lines go.
-        stop_at_failure: end the job at the first failure of a container of the trainer.
-        takes: whether the lines of a pod are shown; None: those of all.
-        stalls: looks whether the job seems to hang; None: nobody asks.
+    `takes` says whether the lines of a pod are shown, and `stalls` whether the job seems to hang.
     """
 
     def __init__(
@@ -120,11 +116,11 @@ class Follower:
         end_job: Callable[[str], Awaitable[object]] | None = None,
         stop_job: Callable[[], Awaitable[object]] | None = None,
     ) -> Followed:
-        """Follow until the job is finished, a container of it failed, or nothing started in time.
+        """Follow until the job is finished, a container of it failed, or nothing started within `start_seconds`.
 
         Args:
             start_seconds: how long to wait for the first container that runs.
-            seconds: how long the job may take from now on; None: as long as it likes.
+            seconds: how long the job may take from now on.
             end_job: ends a job that failed, and returns when none of its pods runs. Only then is known how each of
                 them ended, and so which failed first. It is given what is known by then.
             stop_job: stops a job that seems to hang, and returns when none of its pods runs; None: such a job goes on.
@@ -265,7 +261,6 @@ class Follower:
         return [pod for uid, pod in self._pods.items() if uid in self._watch.present]
 
     def _of_failed(self) -> list[asyncio.Task[None]]:
-        """The copies of logs of runs that failed."""
         failed = {(uid, container, run) for uid, pod in self._pods.items() for container, run in failed_runs(pod)}
         return [copy for key, copy in self._copies.items() if key in failed]
 
@@ -278,7 +273,6 @@ class Follower:
                     await self._watch.changed.wait()
 
     async def _finish(self, copies: list[asyncio.Task[None]], seconds: float) -> None:
-        """Let copies of logs come to their end."""
         if waiting := [copy for copy in copies if not copy.done()]:
             await asyncio.wait(waiting, timeout=seconds)
 
@@ -367,8 +361,6 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class RunFailure:
-    """The first container that failed."""
-
     code: int
     text: str
 
@@ -448,7 +440,6 @@ def signal_of(code: int) -> str:
 
 
 def _ended_with(pod: Document, container: str, code: int) -> Document:
-    """What the status says of an end of the container with that code."""
     for status in container_statuses(pod):
         for ended in _ends(status):
             if status.get("name") == container and ended.get("exitCode") == code:
@@ -494,7 +485,6 @@ def _time(text: Any) -> str:
 
 
 def failed_runs(pod: Document) -> list[tuple[str, int]]:
-    """The runs of the pod's containers that failed."""
     seen = {(one.container, one.run) for one in written_failures(pod)}
     for status in container_statuses(pod):
         seen |= {(status["name"], _run_of(status, ended)) for ended in _ends(status) if ended.get("exitCode")}
@@ -502,7 +492,6 @@ def failed_runs(pod: Document) -> list[tuple[str, int]]:
 
 
 def ended_runs(pod: Document) -> list[tuple[str, int]]:
-    """The runs of the pod's containers that have ended."""
     return [(one["name"], _run_of(one, ended)) for one in container_statuses(pod) for ended in _ends(one)]
 
 
@@ -564,3 +553,34 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
             yield line.decode(errors="replace").rstrip("\r")
     if rest:
         yield rest.decode(errors="replace")
+
+
+QUIET = timedelta(minutes=1)
+"""A report with the percentage of the last line is told when that line is so old."""
+
+
+class ReportLines:
+    def __init__(self, now: Callable[[], datetime] = wall_clock) -> None:
+        self._now = now
+        self._history = History()
+        self._reported: tuple[int | None, bool] | None = None
+        self._told_at: datetime | None = None
+
+    def line(self, document: Document) -> str:
+        """What is new in the job: percentage, time to go, step and loss. Empty: nothing that is worth a line."""
+        if not dig(document, "status.trainerStatus"):
+            return ""
+        job = msgspec.convert(document, TrainJob)
+        if not observe(job, self._history):
+            return ""
+        now = self._now()
+        view = view_of(job, self._history, now)
+        reported = (view.percentage, view.at_end)
+        if self._told_at is not None and reported == self._reported and now - self._told_at < QUIET:
+            return ""
+        self._reported, self._told_at = reported, now
+        is_told = view.remaining is not None and not view.remaining.late
+        left = f"{text.remaining(view)} to go" if is_told else ""
+        loss = f"{text.printable(view.loss)} {text.loss(view)}" if view.loss is not None else ""
+        percent = text.AT_END if view.at_end else text.percent(view) if view.percentage is not None else ""
+        return ", ".join(part for part in (percent, left, text.steps(view), loss) if part)

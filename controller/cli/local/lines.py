@@ -8,13 +8,7 @@ from typing import TextIO
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.cli.local.jobs import (
-    Follower,
-    container_statuses,
-    failed_runs,
-    rank_of,
-    runs_with_logs,
-)
+from trainwright.controller.cli.local.jobs import Follower, container_statuses, failed_runs, rank_of, runs_with_logs
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.runtime import ApiError, NotFound, Request
@@ -27,8 +21,6 @@ START_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedLines:
-    """Which lines."""
-
     ranks: frozenset[str] = frozenset()
     """Such as `node-0`, or `0` for a rank of any step; empty: all."""
     since_seconds: int | None = None
@@ -38,7 +30,6 @@ class WantedLines:
     """From 1 on; None: the latest."""
 
     def takes(self, pod: Document) -> bool:
-        """Whether the rank of the pod is wanted."""
         rank = rank_of(pod)
         return not self.ranks or rank in self.ranks or rank.rpartition("-")[2] in self.ranks
 
@@ -73,7 +64,6 @@ async def show(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | No
 
 
 async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLines) -> list[str]:
-    """The lines of the runs of a container that there are, one after the other."""
     runs = {run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}
     # By number: "its log" may be that of the next run at any moment.
     logs = [await _log_of_run(jobs, pod, container, run, wanted) for run in sorted(runs)]

@@ -53,13 +53,9 @@ class RefusedError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class LocalJobs:
-    """The TrainJobs of one namespace of a cluster.
+    """The TrainJobs of one namespace of a cluster; of all, to list them, if it is empty.
 
-    Args:
-        client: of the cluster.
-        transport: the way to its API server.
-        namespace: of the jobs; empty for all, to list them.
-        logs: the folder of the node's logs, which has those of pods that are gone; None: it is not here.
+    `logs` is the folder of the node's logs, which has those of pods that are gone; None: it is not here.
     """
 
     client: Client
@@ -74,7 +70,6 @@ class LocalJobs:
         return (await self.client.list(TRAINJOB, self.namespace)).items
 
     async def ended(self, jobs: Sequence[Document]) -> Ended:
-        """Why those of the jobs failed that did."""
         found = Ended(self.client)
         await found.read(map(_typed, jobs))
         return found
@@ -160,10 +155,7 @@ class LocalJobs:
     async def wait(self, name: str, until: str, seconds: int | None) -> tuple[int, str]:
         """Wait for a job; returns the exit code and what to say. Raises RefusedError if there is no such job.
 
-        Args:
-            name: of the job.
-            until: `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
-            seconds: how long; None: as long as it takes.
+        `until` is `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
         """
         uid = (await self.get(name))["metadata"]["uid"]
         deadline = None if seconds is None else time.monotonic() + seconds
@@ -208,7 +200,6 @@ class LocalJobs:
 
 @asynccontextmanager
 async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[LocalJobs]:
-    """The jobs of the cluster of a folder, which must run."""
     transport = HTTPTransport(load_config(folder / "kubeconfig"))
     client = Client(transport, user_agent="trainwright-local")
     try:
@@ -233,10 +224,8 @@ async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
 async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
     """The name of the job that is meant; what was given if there is none. Raises RefusedError.
 
-    Args:
-        jobs: of the namespace.
-        given: a name, `latest`, or the name of a script, which means its last job.
-        only: several jobs of a script are refused: the command changes what it is given.
+    `given` is a name, `latest`, or the name of a script, which means its last job; with `only`, of several jobs of a
+    script none is meant, since the command changes what it is given.
     """
     listed = await jobs.all()
     if any(name_of(job) == given for job in listed):
@@ -310,7 +299,6 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
 
 
 def is_over(job: Document) -> bool:
-    """Whether a job has ended."""
     return _view(job).is_over
 
 
@@ -353,7 +341,6 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
 
 
 def latest_attempt(pods: Sequence[Document]) -> list[Document]:
-    """The pods of the latest attempt."""
     latest = max(map(attempt_of, pods), default=0)
     return [pod for pod in pods if attempt_of(pod) == latest]
 

@@ -17,8 +17,6 @@ _VERBOSE = "--verbose"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOptions:
-    """Which cluster, and how it runs."""
-
     name: str
     folder: Path
     port: int = 0
@@ -50,7 +48,6 @@ class LocalOptions:
         return self.folder != state.folder_of(self.name, None)
 
     def arguments(self) -> list[str]:
-        """The command line that says the same."""
         return [f"--name={self.name}", f"--dir={self.folder}", *self.kept()]
 
     def kept(self) -> list[str]:
@@ -87,7 +84,6 @@ class LocalOptions:
 
 
 def options_of(arguments: argparse.Namespace) -> LocalOptions:
-    """The options of a parsed command line."""
     given = vars(arguments)
     return LocalOptions(
         name=arguments.name,

@@ -73,7 +73,6 @@ def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: boo
 
 
 def _in_use(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
-    """Why outputs cannot be deleted now."""
     found: dict[Path, str] = {}
     clusters = {one.owner.cluster for one in chosen if one.owner.cluster}
     for cluster in map(Path, sorted(clusters)):
@@ -87,8 +86,6 @@ def _in_use(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
 
 
 async def _going(cluster: Path) -> set[str]:
-    """The uids of the jobs that have not ended."""
-
     async with managing.jobs_of(cluster, "") as jobs:
         return {job["metadata"]["uid"] for job in await jobs.all() if not managing.is_over(job)}
 

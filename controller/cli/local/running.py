@@ -141,7 +141,6 @@ async def _run(
 async def _end(
     client: Client, job: Document, ended: Followed | None, interrupted: "_Interrupted", arguments: argparse.Namespace
 ) -> None:
-    """End the job as far as it has not ended, and keep it or delete it."""
     namespace, name = namespace_of(job), name_of(job)
     early = ended is None or ended.code == OUT_OF_TIME
     if early and not arguments.keep:
@@ -159,7 +158,6 @@ async def _end(
 
 
 async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", client: Client, job: Document) -> None:
-    """Let the job end; a signal kills its processes."""
     if await interrupted.may_end(step, "killing the processes of the job") is None:
         namespace, name = namespace_of(job), name_of(job)
         await _kill(client, namespace, name)
@@ -274,7 +272,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     if detach:
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
     # Imported here: a command that uses a cluster that runs needs no server.
-    from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
+    from trainwright.controller.cli.dashboard.commands import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     tune_collector()

@@ -184,5 +184,4 @@ def _of_manifest(file: Path) -> list[Document]:
 
 
 def show(documents: list[Document]) -> None:
-    """Print the objects as YAML."""
     print(yaml.safe_dump_all(documents, sort_keys=False), end="")

@@ -28,12 +28,7 @@ EXIT_CODE = 123
 
 @dataclass
 class Stalls:
-    """Looks at one job again and again.
-
-    Args:
-        after: seconds without progress.
-        stops: whether the job is stopped then.
-    """
+    """Looks at one job again and again. `after`: seconds without progress."""
 
     after: float
     stops: bool = False

@@ -23,7 +23,6 @@ AGE_SECONDS = 1.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show; returns the exit code."""
     if arguments.job and arguments.all_namespaces:
         raise WrongUseError("JOB is in one namespace; use -n instead of -A")
     return run_reading(_progress, arguments)

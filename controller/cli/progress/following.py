@@ -75,7 +75,6 @@ class Following:
             self.unread = f"earlier reports are not shown: ConfigMap {name} is damaged: {error}"
 
     async def run(self) -> None:
-        """Follow changes until cancelled."""
         await self._cache.run()
 
     async def read_more(self) -> None:
@@ -109,7 +108,6 @@ class Following:
 
     @property
     def is_over(self) -> bool:
-        """Whether one job was followed, and has ended or is gone."""
         return bool(self._name) and all(view.is_over for view in self._views(self._now()))
 
     @property

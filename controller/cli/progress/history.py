@@ -24,8 +24,6 @@ _UNKNOWN = _Unknown()
 
 
 class History:
-    """The reports of one job, in the order in which they came."""
-
     def __init__(self) -> None:
         self._ring = Ring()
         self._left: float | _Unknown | None = _UNKNOWN
@@ -39,7 +37,6 @@ class History:
 
     @property
     def last(self) -> Point | None:
-        """The newest point."""
         return next(self._ring.backwards(), None)
 
     def add(

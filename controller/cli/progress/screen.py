@@ -96,7 +96,6 @@ def _style(view: JobView) -> str:
 
 
 def _cells(view: JobView, fits: Layout, console: Console, *, namespaces: bool) -> list[tuple[str, str]]:
-    """Texts and styles of one row."""
     ascii_only, style = console.options.ascii_only, _style(view)
     name = text.printable(view.name)
     cut = "~" if ascii_only else "…"
@@ -117,8 +116,6 @@ def _cells(view: JobView, fits: Layout, console: Console, *, namespaces: bool) -
 
 
 def one_job(view: JobView, console: Console, now: datetime, *, note: str = "") -> RenderableType:
-    """All about one job."""
-
     width = max(8, min(40, console.width - 60))
     rows = text.details(view, now, ascii_only=console.options.ascii_only, width=width)
     room = max(4, console.height - _AROUND)
@@ -161,7 +158,6 @@ class Screen:
         self._live.stop()
 
     def draw(self, what: RenderableType) -> None:
-        """Draw in place of what was drawn before."""
         self._live.update(what, refresh=True)
 
     def _pause(self) -> None:
@@ -193,12 +189,10 @@ class TerminalDisplay:
         return self._screen
 
     def once(self, picture: JobViews) -> None:
-        """Print it."""
         console = Screen().console
         console.print(self._drawn(picture, console))
 
     def show(self, picture: JobViews) -> None:
-        """Draw it in place of the last one."""
         assert self._screen is not None
         self._screen.draw(self._drawn(picture, self._screen.console))
 

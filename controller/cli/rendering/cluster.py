@@ -28,8 +28,6 @@ _HIDDEN = "(hidden)"
 
 
 class ClusterView:
-    """The objects of a cluster."""
-
     advice = "the cluster has no such runtime either"
 
     def __init__(self, client: Client) -> None:
@@ -43,18 +41,15 @@ class ClusterView:
         return cls(Client(transport, user_agent="trainwright-render"))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def job(self, job: TrainJob) -> TrainJob | None:
-        """The TrainJob of that name, if it exists."""
         try:
             return await self._client.get(TrainJob, job.name, job.namespace)
         except NotFound:
             return None
 
     async def runtime(self, job: TrainJob) -> Runtime | None:
-        """The runtime that the job names, if it exists."""
         assert job.spec is not None
         reference = job.spec.runtime_ref
         try:

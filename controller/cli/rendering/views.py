@@ -49,7 +49,6 @@ class FilesOnly:
         return OFFLINE
 
     async def difference(self, component: Component) -> tuple[None, Document]:
-        """Every object is new."""
         return None, component.document
 
     async def close(self) -> None:

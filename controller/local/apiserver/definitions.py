@@ -46,6 +46,14 @@ class _Held(NamedTuple):
     """Of its objects."""
 
 
+class DefinitionsState(NamedTuple):
+    """What is served of the definitions of a store, so that another server need not read them again."""
+
+    there: tuple[StoredObject, ...]
+    names: dict[ObjectName, tuple[str, Document]]
+    resources: tuple[ServedResource, ...]
+
+
 class Definitions:
     """Keeps the registry in step with the CRDs in the store."""
 
@@ -57,15 +65,36 @@ class Definitions:
         """What is served of which definition: its uid, since another one may get the name, and its spec."""
         self._held: dict[_Held, asyncio.Task[None] | None] = {}
         """With what follows their objects."""
+        self._loaded: tuple[StoredObject, ...] | None = None
+        """The definitions as of the last time that all of them were looked at."""
+
+    def state(self) -> DefinitionsState:
+        """What is served now."""
+        resources = tuple(served for served in self._registry if served.type.custom)
+        return DefinitionsState(self._there(), dict(self._served), resources)
+
+    def restore(self, state: DefinitionsState) -> None:
+        """Serve what another server of the same definitions served."""
+        self._served.update(state.names)
+        for served in state.resources:
+            self._registry.add(served)
+        self._loaded = state.there
+
+    def _there(self) -> tuple[StoredObject, ...]:
+        return tuple(self._store.collection(COLLECTION).listed())
 
     def load(self) -> None:
         """Serve what the definitions in the store define, and nothing else."""
-        there = list(self._store.collection(COLLECTION).listed())
+        there = self._there()
+        if there == self._loaded:
+            return
         uids = {one.name: one.document()["metadata"]["uid"] for one in there}
         for name in [name for name, (uid, _) in self._served.items() if uids.get(name) != uid]:
             self._forget(name)
         for one in there:
             self._serve(one)
+        # What this has written itself is looked at again.
+        self._loaded = there
 
     async def run(self) -> None:
         """Follow the definitions until cancelled."""

@@ -2,6 +2,9 @@
 """What every cluster has from its beginning."""
 
 from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
@@ -14,6 +17,14 @@ from trainwright.controller.local.apiserver.writes import ResourceWrites
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-apiserver"
+_ROLES = Path(__file__).parent / "authorization" / "bootstrap_roles.json"
+"""Made by `hack/bootstrap_roles.py`."""
+
+
+def _roles() -> Iterable[tuple[str, str, str, Document]]:
+    for plural, documents in msgspec.json.decode(_ROLES.read_bytes()).items():
+        for document in documents:
+            yield "rbac.authorization.k8s.io", "v1", plural, document
 
 
 def _presets(authority: bytes) -> Iterable[tuple[str, str, str, Document]]:
@@ -61,7 +72,7 @@ def _presets(authority: bytes) -> Iterable[tuple[str, str, str, Document]]:
 
 
 async def add_presets(
-    writes: ResourceWrites, registry: ResourceRegistry, *, authority: bytes, now: Now = wall_clock
+    writes: ResourceWrites, registry: ResourceRegistry, *, authority: bytes, rbac: bool = False, now: Now = wall_clock
 ) -> None:
     """Create what is not there yet.
 
@@ -69,10 +80,11 @@ async def add_presets(
         writes: to the store.
         registry: of what is served.
         authority: PEM of the authority of the cluster.
+        rbac: also the roles without which nobody but administrators could do anything.
         now: the time of day.
     """
     options = WriteQuery(manager=_MANAGER, dry_run=False, validation="Ignore")
-    for group, version, plural, body in _presets(authority):
+    for group, version, plural, body in (*_presets(authority), *(_roles() if rbac else ())):
         served = registry.find(group, version, plural)
         if served is None:
             continue

@@ -22,6 +22,7 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.apiserver.authorization import Decision
 from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.requests import (
     ServerRequest,
@@ -50,6 +51,8 @@ class Exchange:
     impersonated: User | None = None
     route: Route | None = None
     call: RequestInfo | None = None
+    decision: Decision | None = None
+    """Of authorization."""
 
 
 class RequestLog:
@@ -133,6 +136,11 @@ def _document(exchange: Exchange, answer: ServerResponse) -> Document:
         made["objectRef"] = _reference(exchange, route)
     made["responseStatus"] = _status(answer)
     made["requestReceivedTimestamp"] = times.format_micro_time(exchange.received)
+    if exchange.decision is not None:
+        made["annotations"] = {
+            "authorization.k8s.io/decision": "allow" if exchange.decision.allowed else "forbid",
+            "authorization.k8s.io/reason": exchange.decision.reason,
+        }
     return made
 
 

@@ -9,20 +9,26 @@ from typing import Protocol, TypeAlias
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission import Admission, Chain
+from trainwright.controller.local.apiserver.authorization import (
+    AllowAuthenticated,
+    Attributes,
+    Authorizer,
+    attributes_of,
+    forbidden,
+)
 from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.deadlines import deadline
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
-from trainwright.controller.local.apiserver.impersonation import impersonated
+from trainwright.controller.local.apiserver.impersonation import impersonated, rights_to_impersonate
 from trainwright.controller.local.apiserver.precedence import Precedence
 from trainwright.controller.local.apiserver.reads import ResourceReads
 from trainwright.controller.local.apiserver.requestlog import Exchange, RequestLog
-from trainwright.controller.local.apiserver.requests import ANONYMOUS, ServerRequest, ServerResponse, User, failure
+from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, User, failure
 from trainwright.controller.local.apiserver.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.routes import Route, resource_route
 from trainwright.controller.local.apiserver.store import ObjectStore, StateLostError
 from trainwright.controller.local.apiserver.turns import Turns
-from trainwright.controller.local.apiserver.verbs import forbidden
 from trainwright.controller.local.apiserver.watches import Watches
 from trainwright.controller.local.apiserver.writes import ResourceWrites
 
@@ -34,8 +40,6 @@ GroupHandler: TypeAlias = Callable[[ServerRequest, Route], Awaitable[ServerRespo
 _ONLY_READ = frozenset({"/api", "/api/v1", "/version"})
 Page: TypeAlias = Callable[[ServerRequest], ServerResponse | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
-PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
-"""What requests without credentials may ask, as in kube-apiserver."""
 
 
 class Authenticator(Protocol):
@@ -55,6 +59,7 @@ class APIServer:
         authenticator: tells who asks.
         admission: what stands before each write.
         pages: answer what is not about a resource, in this order.
+        authorizer: tells who may do what; by default everybody with credentials may do everything.
         requests: where all requests are logged.
         now: the time of day.
     """
@@ -67,12 +72,14 @@ class APIServer:
         admission: Admission | None = None,
         pages: tuple[Page, ...] = (),
         *,
+        authorizer: Authorizer | None = None,
         requests: RequestLog | None = None,
         now: Now = wall_clock,
     ) -> None:
         self.store = store
         self.registry = registry
         self._authenticator = authenticator
+        self._authorizer = authorizer or AllowAuthenticated()
         self._pages = pages
         self._requests = requests
         self._now = now
@@ -129,14 +136,19 @@ class APIServer:
             raise errors.unauthorized()
         wanted = impersonated(request.impersonation)
         if wanted is not None:
-            if user == ANONYMOUS:
-                raise forbidden(user, request, route)
+            for right in rights_to_impersonate(user, request.impersonation):
+                self._authorize(exchange, right)
             user = exchange.impersonated = wanted
-        if user == ANONYMOUS and request.path.rstrip("/") not in PUBLIC:
-            raise forbidden(user, request, route)
+        self._authorize(exchange, attributes_of(user, request, route))
         if route is None:
             return self._page(request)
         return await self._resource(exchange, user, route)
+
+    def _authorize(self, exchange: Exchange, wanted: Attributes) -> None:
+        """Raises StatusError where it is not allowed."""
+        decision = exchange.decision = self._authorizer.decide(wanted)
+        if not decision.allowed:
+            raise forbidden(wanted, decision.reason)
 
     def _page(self, request: ServerRequest) -> ServerResponse:
         for page in self._pages:

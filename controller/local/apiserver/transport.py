@@ -74,6 +74,7 @@ class InProcessTransport:
             path=unquote(request.path),
             query=_query(request),
             headers=headers,
+            impersonation=[header for header in headers.items() if header[0].startswith("impersonate-")],
             body=request.body or b"",
         )
         try:

@@ -19,8 +19,8 @@ _MODULE = "trainwright.controller.local.testing.server"
 class LocalControlPlane(ControlPlane):
     """The local API server in place of kube-apiserver and etcd; a context manager.
 
-    The controllers, if any, are the real ones, as with `ControlPlane`. There is no authorization: all users have all
-    rights. The objects of `kube-apiserver` outlive a restart. kubectl is provided by the first call of it.
+    The controllers, if any, are the real ones, as with `ControlPlane`, and so is authorization: by roles and bindings.
+    The objects of `kube-apiserver` outlive a restart. kubectl is provided by the first call of it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LocalControlPlane(ControlPlane):
         write_private(pki / "ca.key", files.authority.key_pem)
         write_private(pki / "admin.token", token.encode())
         port = self._port or free_port()
-        command = [*isolated_python(), "-m", _MODULE, f"--folder={state}", f"--port={port}"]
+        command = [*isolated_python(), "-m", _MODULE, f"--folder={state}", f"--port={port}", "--rbac"]
         if audit_log is not None:
             command.append(f"--request-log={audit_log}")
         url = f"https://127.0.0.1:{port}"

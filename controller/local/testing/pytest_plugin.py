@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets tests of the fixture `control_plane` run on the local API server: `--control-plane=local`.
+"""The fixture `local_cluster`, and `--control-plane=local`, which lets tests of `control_plane` run on the local one.
 
-Load it with `-p trainwright.controller.local.testing.pytest_plugin`. Tests that need what only the real server has
+`local_cluster` is a cluster of each test's own. The marker `local_cluster(rbac=…, controllers=…, crds=…)` says what it
+is made of; see `LocalCluster`.
+
+With `--control-plane=local`, tests that need what only the real server has
 carry the marker `real_control_plane` with the reason, and are left out; the summary counts them by reason. So are tests
 of the fixture `cluster`, which has the real controllers.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,15 +18,36 @@ import pytest
 from trainwright.controller.runtime.testing.pytest_plugin import uses
 
 if TYPE_CHECKING:
+    from trainwright.controller.local.testing.cluster import ClusterHome, LocalCluster
     from trainwright.controller.local.testing.simulation.plan import Plan
     from trainwright.controller.local.testing.simulation.simulate import Outcome, Scenario
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
 
 _OPTION = "--control-plane"
 _MARKER = "real_control_plane"
+_CLUSTER_MARKER = "local_cluster"
 _CHAIN = "the whole chain"
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 _OUTPUT = "trainwright_real_control_plane"
+
+
+@pytest.fixture(scope="session")
+def _cluster_home() -> "Iterator[ClusterHome]":
+    from trainwright.controller.local.testing.cluster import ClusterHome  # noqa: PLC0415 - only if used
+
+    with ClusterHome() as home:
+        yield home
+
+
+@pytest.fixture
+def local_cluster(request: pytest.FixtureRequest, _cluster_home: "ClusterHome") -> "Iterator[LocalCluster]":
+    """A new local cluster with the project's CRDs: an API server alone, unless the marker says more."""
+    from trainwright.controller.local.testing.cluster import LocalCluster  # noqa: PLC0415 - only if used
+
+    marker = request.node.get_closest_marker(_CLUSTER_MARKER)
+    options = {"crds": request.config.getini("control_plane_crds"), **(marker.kwargs if marker else {})}
+    with LocalCluster(home=_cluster_home, **options) as running:
+        yield running
 
 
 @pytest.fixture
@@ -52,8 +76,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Declare the markers."""
     config.addinivalue_line("markers", f"{_MARKER}(reason): needs the real API server, for the reason that is given")
+    config.addinivalue_line(
+        "markers",
+        f"{_CLUSTER_MARKER}(rbac=False, controllers=False, crds=…): what the fixture `local_cluster` is made of",
+    )
 
 
 def pytest_control_plane(fixture: str, config: pytest.Config) -> "ControlPlane | None":

@@ -19,21 +19,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, required=True, help="state folder; secrets are read from `pki` in it")
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
     parser.add_argument("--request-log", type=Path, help="file for a line about each request")
+    parser.add_argument("--rbac", action="store_true", help="authorize by roles and bindings")
     arguments = parser.parse_args(argv)
     try:
-        asyncio.run(_serve(arguments.folder, arguments.port, arguments.request_log))
+        asyncio.run(_serve(arguments.folder, arguments.port, arguments.request_log, rbac=arguments.rbac))
     except (ConfigurationError, StateFileError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def _serve(folder: Path, port: int, request_log: Path | None) -> None:
+async def _serve(folder: Path, port: int, request_log: Path | None, *, rbac: bool) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    async with api_server(folder, port=port, request_log=request_log):
+    async with api_server(folder, port=port, rbac=rbac, request_log=request_log):
         await stopped.wait()
 
 

@@ -147,7 +147,6 @@ class Cache:
                     )
 
     def informers(self) -> Iterator[Informer]:
-        """All declared informers."""
         return iter(list(self._informers.values()))
 
     def remove(self, informer: Informer) -> None:
@@ -211,7 +210,6 @@ class Cache:
                 await informer.wait_synced()
 
     def statistics(self) -> Sequence[InformerStatistics]:
-        """One record per informer."""
         return [informer.statistics() for informer in self._informers.values()]
 
     # ------------------------------------------------------------------ reading

@@ -409,7 +409,6 @@ class _Filling:
         self._unfit: dict[Key, Document] = {}
 
     def add(self, frame: Frame) -> None:
-        """Add one object."""
         decoded = self._informer.decode(frame.object)
         if decoded is None:
             return

@@ -155,7 +155,6 @@ class RawAnswer:
             self.fields.append((name, value))
 
     def head(self, status: int) -> None:
-        """Status and headers are there."""
         if self._is_complete:  # of an answer that nothing was asked for
             self._keep = False
             return

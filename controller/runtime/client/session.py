@@ -78,7 +78,6 @@ class ApiSession:
         return self._kinds
 
     async def close(self) -> None:
-        """Close the transport."""
         await self.transport.close()
 
     async def send(self, request: Request) -> Response:

@@ -14,8 +14,6 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Subresources(ApiSession):
-    """Subresources of any kind."""
-
     async def post_subresource(
         self, kind: Kind, name: str, namespace: str, subresource: str, body: Document
     ) -> Document:

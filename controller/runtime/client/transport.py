@@ -27,8 +27,6 @@ SECONDS = 60.0
 
 @dataclass(slots=True)
 class Request:
-    """A request."""
-
     method: str
     path: str
     query: Query = field(default_factory=dict)

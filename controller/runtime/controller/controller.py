@@ -186,7 +186,6 @@ class Controller:
         return not self._waiting
 
     def statistics(self) -> ControllerStatistics:
-        """A snapshot."""
         return ControllerStatistics(
             self.name, self.settings.workers, self._active, self._missing(), self.queue.statistics()
         )

@@ -72,7 +72,6 @@ class Candidate:
         return record.transitions if record else 0
 
     async def acquire(self) -> None:
-        """Retry until this candidate leads."""
         while not await self._try():
             await self._sleep(self._timing.retry * (1 + JITTER * self._chance()))
         log.info("leader election: %s leads", self.identity)

@@ -32,9 +32,9 @@ from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
-from trainwright.controller.runtime.events.recorder import EventCollector, EventRecorder
+from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
-from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
+from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics, election_metrics
 from trainwright.controller.runtime.manager.settings import (
     ProcessSettings,
     ServerSettings,
@@ -42,7 +42,13 @@ from trainwright.controller.runtime.manager.settings import (
     tune_collector,
 )
 from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
-from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
+from trainwright.controller.runtime.metrics.registry import (
+    CONTENT_TYPE,
+    EventCollector,
+    Metrics,
+    RequestCounts,
+    StatisticsCollector,
+)
 from trainwright.controller.runtime.servers.access import BearerAccess
 from trainwright.controller.runtime.servers.http import HTTPServer, guarded, json_route, probe_routes, text_route
 from trainwright.controller.runtime.servers.probes import Checks
@@ -182,7 +188,8 @@ class Manager:
         if self._elector is not None:
             self._elector.watch_loop(self.lag.silence)
             self.readyz.add("leader-election", self._elector.unready)
-            self.metrics.registry.register(ElectionCollector(self._elector.statistics))
+            election = self._elector.statistics
+            self.metrics.registry.register(StatisticsCollector(lambda: election_metrics(election())))
             assert self._leadership is not None
             self._supervisor.add(self._leadership, Group.SERVERS, "leadership")
 

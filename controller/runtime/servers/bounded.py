@@ -53,8 +53,6 @@ class BoundedLimits:
 
 @dataclass(frozen=True, slots=True)
 class BoundedAnswer:
-    """A whole answer."""
-
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)

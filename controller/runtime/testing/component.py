@@ -189,14 +189,7 @@ class ControlPlaneComponent:
 
 
 def must_all_run(components: Sequence[ControlPlaneComponent]) -> None:
-    """Check that all programs run.
-
-    Args:
-        components: in the order of their start.
-
-    Raises:
-        ControlPlaneError: as `Component.must_run`, for the first one that has ended.
-    """
+    """Check that all programs run. Raises as `must_run`, for the first one in the order of the start that has ended."""
     if all(component.running for component in components):
         return
     # Check again from the start: an earlier one may have ended since it was checked.
@@ -205,7 +198,10 @@ def must_all_run(components: Sequence[ControlPlaneComponent]) -> None:
 
 
 class Components:
-    """The programs of one folder, in the order of their start."""
+    """The programs of one folder, in the order of their start.
+
+    Methods raise ControlPlaneError for a name that is taken or unknown, and if a program ends or is not ready in time.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -218,11 +214,7 @@ class Components:
     def launch(
         self, name: str, command: Sequence[str], ready: Callable[[], bool], *, ports: Sequence[int] = ()
     ) -> None:
-        """Start a program without waiting; `ready` returns whether it serves.
-
-        Raises:
-            ControlPlaneError: another one has this name.
-        """
+        """Start a program without waiting; `ready` returns whether it serves."""
         if name in self._running:
             raise ControlPlaneError(f"a program named {name} is already running: stop it first, or choose another name")
         component = ControlPlaneComponent(
@@ -231,11 +223,7 @@ class Components:
         self._running[name] = (component, ready)
 
     def wait(self, *names: str) -> None:
-        """Wait until the named programs are ready; without names: all.
-
-        Raises:
-            ControlPlaneError: one ended or was not ready in time.
-        """
+        """Wait until the named programs are ready; without names: all."""
         waited_for = [self._find(name) for name in names or tuple(self._running)]
         components = [component for component, _ in waited_for]
         for number, (component, ready) in enumerate(waited_for):
@@ -245,22 +233,14 @@ class Components:
         must_all_run(components)
 
     def restart(self, name: str, *, kill: bool) -> None:
-        """Stop or crash one program and start it again with the same command; returns when it is ready.
-
-        Raises:
-            ControlPlaneError: there is none of this name, or it does not become ready.
-        """
+        """Stop or crash one program and start it again with the same command; returns when it is ready."""
         component, ready = self._find(name)
         self.stop_one(name, kill=kill)
         self.launch(name, component.command, ready, ports=component.ports)
         self.wait(name)
 
     def stop_one(self, name: str, *, kill: bool) -> None:
-        """Stop or crash one program.
-
-        Raises:
-            ControlPlaneError: there is none of this name.
-        """
+        """Stop or crash one program."""
         component, _ = self._find(name)
         del self._running[name]
         if kill:

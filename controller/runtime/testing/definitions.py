@@ -32,7 +32,7 @@ def install_definitions(
         ControlPlaneError: a path does not exist, a folder holds no manifests, a definition was refused, or it is not
             served after a minute.
     """
-    documents = [document for path in paths for file in _manifests(path) for document in _documents(file)]
+    documents = [document for path in paths for file in manifests(path) for document in _documents(file)]
     stored.apply(*documents, field_manager=field_manager)
     # The files may contain other objects, which are served at once.
     names = [one["metadata"]["name"] for one in documents if one["kind"] == _DEFINITION]
@@ -59,7 +59,7 @@ def _is_served(crd: Mapping[str, Any], serves: Callable[[str], bool]) -> bool:
     )
 
 
-def _manifests(path: Path) -> list[Path]:
+def manifests(path: Path) -> list[Path]:
     """The file itself, or the manifests of a folder without its kustomization."""
     if not path.is_dir():
         return [path]

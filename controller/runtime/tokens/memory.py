@@ -28,7 +28,6 @@ class TokenMemory(Generic[K, V]):
         return held[1]
 
     def put(self, key: K, value: V, seconds: float) -> None:
-        """Remember a value for so long."""
         self._held.pop(key, None)
         while len(self._held) >= self._most:
             del self._held[next(iter(self._held))]

@@ -28,8 +28,6 @@ class WebhookMetrics:
 
 
 class PathMetrics:
-    """The metrics of one path."""
-
     def __init__(self, metrics: WebhookMetrics, path: str) -> None:
         self._requests = {code: metrics.requests.labels(path, str(code)) for code in (200, 500)}
         self._seconds = metrics.seconds.labels(path)

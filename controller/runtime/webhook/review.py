@@ -29,16 +29,12 @@ class MalformedReview(Exception):  # noqa: N818 - an error of the client
 
 
 class GroupResource(msgspec.Struct, frozen=True):
-    """The resource of the object."""
-
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
 class ReviewRequest(msgspec.Struct, kw_only=True):
-    """The `request` of a review."""
-
     uid: str
     operation: str
     resource: GroupResource = GroupResource()
@@ -65,8 +61,6 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResponse:
-    """The `response` of a review."""
-
     allowed: bool
     code: int = 200
     reason: str = ""

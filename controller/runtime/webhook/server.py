@@ -111,7 +111,6 @@ class WebhookServer:
 
     @property
     def handlers(self) -> Mapping[str, AdmissionHandler]:
-        """The handlers by path."""
         return self._handlers
 
     # ------------------------------------------------------------------ life

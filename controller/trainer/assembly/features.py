@@ -17,8 +17,6 @@ class Maturity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One feature."""
-
     name: str
     stage: Maturity
     default: bool
@@ -63,21 +61,14 @@ _GROUPS = {f"All{stage}": stage for stage in Maturity}
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which features are on."""
-
     on: frozenset[Gate]
 
     def enabled(self, gate: Gate) -> bool:
-        """Whether the feature is on."""
         return gate in self.on
 
 
 def features_of(wanted: Mapping[str, bool]) -> Features:
-    """The features that are on.
-
-    Raises:
-        ConfigurationError: unknown names, one line for each.
-    """
+    """The features that are on. Raises ConfigurationError: unknown names, one line for each."""
     known = ", ".join(sorted({*GATES, *_GROUPS}))
     problems = [
         f"{name}: unknown feature gate; known are {known}" for name in wanted.keys() - GATES.keys() - _GROUPS.keys()

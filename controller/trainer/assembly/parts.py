@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Key, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.api.trainer.v1alpha1.recovery import Retries
+from trainwright.api.trainer.v1alpha1.recovery import Allowed
 from trainwright.controller.runtime import (
     AdmissionHandler,
     CacheError,
@@ -119,8 +119,7 @@ class Assembly:
             return None
         from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 
-        given = self.settings.plugins.settings[_RECOVERY]
-        allowed = Retries(given["defaultRetries"], given["maxRetries"])
+        allowed = Allowed.of(self.settings.plugins.settings[_RECOVERY])
         return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)
 
     def _newest_report(self, job: TrainJob) -> TrainerStatus | None:
@@ -151,12 +150,10 @@ class Assembly:
 
 
 def parts_of(settings: ManagerSettings) -> list[str]:
-    """The names of the parts that are turned on."""
     return [name for name, is_on in PARTS.items() if is_on(settings)]
 
 
 def load_part(name: str) -> ModuleType:
-    """The module of a part."""
     return importlib.import_module(f"{__package__}.{name}")
 
 

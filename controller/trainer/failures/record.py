@@ -67,6 +67,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """When the attempt was seen to have ended."""
     nodes: tuple[str, ...] = ()
     """Where its pods ran; of more than eight, the last one is a number."""
+    node: str = ""
+    """The node that may be the reason; empty: none."""
+    hardware: bool = False
+    """Whether the log tells that hardware of that node is broken."""
     step: float | None = None
     percent: int | None = None
     held_seconds: int = 0
@@ -95,7 +99,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         ).with_log(log)
 
     def with_log(self, log: str) -> "Entry":
-        """The entry with the end of another log."""
         lines = log.split("\n")
         kept, line, ended = last_lines(log.encode()), telling_line(lines), program_ended(lines, self.finished_at)
         # A reader finds it in the lines that are kept, unless a launcher has written much after it.
@@ -105,7 +108,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def ended_at(self) -> str:
-        """When its program ended, as far as is known."""
         return self.program_finished_at or self.finished_at
 
     @property
@@ -141,7 +143,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 def name_of_record(job: str) -> str:
-    """The name of the ConfigMap."""
     return job + SUFFIX
 
 

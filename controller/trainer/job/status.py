@@ -54,7 +54,6 @@ def is_finished(job: TrainJob) -> bool:
 
 
 def is_over(status: TrainJobStatus) -> bool:
-    """Whether the status says Complete or Failed."""
     return any(map(_is_end, status.conditions or ()))
 
 
@@ -113,7 +112,6 @@ def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> 
 
 
 def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
-    """The status of a job whose end nobody saw."""
     return _failed(status, REASON_END_UNKNOWN, shortened(message), now)
 
 
@@ -229,10 +227,7 @@ def loading_of(job: TrainJob) -> str:
     told = {metric.name: metric.value for metric in status.trainer_status.metrics or ()}
     found = (
         _loading(noun, told, kind)
-        for kind, noun, step in (
-            ("dataset", "data set", DATASET_INITIALIZER),
-            ("model", "model", MODEL_INITIALIZER),
-        )
+        for kind, noun, step in (("dataset", "data set", DATASET_INITIALIZER), ("model", "model", MODEL_INITIALIZER))
         if step in ready
     )
     return "; ".join(filter(None, found))

@@ -14,11 +14,13 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, labels_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
+    ANNOTATION_AVOIDED_NODES,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
 )
@@ -37,6 +39,7 @@ from trainwright.controller.trainer.recovery.causes import (
     attribute,
     fingerprint,
 )
+from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
 from trainwright.controller.trainer.recovery.summary import Summary, at_least
 from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
@@ -62,6 +65,8 @@ class KnownAttempts:
     """When pods of an attempt were first seen to run."""
     evidence: dict[str, str] = field(default_factory=dict)
     """The key of the record with the last lines of ranks that stood still, the last time."""
+    jobset: str = ""
+    """The uid of the JobSet that was seen last."""
     retries_left: int | None = None
     """Failures of code that a new JobSet may restart after; None: not known yet."""
 
@@ -82,11 +87,19 @@ class Glance:
     @property
     def base(self) -> int:
         """The base that the pods of the JobSet carry."""
+        return number(self._mark(ANNOTATION_ATTEMPT_BASE))
+
+    @property
+    def avoided(self) -> str:
+        """The nodes that the pods of the JobSet avoid, as they carry it."""
+        return self._mark(ANNOTATION_AVOIDED_NODES)
+
+    def _mark(self, annotation: str) -> str:
         for one in self.jobset.spec_or_empty.replicated_jobs or ():
             metadata = one.template.spec_or_empty.template.metadata
             if metadata is not None:
-                return number((metadata.annotations or {}).get(ANNOTATION_ATTEMPT_BASE))
-        return 0
+                return (metadata.annotations or {}).get(annotation, "")
+        return ""
 
     @property
     def restarts(self) -> int:
@@ -147,14 +160,25 @@ class Progression:
     """What users are told."""
     uncertain: int | None = None
     """An attempt whose nodes are worth a look."""
+    suspect: tuple[str, str] = ("", "")
+    """A node that the next attempt is to avoid, and why; two empty texts: none."""
+    avoided: str = ""
+    """What users are told of that."""
 
 
 def observe(known: KnownAttempts, glance: Glance) -> None:
     """Note what the pods show, before any of it is gone."""
     by_attempt: dict[int, list[Document]] = {}
     # Pods of the next attempt may have begun a moment before it is held back.
-    is_suspended = bool(glance.jobset.spec_or_empty.suspend)
-    is_stopped = is_suspended or known.summary.hang or held_for(known.summary, glance.now) > 0
+    uid, is_suspended = uid_of(glance.jobset), bool(glance.jobset.spec_or_empty.suspend)
+    is_replaced = known.summary.replace == uid
+    is_stopped = is_suspended or known.summary.hang or is_replaced or held_for(known.summary, glance.now) > 0
+    if known.jobset not in ("", uid):
+        # An attempt may just have begun in the JobSet before; the one of this number is another one now.
+        for old in [attempt for attempt in known.witnesses if attempt >= known.summary.judged]:
+            known.witnesses.pop(old)
+            known.ran_since.pop(old, None)
+    known.jobset = uid
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
     for attempt, pods in by_attempt.items():
@@ -205,6 +229,33 @@ def advance(
     _judge_suspension(known, glance, step, wanted)
     _correct(known, glance, step, wanted)
     return step
+
+
+def leave_node(
+    known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node], *, replaceable: bool
+) -> None:
+    """Let a new JobSet avoid the suspect node, unless that does more harm than good.
+
+    Args:
+        known: of the job.
+        glance: what the cache shows.
+        step: what `advance` has given.
+        nodes: of the cluster.
+        replaceable: as of `advance`.
+    """
+    found, (node, why) = step.summary, step.suspect
+    avoided = still_avoided(found.avoided, glance.now)
+    witness = known.witnesses.get(found.judged - 1)
+    started = len(witness.started) if witness is not None else 0
+    reason = "volumes with its checkpoints would be deleted" if not replaceable else ""
+    reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
+    if reason:
+        found.kept = [*found.kept, node]
+        step.avoided = f"{why}, and attempt {found.judged + 1} does not avoid it: {reason}"
+        return
+    found.avoided = {name: found.avoided[name] for name in avoided} | {node: format_time(glance.now)}
+    found.replace = uid_of(glance.jobset)
+    step.avoided = f"{why}, attempt {found.judged + 1} avoids it: ask its administrator to look at it"
 
 
 def is_calm(known: KnownAttempts, glance: Glance) -> bool:
@@ -308,6 +359,8 @@ def _judge_one(
             found.end_reason, found.end_message = glance.end or ("", "")
             return True
         found.replace = uid_of(glance.jobset)
+    if wanted.avoids_nodes:
+        step.suspect = suspect(step.entries, attempt, (*found.avoided, *found.kept), now)
     started = any(attempt_of(pod) > attempt and _runs(pod) for pod in glance.pods)
     pause = 0.0 if started else outcome.pause
     found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
@@ -412,6 +465,8 @@ def _take(
         started=format_time(began) if began is not None else "",
         ended=entry.ended or format_time(now),
         nodes=_nodes_of(known, attempt),
+        node=why.node,
+        hardware=why.is_hardware,
         step=ended.step if ended.has_reported else None,
         percent=ended.percent if ended.has_reported else None,
     )

@@ -54,6 +54,8 @@ CHARGED: Mapping[FailureCause, str] = {
 BY_SCHEDULER = "PreemptionByScheduler"
 DELETED = "Deleted"
 NODE_LOST = "NodeLost"
+_ON_REQUEST = frozenset({DELETED, "EvictionByEvictionAPI", "DeletionByTaintManager"})
+"""Ends that say nothing of the node: it is drained, or somebody deletes the pod."""
 _START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 _NO_PROGRAM = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
 _HARDWARE = re.compile(
@@ -92,6 +94,10 @@ class Witness:
     """Pods that were deleted before anything of this attempt was seen to fail."""
     nodes: dict[str, None] = field(default_factory=dict)
     """The nodes of its pods."""
+    placed: dict[str, str] = field(default_factory=dict)
+    """The node of each pod, by name."""
+    started: set[str] = field(default_factory=set)
+    """The pods that were seen to run or to end, by name."""
     limited: dict[str, Sequence[str]] = field(default_factory=dict)
     """The containers of each pod that have a limit of memory."""
     ours: set[str] = field(default_factory=set)
@@ -120,9 +126,11 @@ class Witness:
             node = (pod.get("spec") or {}).get("nodeName")
             if node:
                 self.nodes[node] = None
+                self.placed[name_of(pod)] = node
             self.limited[name_of(pod)] = limited_of(pod)
             if (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded"):
                 self.ran = True
+                self.started.add(name_of(pod))
             self._see_times(pod)
             for sign in _signs_of(pod):
                 if all((known.pod, known.reason) != (sign.pod, sign.reason) for known in self.signs):
@@ -159,6 +167,10 @@ class Attribution:
     """In words: what shows it."""
     is_certain: bool = True
     """Whether later evidence cannot change it. A rank that lost its peers says nothing of the reason."""
+    node: str = ""
+    """The node that may be the reason; empty: none, or it is not known."""
+    is_hardware: bool = False
+    """Whether the log tells of broken hardware."""
 
     @property
     def charged(self) -> str:
@@ -189,7 +201,7 @@ def _reasons(
         yield Attribution(FailureCause.SUSPENDED, "the job was suspended")
     signs = _in_time(witness.signs, entry)
     yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
-    yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}") for sign in signs)
+    yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign)) for sign in signs)
     own = list(_by_end(entry, witness, wanted)) if entry is not None else []
     yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
     if hang:  # before deletions, which are ours then
@@ -201,7 +213,17 @@ def _reasons(
     else:
         # A signal from outside may come with a lost node.
         is_certain = not entry.is_victim and entry.exit_code not in (_SIGKILL, _SIGTERM)
-        yield Attribution(FailureCause.CODE, _told(entry), is_certain=is_certain)
+        yield Attribution(FailureCause.CODE, _told(entry), is_certain=is_certain, node=_own_node(entry, witness))
+
+
+def _blamed(sign: Sign) -> str:
+    """The node of a sign, unless somebody has asked for the end of its pod."""
+    return sign.node if sign.reason not in _ON_REQUEST else ""
+
+
+def _own_node(entry: Entry, witness: Witness) -> str:
+    """The node of the culprit, if the attempt ran on others, too, and it speaks for itself."""
+    return witness.placed.get(entry.pod, "") if len(witness.nodes) > 1 and not entry.is_victim else ""
 
 
 def _of(sign: Sign, what: str) -> Attribution:
@@ -225,15 +247,18 @@ def _by_end(entry: Entry, witness: Witness, wanted: Declaration) -> Iterator[Att
     no_program = is_start and _NO_PROGRAM.search(entry.message) is not None
     is_memory = entry.reason == "OOMKilled"
     if is_memory and entry.container not in witness.limited.get(entry.pod, (entry.container,)):
-        yield Attribution(FailureCause.INFRASTRUCTURE, f"{told}; it has no limit, so its node ran out of memory")
+        text = f"{told}; it has no limit, so its node ran out of memory"
+        yield Attribution(FailureCause.INFRASTRUCTURE, text, node=_own_node(entry, witness))
     if code in wanted.free or (is_start and not no_program):
-        yield Attribution(FailureCause.INFRASTRUCTURE, told)
+        yield Attribution(FailureCause.INFRASTRUCTURE, told, node=_own_node(entry, witness))
     if _HARDWARE.search(entry.said) or _HARDWARE.search(entry.log):
-        yield Attribution(FailureCause.INFRASTRUCTURE, f"{told}; its log tells of broken hardware")
+        node = witness.placed.get(entry.pod, "")
+        text = f"{told}; its log tells of broken hardware"
+        yield Attribution(FailureCause.INFRASTRUCTURE, text, node=node, is_hardware=True)
     if code in CANNOT_RUN or code in wanted.no_retry or no_program:
         yield Attribution(FailureCause.CONFIGURATION, told)
     if is_memory or _TORCHRUN_KILLED.search(entry.said):
-        yield Attribution(FailureCause.MEMORY, told)
+        yield Attribution(FailureCause.MEMORY, told, node=_own_node(entry, witness))
 
 
 def _told(entry: Entry) -> str:

@@ -8,7 +8,7 @@ back and ends jobs, by what `Recoveries` says.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -57,6 +57,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     Progression,
     advance,
     is_calm,
+    leave_node,
     observe,
     restart_stalled,
     stalled,
@@ -88,13 +89,18 @@ class ToldOfAttempts(ToldOfFailures, Protocol):
         """`note` says why an attempt ended and what follows."""
         ...
 
+    def node_avoided(self, job: TrainJob, note: str) -> None:
+        """`note` names a node that fails again and again, and says what follows."""
+        ...
+
 
 class RecoveryRecorder(FailureRecorder):
     """Follows the pods and the JobSet of each job. Jobs that do not recover get the record of failures alone."""
 
     RULES: tuple[Rule, ...] = (
         *FailureRecorder.RULES,
-        Rule.on(Node.RESOURCE, "get"),
+        # Before a job leaves a node, how many others it may use.
+        Rule.on(Node.RESOURCE, "get", "list"),
         # A pod on a lost node ends only when its status says so, as the pod garbage collector writes it.
         Rule.on(POD, "patch", subresource="status"),
         Rule.on(POD, "delete"),
@@ -154,7 +160,7 @@ class RecoveryRecorder(FailureRecorder):
             return Done()
         glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
-            if attempt >= known.summary.judged:
+            if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
                 held = entries.get(attempt)
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
@@ -170,6 +176,10 @@ class RecoveryRecorder(FailureRecorder):
         step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
             step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+        if step.suspect[0]:
+            nodes = await self._all_nodes()
+            if nodes is not None:
+                leave_node(known, glance, step, nodes, replaceable=_may_be_replaced(jobset))
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
@@ -198,6 +208,8 @@ class RecoveryRecorder(FailureRecorder):
         known.summary = step.summary
         for note in step.told:
             self._attempts.attempt_ended(job, note)
+        if step.avoided:
+            self._attempts.node_avoided(job, step.avoided)
         if changed:
             self._recoveries.changed(key)
         return True
@@ -260,6 +272,13 @@ class RecoveryRecorder(FailureRecorder):
         for node in lost:
             witness.lost(node, glance.now)
         return bool(lost)
+
+    async def _all_nodes(self) -> Sequence[Node] | None:
+        """The nodes of the cluster; None for a manager of one namespace, which may not look at them."""
+        try:
+            return (await self._client.list(Node)).items
+        except Forbidden:
+            return None
 
     async def _free(self, job: TrainJob, known: KnownAttempts, glance: Glance) -> float | None:
         """End pods that a lost node keeps from ending. Returns the seconds until one is due."""

@@ -116,7 +116,7 @@ def test_a_user_is_made_once(control_plane: ControlPlane) -> None:
     assert kubeconfig.read_text() == before
 
 
-@pytest.mark.real_control_plane("RBAC")
+@pytest.mark.real_control_plane("kubectl")
 def test_rbac_denies_a_user_without_rights(control_plane: ControlPlane, namespace: str) -> None:
     user = f"user-{secrets.token_hex(4)}"
     kubeconfig = control_plane.add_user(user)
@@ -124,7 +124,7 @@ def test_rbac_denies_a_user_without_rights(control_plane: ControlPlane, namespac
         control_plane.kubectl("get", "configmaps", "--namespace", namespace, kubeconfig=kubeconfig)
 
 
-@pytest.mark.real_control_plane("RBAC")
+@pytest.mark.real_control_plane("kubectl")
 def test_a_user_has_the_rights_that_it_is_given(control_plane: ControlPlane, namespace: str) -> None:
     look = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     user = f"user-{secrets.token_hex(4)}"
@@ -166,7 +166,7 @@ def test_a_groups_rights_are_its_members(control_plane: ControlPlane) -> None:
     assert "kube-system" in control_plane.kubectl("get", "namespaces", kubeconfig=kubeconfig)
 
 
-@pytest.mark.real_control_plane("RBAC")
+@pytest.mark.real_control_plane("kubectl")
 def test_blocking_an_owners_deletion_needs_the_right_to_its_finalizers(
     control_plane: ControlPlane, namespace: str
 ) -> None:
@@ -218,7 +218,6 @@ def test_the_audit_log_counts_the_calls_of_a_user_agent(control_plane: ControlPl
     assert [call.is_write for call in calls] == [True, False]
 
 
-@pytest.mark.real_control_plane("RBAC")
 def test_the_audit_log_tells_refused_rights_from_what_admission_refuses(
     control_plane: ControlPlane, namespace: str
 ) -> None:

@@ -76,7 +76,7 @@ def test_local(control_plane, namespace):
     assert type(control_plane).__name__ == "LocalControlPlane"
     assert control_plane.stored.get("namespace", namespace) is not None
 
-@pytest.mark.real_control_plane("RBAC")
+@pytest.mark.real_control_plane("etcd")
 def test_rights(control_plane):
     raise AssertionError("must not run")
 
@@ -105,4 +105,4 @@ def test_the_plugin_leaves_out_what_needs_the_real_one(
     result = pytester.runpytest_subprocess("-p", plugin, *options, timeout=100)
     # The workers of pytest-xdist do not tell it what they deselect.
     result.assert_outcomes(passed=2, deselected=2 if workers == "0" else 0)
-    result.stdout.fnmatch_lines(["2 tests need the real control plane: RBAC 1, the whole chain 1"])
+    result.stdout.fnmatch_lines(["2 tests need the real control plane: etcd 1, the whole chain 1"])

@@ -152,7 +152,6 @@ def test_what_the_cluster_does_not_serve_concerns_that_job_alone(
     assert "+++ JobSet plain\n" in output.out
 
 
-@pytest.mark.real_control_plane("RBAC")
 def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
     server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,7 +22,6 @@ def scraper(control_plane: ControlPlane, namespace: str) -> str:
     return control_plane.users.add_service_account("scraper", namespace, rules=rules)
 
 
-@pytest.mark.real_control_plane("RBAC")
 async def test_scrapers_need_a_token_with_permission(
     config: ClusterConfig, control_plane: ControlPlane, client: Client, namespace: str, scraper: str, tmp_path: Path
 ) -> None:

@@ -71,7 +71,6 @@ async def test_a_missing_crd_is_waited_for_while_others_work(
     await ended(manager, task)
 
 
-@pytest.mark.real_control_plane("RBAC")
 async def test_a_missing_permission_is_named(control_plane: ControlPlane, namespace: str) -> None:
     config = load_config(control_plane.add_user("limited", groups=[]))
     manager = quiet_manager(config)

@@ -200,7 +200,6 @@ async def test_a_client_certificate_is_enough(control_plane: ControlPlane, names
     await client.close()
 
 
-@pytest.mark.real_control_plane("RBAC")
 async def test_who_may_not_is_told_what_is_missing(control_plane: ControlPlane, namespace: str) -> None:
     client = Client(HTTPTransport(load_config(control_plane.add_user("mallory", groups=[]))))
     with pytest.raises(Forbidden, match=r'"mallory" cannot list resource "configmaps"'):

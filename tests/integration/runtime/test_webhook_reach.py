@@ -137,7 +137,6 @@ async def test_refusal_by_the_webhook_is_a_proof_as_well(client: Client, namespa
         assert await one.unready() is None
 
 
-@pytest.mark.real_control_plane("RBAC")
 async def test_who_may_not_ask_is_told_so_and_ready(
     control_plane: ControlPlane, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:

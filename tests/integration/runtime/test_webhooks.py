@@ -223,7 +223,6 @@ async def test_rotation_under_constant_admission_fails_no_request(client: Client
             assert writes >= 7, "announced and switched three times"
 
 
-@pytest.mark.real_control_plane("RBAC")
 async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
     control_plane: ControlPlane, client: Client, namespace: str
 ) -> None:

@@ -66,7 +66,6 @@ async def test_a_webhook_that_leads_nowhere_and_a_manager_that_is_missing(
     assert found["clock"] == []
 
 
-@pytest.mark.real_control_plane("RBAC")
 async def test_a_user_without_rights_is_told_what_could_not_be_checked(
     with_jobsets: ControlPlane, namespace: str
 ) -> None:

@@ -114,7 +114,6 @@ def test_wrong_use(shell: Shell, tmp_path: Path) -> None:
     assert stopped.value.code == 2
 
 
-@pytest.mark.real_control_plane("RBAC")
 def test_a_user_who_may_read_the_job_only(shell: Shell) -> None:
     rules = [{"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": ["get"]}]
     kubeconfig = shell.control_plane.add_user(f"reader-{shell.namespace}", rules=rules, namespace=shell.namespace)
@@ -125,7 +124,6 @@ def test_a_user_who_may_read_the_job_only(shell: Shell) -> None:
     assert f"not read: no right to get trainingruntimes.trainer.kubeflow.org in namespace {shell.namespace}" in out
 
 
-@pytest.mark.real_control_plane("RBAC")
 def test_a_user_who_may_not_read_the_job(shell: Shell) -> None:
     kubeconfig = shell.control_plane.add_user(f"nobody-{shell.namespace}")
     shell.job()

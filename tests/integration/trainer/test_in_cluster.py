@@ -37,7 +37,7 @@ from trainwright.controller.runtime.testing.users import EVERYTHING
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually_sync
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 
-pytestmark = pytest.mark.real_control_plane("RBAC")
+pytestmark = pytest.mark.real_control_plane("JobSet's manager")
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 NAMESPACE = "kubeflow-system"

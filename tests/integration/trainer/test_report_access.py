@@ -255,9 +255,9 @@ async def test_a_pod_whose_read_fails_is_accepted(with_jobsets: ControlPlane, te
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.real_control_plane("RBAC")
+@pytest.mark.real_control_plane("starts and stops it")
 async def test_rights_and_keys_of_the_real_api_server(jobset_crd: Path) -> None:
-    """What the local API server does not have: RBAC, and keys that an administrator exchanges."""
+    """What the local API server does not have: keys that an administrator exchanges."""
     with ControlPlane(crds=[CRDS, jobset_crd], audit=True) as own:
         await _tokens_are_reviewed_without_the_keys(own)
         await _a_new_signing_key_is_found(own)

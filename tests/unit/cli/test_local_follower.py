@@ -25,8 +25,8 @@ JOB: Document = {
 
 GONE = {"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404, "message": "not found"}
 DELETED = {**JOB, "metadata": {**JOB["metadata"], "deletionTimestamp": "2026-11-25T09:00:00Z"}}
-SUSPENDED = {**JOB, "spec": {"suspend": True}}
-COMPLETE = {**JOB, "status": {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}}
+SUSPENDED: Document = {**JOB, "spec": {"suspend": True}}
+COMPLETE: Document = {**JOB, "status": {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}}
 NAMESAKE = {**JOB, "metadata": {**JOB["metadata"], "uid": "later"}}
 
 

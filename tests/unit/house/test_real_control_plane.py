@@ -9,15 +9,14 @@ from tests.repository import ROOT
 
 MARK = re.compile(r'pytest\.mark\.real_control_plane\("([^"]+)"\)')
 MOST = {
-    "RBAC": 15,
-    "kubectl": 13,
+    "kubectl": 16,
     "Deployments": 4,
     "the whole chain": 3,
     "kubelet": 3,
     "S3": 1,
     "OIDC": 2,
-    "JobSet's manager": 2,
-    "starts and stops it": 2,
+    "JobSet's manager": 3,
+    "starts and stops it": 3,
     "the real controllers": 1,
     "foreign client certificates": 1,
     "webhooks behind Services": 2,

@@ -83,11 +83,11 @@ def test_a_skip_fails_in_ci_and_is_named(project: pytest.Pytester, workers: str)
 @SIDE_BY_SIDE
 def test_what_is_deselected_is_told_with_its_reason(project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(_LEFT_OUT)
-    result = run(project, "-m", "not parity", workers=workers)
+    result = run(project, "-m", "not parity and not node", workers=workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     told = [line for line in result.outlines if line.startswith("left out ")]
     assert told == result.outlines[-4:-1]
-    assert told[0] == 'left out 1: -m "not parity"'
+    assert told[0] == 'left out 1: -m "not parity and not node"'
     assert told[1].startswith("left out 1: TRAINWRIGHT_TORCH is not set; CI fails")
     assert told[1].endswith("::test_of_a_variable")
     assert told[2] == "left out 2: namespaces: none"
@@ -96,7 +96,7 @@ def test_what_is_deselected_is_told_with_its_reason(project: pytest.Pytester, wo
 
 def test_what_is_listed_fails_nothing(project: pytest.Pytester) -> None:
     project.makepyfile(_LEFT_OUT.replace('needs_environment("TRAINWRIGHT_TORCH")', "only_where(True, '')"))
-    result = run(project, "-m", "not parity")
+    result = run(project, "-m", "not parity and not node")
     assert result.ret == pytest.ExitCode.OK
     assert "CI fails" not in result.stdout.str()
 
@@ -133,5 +133,5 @@ def test_each_listed_reason_is_one_that_a_test_or_a_command_gives() -> None:
 
 def test_a_star_stands_for_any_text_and_nothing_else_does() -> None:
     assert skips.is_listed("this machine refuses namespaces: EPERM [1]")
-    assert not skips.is_listed("real control plane: RBAC and more")
+    assert not skips.is_listed("real control plane: kubectl and more")
     assert not skips.is_listed("-m not parity")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The four reviews of access. The answer is always yes: there is no authorization here, and RBAC objects are only kept.
+"""The four reviews of access, which say what is enforced.
 
 https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/
 """
@@ -9,46 +9,92 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.authorization import Attributes, Authorizer
 from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.fields import wrong
 from trainwright.controller.local.apiserver.identity.reviews import read_review
 from trainwright.controller.local.apiserver.metadata import set_namespace
 from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import ServerResponse
+from trainwright.controller.local.apiserver.requests import ServerResponse, User
 
-_ALL = ["*"]
 _PATH, _RESOURCE = "nonResourceAttributes", "resourceAttributes"
 
 
-async def review_access(call: RequestInfo) -> ServerResponse:
-    """Serve a SubjectAccessReview, SelfSubjectAccessReview or LocalSubjectAccessReview. Raises StatusError."""
-    review, wanted = read_review(call)
-    set_namespace(review["metadata"], call.namespace)
-    found = _errors(call, review)
-    if found:
-        # kube-apiserver names no kind here.
-        raise errors.invalid(call.group, "", "", found)
-    review["status"] = {"allowed": True}
-    return shown(call, review, wanted, 201)
+class AccessReviews:
+    """Serves them.
 
+    Args:
+        authorizer: of the server.
+    """
 
-async def review_rules(call: RequestInfo) -> ServerResponse:
-    """Serve a SelfSubjectRulesReview. Raises StatusError."""
-    review, wanted = read_review(call)
-    if not review["spec"].get("namespace"):
-        raise errors.bad_request("no namespace on request")
-    made = {
-        "kind": call.kind,
-        "apiVersion": call.served.api_version,
-        "metadata": {},
-        "spec": {},
-        "status": {
-            "resourceRules": [{"verbs": _ALL, "apiGroups": _ALL, "resources": _ALL}],
-            "nonResourceRules": [{"verbs": _ALL, "nonResourceURLs": _ALL}],
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    async def access(self, call: RequestInfo) -> ServerResponse:
+        """Serve a SubjectAccessReview, SelfSubjectAccessReview or LocalSubjectAccessReview. Raises StatusError."""
+        review, wanted = read_review(call)
+        set_namespace(review["metadata"], call.namespace)
+        found = _errors(call, review)
+        if found:
+            # kube-apiserver names no kind here.
+            raise errors.invalid(call.group, "", "", found)
+        decision = self._authorizer.decide(_attributes(call, review["spec"]))
+        review["status"] = {"allowed": decision.allowed}
+        if decision.reason:
+            review["status"]["reason"] = decision.reason
+        return shown(call, review, wanted, 201)
+
+    async def rules(self, call: RequestInfo) -> ServerResponse:
+        """Serve a SelfSubjectRulesReview. Raises StatusError."""
+        review, wanted = read_review(call)
+        namespace = review["spec"].get("namespace")
+        if not namespace:
+            raise errors.bad_request("no namespace on request")
+        found = self._authorizer.rules(call.user, namespace)
+        status: Document = {
+            "resourceRules": [_without(rule, "nonResourceURLs") for rule in found.rules if rule.get("resources")],
+            "nonResourceRules": [
+                {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
+                for rule in found.rules
+                if rule.get("nonResourceURLs")
+            ],
             "incomplete": False,
-        },
-    }
-    return shown(call, made, wanted, 201)
+        }
+        if found.problem:
+            status["evaluationError"] = found.problem
+        made = {
+            "kind": call.kind,
+            "apiVersion": call.served.api_version,
+            "metadata": {},
+            "spec": {},
+            "status": status,
+        }
+        return shown(call, made, wanted, 201)
+
+
+def _without(rule: Document, field: str) -> Document:
+    return {key: value for key, value in rule.items() if key != field}
+
+
+def _attributes(call: RequestInfo, spec: Document) -> Attributes:
+    """What a review asks about."""
+    user = call.user
+    if call.kind != "SelfSubjectAccessReview":
+        extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+        user = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
+    path = spec.get(_PATH)
+    if path is not None:
+        return Attributes(user=user, verb=path.get("verb") or "", is_resource=False, path=path.get("path") or "")
+    asked = spec[_RESOURCE]
+    return Attributes(
+        user=user,
+        verb=asked.get("verb") or "",
+        group=asked.get("group") or "",
+        resource=asked.get("resource") or "",
+        subresource=asked.get("subresource") or "",
+        namespace=asked.get("namespace") or "",
+        name=asked.get("name") or "",
+    )
 
 
 def _errors(call: RequestInfo, review: Document) -> list[DocumentError]:

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
@@ -156,6 +156,17 @@ class ObjectStore:
             first = chatty.history[0].version - 1 if chatty.history else self._version
             chatty.forgotten = max(chatty.forgotten, first)
 
+    def begin_with(self, objects: Iterable[tuple[str, StoredObject]]) -> None:
+        """Take over the objects of another store, by collection; for a store in memory without any write."""
+        assert self._disk is None
+        assert not self._history
+        for collection, one in objects:
+            self.collection(collection).put(one)
+            self._version = max(self._version, one.version)
+        self._told = self._oldest = self._version
+        for made in self._collections.values():
+            made.forgotten = self._version
+
     # ------------------------------------------------------------------ reading
 
     @property
@@ -176,6 +187,11 @@ class ObjectStore:
     def collections(self) -> list[str]:
         """The names of all collections that were used."""
         return list(self._collections)
+
+    def objects(self) -> Iterator[tuple[str, StoredObject]]:
+        """All objects, with their collections."""
+        for name, collection in self._collections.items():
+            yield from ((name, one) for one in collection.by_name.values())
 
     def collection(self, name: str) -> Collection:
         """A collection, by a name such as `jobs.batch`; made if it is not there."""

@@ -40,7 +40,6 @@ def unscheduled(picture: Picture, message: str, more: dict[str, Any]) -> Cause |
 
 
 def claims_of(pod: Document) -> list[str]:
-    """The claims that the volumes of the pod name."""
     volumes = dig(pod, "spec.volumes") or ()
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
 
@@ -69,9 +68,6 @@ def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> C
         )
     about = About.of(claim, "PersistentVolumeClaim")
     return cause("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", **{**more, "about": about})
-
-
-# ---------------------------------------------------------------------- mounts
 
 
 def unmounted(picture: Picture) -> Iterator[Cause]:

@@ -61,8 +61,6 @@ _STALLS = frozenset({"NoReport", "RankEnded"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a job does not train, or that it does."""
-
     namespace: str
     name: str
     outcome: Word
@@ -83,12 +81,7 @@ class Explanation:
 
 
 def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
-    """The explanation of the job. While `picture.wanted` is not empty it is provisional: read that, and ask again.
-
-    Args:
-        picture: the job and what is known around it.
-        plugins: those with the hook `explain`.
-    """
+    """The explanation of the job. While `picture.wanted` is not empty it is provisional: read that, and ask again."""
     failed: list[str] = []
     first, *others = map(_harmless, _causes(picture, plugins, failed))
     return Explanation(

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Node
+from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
-from trainwright.controller.runtime import Client
+from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.failures.record import entries_of
+from trainwright.controller.trainer.recovery.summary import summary_of
 
 PROGRAM = """
 import os, pathlib, sys, time
@@ -132,21 +134,27 @@ sys.exit("ValueError: " + "abcdefgh"[run])
 """The first run reports more often than is written at once, and fails; later ones report nothing."""
 
 
-async def test_a_late_report_pays_for_no_other_attempt(client: Client, tmp_path: Path) -> None:
-    """The job shows the last report of an attempt while the next one runs, which has made no progress by it."""
-    made = runtime(tmp_path, 0, 0)
+async def begin(client: Client, folder: Path, command: list[str], **annotations: str) -> None:
+    """Create a job of one rank that recovers."""
+    made = runtime(folder, 0, 0)
     made["spec"]["mlPolicy"]["numNodes"] = 1
     pod = made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    pod["containers"][0]["command"] = [sys.executable, "-c", REPORTS, str(tmp_path)]
+    pod["containers"][0]["command"] = command
     await client.create(made, kind=TrainingRuntime.RESOURCE)
-    marks = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": "1"}
+    marks = {"recovery": "gang", **{name.replace("_", "-"): value for name, value in annotations.items()}}
+    metadata = {"annotations": {f"trainwright.dev/{name}": value for name, value in marks.items()}}
     job = {
         "apiVersion": TrainJob.RESOURCE.api_version,
         "kind": "TrainJob",
-        "metadata": {"name": "j", "namespace": "default", "annotations": marks},
+        "metadata": {"name": "j", "namespace": "default", **metadata},
         "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "fails"}},
     }
     await client.create(job, kind=TrainJob.RESOURCE)
+
+
+async def test_a_late_report_pays_for_no_other_attempt(client: Client, tmp_path: Path) -> None:
+    """The job shows the last report of an attempt while the next one runs, which has made no progress by it."""
+    await begin(client, tmp_path, [sys.executable, "-c", REPORTS, str(tmp_path)], retries="1")
 
     async def failed() -> bool:
         found = await client.get(TrainJob, "j", "default")
@@ -156,3 +164,44 @@ async def test_a_late_report_pays_for_no_other_attempt(client: Client, tmp_path:
     entries = entries_of((await client.get(ConfigMap, "j-failures", "default")).data)
     assert {number: (one.cause, one.step) for number, one in entries.items()} == {0: ("Code", 8.0), 1: ("Code", None)}
     assert (tmp_path / "runs").read_text() == "xx"
+
+
+async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tmp_path: Path) -> None:
+    """Scenario 42: Kubernetes has begun to restart the ranks, and a new JobSet that avoids the node takes over."""
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    for name in ("other-1", "other-2"):
+        await client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, kind=Node.RESOURCE)
+        await client.patch(Node, name, "", {"status": {"conditions": [ready]}}, type="merge", subresource="status")
+    words = "import sys; sys.exit('NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.')"
+    await begin(client, tmp_path, [sys.executable, "-c", words], avoid_nodes="true")
+
+    async def terms() -> list[Any]:
+        try:
+            jobset = await client.get(JobSet, "j", "default")
+        except NotFound:
+            return []
+        (job,) = jobset.spec_or_empty.replicated_jobs or ()
+        affinity = job.template.spec_or_empty.template.spec_or_empty.affinity
+        nodes = affinity.node_affinity if affinity is not None else None
+        required = nodes.required_during_scheduling_ignored_during_execution if nodes is not None else None
+        return list(required.node_selector_terms) if required is not None else []
+
+    (term,) = await eventually(terms, what="a JobSet that avoids the node")
+    (field,) = term.match_fields or ()
+    assert (field.key, field.operator, field.values) == ("metadata.name", "NotIn", ["laptop"])
+    record = (await client.get(ConfigMap, "j-failures", "default")).data
+    (entry,) = entries_of(record).values()
+    assert (entry.cause, entry.node, entry.hardware) == ("Infrastructure", "laptop", True)
+    found = summary_of(record)
+    assert found is not None
+    assert list(found.avoided) == ["laptop"]
+
+    async def notes() -> list[str]:
+        events = (await client.list(Event, "default")).items
+        return [one.note or "" for one in events if one.reason == "NodeAvoided"]
+
+    (note,) = await eventually(notes, what="the event")
+    assert note == (
+        "the log of an attempt on node laptop tells of broken hardware, attempt 2 avoids it: "
+        "ask its administrator to look at it"
+    )

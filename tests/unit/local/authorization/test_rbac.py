@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Authorization by roles and bindings, over whole requests as other users."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.requests import ServerRequest
+from trainwright.controller.local.cluster import RunningServer, api_server
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SPACE = "/api/v1/namespaces/default"
+
+
+class As:
+    """Asks as a user whom the administrator impersonates."""
+
+    def __init__(self, api: RunningServer, user: str = "", *groups: str) -> None:
+        self._api = api
+        self._headers = [("impersonate-user", user)] if user else []
+        self._headers += [("impersonate-group", group) for group in groups]
+
+    async def __call__(
+        self, method: str, path: str, body: Document | None = None, **query: str
+    ) -> tuple[int, dict[str, Any]]:
+        answer = await self._api.server.handle(
+            ServerRequest(
+                method=method,
+                path=path,
+                query=list(query.items()),
+                headers={"authorization": f"Bearer {self._api.config.token}"},
+                impersonation=self._headers,
+                body=b"" if body is None else json.dumps(body).encode(),
+            )
+        )
+        is_json = answer.content_type == "application/json"
+        return answer.status, json.loads(answer.body) if is_json else {}
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    async with api_server(tmp_path / "state", memory=True, rbac=True) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(api: RunningServer) -> As:
+    return As(api)
+
+
+@pytest.fixture
+def alice(api: RunningServer) -> As:
+    return As(api, "alice")
+
+
+def rule(verbs: str, resources: str, **more: Any) -> Document:
+    return {
+        "apiGroups": more.pop("apiGroups", [""]),
+        "resources": resources.split(","),
+        "verbs": verbs.split(","),
+        **more,
+    }
+
+
+async def grant(admin: As, name: str, *rules: Document, namespace: str = "", subject: Document | None = None) -> None:
+    """A role, and a binding of the same name, for alice."""
+    kind, path = (
+        ("Role", f"{RBAC}/namespaces/{namespace}/role") if namespace else ("ClusterRole", f"{RBAC}/clusterrole")
+    )
+    status, made = await admin("POST", f"{path}s", {"metadata": {"name": name}, "rules": list(rules)})
+    assert status == 201, made
+    await bind(admin, name, kind, name, namespace=namespace, subject=subject)
+
+
+async def bind(
+    admin: As, name: str, kind: str, role: str, *, namespace: str = "", subject: Document | None = None
+) -> None:
+    path = f"{RBAC}/namespaces/{namespace}/rolebindings" if namespace else f"{RBAC}/clusterrolebindings"
+    body = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+        "subjects": [subject or {"kind": "User", "name": "alice"}],
+    }
+    status, made = await admin("POST", path, body)
+    assert status == 201, made
+
+
+async def test_without_a_role_nothing_but_discovery_is_allowed(admin: As, alice: As) -> None:
+    for path in ("/api", "/apis", "/openapi/v3", "/version", "/healthz"):
+        assert (await alice("GET", path))[0] == 200, path
+    assert await alice("GET", "/metrics") == (
+        403,
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": 'forbidden: User "alice" cannot get path "/metrics"',
+            "reason": "Forbidden",
+            "details": {},
+            "code": 403,
+        },
+    )
+    status, answer = await alice("GET", f"{SPACE}/pods")
+    assert (status, answer["message"], answer["details"]) == (
+        403,
+        'pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default"',
+        {"kind": "pods"},
+    )
+    assert (await admin("GET", f"{SPACE}/pods"))[0] == 200
+
+
+async def test_a_right_begins_and_ends_with_its_binding(admin: As, alice: As) -> None:
+    await grant(admin, "reads", rule("get,list,watch", "configmaps"), namespace="default")
+    assert (await alice("GET", f"{SPACE}/configmaps"))[0] == 200
+    assert (await alice("GET", "/api/v1/configmaps"))[0] == 403
+    assert (await alice("GET", "/api/v1/namespaces/kube-system/configmaps"))[0] == 403
+    assert (await alice("POST", f"{SPACE}/configmaps", {"metadata": {"name": "a"}}))[0] == 403
+    await admin("DELETE", f"{RBAC}/namespaces/default/rolebindings/reads")
+    assert (await alice("GET", f"{SPACE}/configmaps"))[0] == 403
+
+
+async def test_names_and_subresources(admin: As, alice: As) -> None:
+    await grant(admin, "one", rule("get,list,watch,patch", "configmaps", resourceNames=["a"]), rule("get", "pods/log"))
+    await admin("POST", f"{SPACE}/configmaps", {"metadata": {"name": "a"}})
+    assert (await alice("GET", f"{SPACE}/configmaps/a"))[0] == 200
+    assert (await alice("GET", f"{SPACE}/configmaps/b"))[0] == 403
+    assert (await alice("GET", f"{SPACE}/configmaps"))[0] == 403
+    assert (await alice("GET", f"{SPACE}/configmaps", fieldSelector="metadata.name=a"))[0] == 200
+    assert (await alice("GET", f"{SPACE}/pods/p/log"))[0] == 404
+    status, answer = await alice("GET", f"{SPACE}/pods/p")
+    assert (status, answer["message"]) == (
+        403,
+        'pods "p" is forbidden: User "alice" cannot get resource "pods" in API group "" in the namespace "default"',
+    )
+    assert (await alice("DELETE", f"{SPACE}/configmaps"))[1]["message"].startswith(
+        'configmaps is forbidden: User "alice" cannot deletecollection resource "configmaps"'
+    )
+
+
+async def test_groups_and_service_accounts(api: RunningServer, admin: As) -> None:
+    account = {"kind": "ServiceAccount", "name": "a"}
+    await grant(admin, "account", rule("list", "pods"), namespace="default", subject=account)
+    await grant(admin, "staff", rule("list", "nodes"), subject={"kind": "Group", "name": "staff"})
+    assert (await As(api, "system:serviceaccount:default:a")("GET", f"{SPACE}/pods"))[0] == 200
+    assert (await As(api, "system:serviceaccount:other:a")("GET", f"{SPACE}/pods"))[0] == 403
+    assert (await As(api, "bob", "staff")("GET", "/api/v1/nodes"))[0] == 200
+    assert (await As(api, "bob")("GET", "/api/v1/nodes"))[0] == 403
+    assert (await As(api, "bob", "system:masters")("GET", "/api/v1/nodes"))[0] == 200
+
+
+async def test_a_binding_to_a_role_that_is_not_there_is_named(admin: As, alice: As) -> None:
+    await bind(admin, "broken", "ClusterRole", "none")
+    _, answer = await alice("GET", "/api/v1/nodes")
+    assert answer["message"] == (
+        'nodes is forbidden: User "alice" cannot list resource "nodes" in API group "" at the cluster scope: '
+        'RBAC: clusterrole.rbac.authorization.k8s.io "none" not found'
+    )
+
+
+async def test_aggregated_roles_have_the_rules_of_others(admin: As, alice: As) -> None:
+    await bind(admin, "views", "ClusterRole", "view", namespace="default")
+    assert (await alice("GET", f"{SPACE}/configmaps"))[0] == 200
+    assert (await alice("GET", f"{SPACE}/secrets"))[0] == 403
+    labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    await admin(
+        "POST",
+        f"{RBAC}/clusterroles",
+        {"metadata": {"name": "more", "labels": labels}, "rules": [rule("list", "secrets")]},
+    )
+    assert (await alice("GET", f"{SPACE}/secrets"))[0] == 200
+    await bind(admin, "admins", "ClusterRole", "admin", namespace="default")
+    assert (await alice("POST", f"{SPACE}/configmaps", {"metadata": {"name": "a"}}))[0] == 201, "through edit"
+
+
+async def test_reviews_say_what_is_enforced(admin: As, alice: As) -> None:
+    await grant(admin, "reads", rule("list", "pods"), {"nonResourceURLs": ["/metrics"], "verbs": ["get"]})
+    path = "/apis/authorization.k8s.io/v1"
+
+    async def may(ask: As, kind: str, **spec: Any) -> Document:
+        status, made = await ask("POST", f"{path}/{kind.lower()}s", {"spec": spec})
+        assert status == 201, made
+        found: Document = made["status"]
+        return found
+
+    pods = {"verb": "list", "resource": "pods"}
+    reason = 'RBAC: allowed by ClusterRoleBinding "reads" of ClusterRole "reads" to User "alice"'
+    assert await may(alice, "SelfSubjectAccessReview", resourceAttributes=pods) == {"allowed": True, "reason": reason}
+    assert await may(alice, "SelfSubjectAccessReview", resourceAttributes={**pods, "verb": "get"}) == {"allowed": False}
+    metrics = {"verb": "get", "path": "/metrics"}
+    assert (await may(admin, "SubjectAccessReview", user="alice", nonResourceAttributes=metrics))["allowed"] is True
+    assert await may(admin, "SubjectAccessReview", user="bob", resourceAttributes=pods) == {"allowed": False}
+    assert await may(admin, "SubjectAccessReview", groups=["system:masters"], resourceAttributes=pods) == {
+        "allowed": True
+    }
+    assert (await alice("POST", f"{path}/subjectaccessreviews", {"spec": {"user": "bob"}}))[0] == 403
+    rules = await may(alice, "SelfSubjectRulesReview", namespace="default")
+    assert {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]} in rules["resourceRules"]
+    assert {"verbs": ["get"], "nonResourceURLs": ["/metrics"]} in rules["nonResourceRules"]
+    assert (rules["incomplete"], "evaluationError" in rules) == (False, False)
+
+
+async def test_nobody_grants_more_than_they_have(admin: As, alice: As) -> None:
+    rbac = ["rbac.authorization.k8s.io"]
+    await grant(
+        admin,
+        "author",
+        rule("create,update", "roles,rolebindings,clusterroles,clusterrolebindings", apiGroups=rbac),
+        rule("get,list", "pods"),
+    )
+    roles = f"{RBAC}/namespaces/default/roles"
+    status, answer = await alice(
+        "POST", roles, {"metadata": {"name": "r"}, "rules": [rule("list,watch", "pods,secrets")]}
+    )
+    assert (status, answer["message"]) == (
+        403,
+        (
+            'roles.rbac.authorization.k8s.io "r" is forbidden: user "alice" (groups=["system:authenticated"]) is '
+            "attempting to grant RBAC permissions not currently held:\n"
+            '{APIGroups:[""], Resources:["pods"], Verbs:["watch"]}\n'
+            '{APIGroups:[""], Resources:["secrets"], Verbs:["list" "watch"]}'
+        ),
+    )
+    assert (await alice("POST", roles, {"metadata": {"name": "r"}, "rules": [rule("get", "pods")]}))[0] == 201
+    patch = {"metadata": {"finalizers": ["example.com/a"]}}
+    assert (
+        await alice(
+            "PUT", f"{roles}/r", {"metadata": {"name": "r", **patch["metadata"]}, "rules": [rule("get", "pods")]}
+        )
+    )[0] == 200
+    status, _ = await alice("PUT", f"{roles}/r", {"metadata": {"name": "r"}, "rules": [rule("delete", "pods")]})
+    assert status == 403
+    bindings = f"{RBAC}/namespaces/default/rolebindings"
+    binding = {"metadata": {"name": "b"}, "subjects": [{"kind": "User", "name": "bob"}]}
+    reference = {"apiGroup": rbac[0], "kind": "ClusterRole"}
+    assert (await alice("POST", bindings, {**binding, "roleRef": {**reference, "name": "cluster-admin"}}))[0] == 403
+    assert (await alice("POST", bindings, {**binding, "roleRef": {**reference, "name": "none"}}))[0] == 404
+    assert (await alice("POST", bindings, {**binding, "roleRef": {**reference, "name": "author"}}))[0] == 201
+    aggregates = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    status, answer = await alice(
+        "POST", f"{RBAC}/clusterroles", {"metadata": {"name": "all"}, "aggregationRule": aggregates}
+    )
+    assert answer["message"].endswith("is forbidden: must have cluster-admin privileges to use the aggregationRule")
+    await grant(admin, "may-bind", rule("bind", "clusterroles", apiGroups=rbac, resourceNames=["cluster-admin"]))
+    binding["metadata"] = {"name": "c"}
+    assert (await alice("POST", bindings, {**binding, "roleRef": {**reference, "name": "cluster-admin"}}))[0] == 201
+
+
+async def test_impersonation_needs_the_right(api: RunningServer, admin: As) -> None:
+    """The administrator is in the way of trying it as another user, so a service account does it with its token."""
+    await admin("POST", f"{SPACE}/serviceaccounts", {"metadata": {"name": "a"}})
+    _, made = await admin("POST", f"{SPACE}/serviceaccounts/a/token", {})
+    headers = {"authorization": f"Bearer {made['status']['token']}"}
+    wanted = [("impersonate-user", "bob"), ("impersonate-group", "staff")]
+
+    async def ask() -> tuple[int, str]:
+        request = ServerRequest(method="GET", path="/api", headers=headers, impersonation=wanted)
+        answer = await api.server.handle(request)
+        return answer.status, json.loads(answer.body).get("message", "")
+
+    subject = {"kind": "ServiceAccount", "name": "a", "namespace": "default"}
+    account = "system:serviceaccount:default:a"
+    assert await ask() == (
+        403,
+        (
+            f'users "bob" is forbidden: User "{account}" cannot impersonate resource "users" in API group "" '
+            "at the cluster scope"
+        ),
+    )
+    await grant(admin, "users", rule("impersonate", "users", resourceNames=["bob"]), subject=subject)
+    assert (await ask())[1].startswith(f'groups "staff" is forbidden: User "{account}" cannot impersonate')
+    await grant(admin, "groups", rule("impersonate", "groups"), subject=subject)
+    assert (await ask())[0] == 200
