@@ -75,9 +75,9 @@ def test_events_are_those_of_the_code() -> None:
 
 
 def test_annotations_are_those_of_the_code() -> None:
-    """Those that users set; attempt-base, failures, progress-history, registered-by-url and avoid-nodes are not."""
+    """Those that users set; the others are written by the manager and by local nodes."""
     folders = ("api/trainer", "controller/trainer", "plugins")
     sources = "".join(path.read_text(encoding="utf-8") for one in folders for path in (ROOT / one).rglob("*.py"))
     used = set(re.findall(r"trainwright\.dev/([a-z][a-z-]+)", sources))
-    not_set_by_users = {"attempt-base", "avoid-nodes", "failures", "progress-history", "registered-by-url"}
+    not_set_by_users = {"attempt-base", "avoided-nodes", "failures", "progress-history", "registered-by-url"}
     assert names_in("Annotations") == used - not_set_by_users
