@@ -7,6 +7,7 @@ inside and outside: https://127.0.0.1:PORT, which is forwarded.
 
 import functools
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -83,7 +84,13 @@ class NodeCluster(ControlPlane):
 
     def load(self, archive: Path) -> None:
         """Take the images of an archive."""
-        images.load(self.spaces, archive)
+        seen = self.folder / archive.name
+        try:
+            seen.hardlink_to(archive)
+        except OSError:  # in another file system
+            shutil.copyfile(archive, seen)
+        images.load(self.spaces, seen)
+        seen.unlink()
 
     def _parent_folder(self) -> Path:
         # In the file system of the store, which is linked to.
