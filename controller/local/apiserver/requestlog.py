@@ -23,7 +23,7 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.apiserver.authorization import Decision
+from trainwright.controller.local.apiserver.authorization import AccessDecision
 from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.requests import (
     ServerRequest,
@@ -54,7 +54,7 @@ class Exchange:
     impersonated: User | None = None
     route: Route | None = None
     call: RequestInfo | None = None
-    decision: Decision | None = None
+    decision: AccessDecision | None = None
     """Of authorization."""
 
 

@@ -5,14 +5,18 @@ https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 """
 
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes, attributes_of, forbidden
-from trainwright.controller.local.apiserver.authorization.authorizer import AllowAuthenticated, Authorizer, Decision
+from trainwright.controller.local.apiserver.authorization.authorizer import (
+    AccessDecision,
+    AllowAuthenticated,
+    Authorizer,
+)
 from trainwright.controller.local.apiserver.authorization.rbac import RBACAuthorizer
 
 __all__ = [
+    "AccessDecision",
     "AllowAuthenticated",
     "Attributes",
     "Authorizer",
-    "Decision",
     "RBACAuthorizer",
     "attributes_of",
     "forbidden",

@@ -19,7 +19,7 @@ EVERYTHING: tuple[Document, ...] = (
 """All rights there are, as rules."""
 
 
-class Decision(NamedTuple):
+class AccessDecision(NamedTuple):
     """Whether something is allowed, and what SubjectAccessReviews say of it."""
 
     allowed: bool
@@ -37,7 +37,7 @@ class UserRules(NamedTuple):
 class Authorizer(Protocol):
     """Tells who may do what."""
 
-    def decide(self, wanted: Attributes) -> Decision:
+    def decide(self, wanted: Attributes) -> AccessDecision:
         """Whether a user may do something."""
         ...
 
@@ -49,11 +49,11 @@ class Authorizer(Protocol):
 class AllowAuthenticated:
     """Users with credentials may do everything, all others what is public."""
 
-    def decide(self, wanted: Attributes) -> Decision:
+    def decide(self, wanted: Attributes) -> AccessDecision:
         """See Authorizer."""
         if _has_credentials(wanted.user):
-            return Decision(True)
-        return Decision(not wanted.is_resource and wanted.path.rstrip("/") in PUBLIC)
+            return AccessDecision(True)
+        return AccessDecision(not wanted.is_resource and wanted.path.rstrip("/") in PUBLIC)
 
     def rules(self, user: User, namespace: str) -> UserRules:  # noqa: ARG002 - the same everywhere
         """See Authorizer."""

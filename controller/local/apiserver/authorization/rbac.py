@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes
-from trainwright.controller.local.apiserver.authorization.authorizer import MASTERS, Decision, UserRules
+from trainwright.controller.local.apiserver.authorization.authorizer import MASTERS, AccessDecision, UserRules
 from trainwright.controller.local.apiserver.authorization.rules import allows
 from trainwright.controller.local.apiserver.requests import User
 from trainwright.controller.local.apiserver.selection import LabelMatcher, label_selector_of
@@ -77,15 +77,15 @@ class RBACAuthorizer:
         self._known: dict[str, tuple[int, list[Document]]] = {}
         """The objects of each collection, as of which change."""
 
-    def decide(self, wanted: Attributes) -> Decision:
+    def decide(self, wanted: Attributes) -> AccessDecision:
         """See Authorizer."""
         if MASTERS in wanted.user.groups:
-            return Decision(True)
+            return AccessDecision(True)
         problems: list[str] = []
         for granted in self._granted(wanted.user, wanted.namespace, problems):
             if allows(granted.rule, wanted):
-                return Decision(True, f"RBAC: allowed by {granted.by.shown(granted.subject)}")
-        return Decision(False, f"RBAC: {_together(problems)}" if problems else "")
+                return AccessDecision(True, f"RBAC: allowed by {granted.by.shown(granted.subject)}")
+        return AccessDecision(False, f"RBAC: {_together(problems)}" if problems else "")
 
     def rules(self, user: User, namespace: str) -> UserRules:
         """See Authorizer."""
