@@ -16,7 +16,7 @@ MOST = {
     "kubelet": 3,
     "S3": 1,
     "OIDC": 2,
-    "JobSet's manager": 2,
+    "JobSet's manager": 3,
     "starts and stops it": 2,
     "the real controllers": 1,
     "foreign client certificates": 1,
