@@ -15,7 +15,7 @@ MOST = {
     "kubelet": 3,
     "S3": 1,
     "OIDC": 2,
-    "JobSet's manager": 3,
+    "JobSet's manager": 4,
     "starts and stops it": 3,
     "the real controllers": 1,
     "foreign client certificates": 1,

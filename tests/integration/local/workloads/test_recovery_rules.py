@@ -19,7 +19,7 @@ from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection, built_in
 from trainwright.plugins.testing import runtime, train_job
 
-pytestmark = pytest.mark.parity
+pytestmark = pytest.mark.real_control_plane("JobSet's manager")
 
 PIPELINE = Pipeline(Registry.load(Selection(enabled=frozenset({"Recovery"})), candidates=built_in()))
 EVICTED = -1
