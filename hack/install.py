@@ -2,8 +2,9 @@
 """Sets up .venv with the locked dependencies and the package itself, editable. Needs nothing but Python.
 
 `install.py --for-run` sets up .run/venv instead, for `make run`: without the development environment.
-`install.py --for-trainings` sets up .run/trainings, in which tests train with JAX, and `--for-clients` .run/clients, in
-which tests run clients of others: without the package. All three do nothing if that is done already.
+`install.py --for-trainings` sets up .run/trainings, in which tests train with JAX, `--for-clients` .run/clients, where
+tests run clients of others, and `--for-operators` .run/operators, where they run operators of others: without the
+package. All of these do nothing if that is done already.
 
 Uses uv if it is on PATH, else venv and pip. There is no dependency resolution: hack/requirements.txt lists exact
 versions with hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so a
@@ -82,6 +83,13 @@ CLIENTS = InstallTarget(
     ROOT / ".run" / "clients",
     ROOT / "hack" / "requirements-clients.txt",
     "500 MB",
+    compiled=False,
+    package=False,
+)
+OPERATORS = InstallTarget(
+    ROOT / ".run" / "operators",
+    ROOT / "hack" / "requirements-operators.txt",
+    "30 MB",
     compiled=False,
     package=False,
 )
@@ -232,6 +240,8 @@ def main() -> None:
         provide(TRAININGS)
     elif sys.argv[1:] == ["--for-clients"]:
         provide(CLIENTS)
+    elif sys.argv[1:] == ["--for-operators"]:
+        provide(OPERATORS)
     else:
         install(DEVELOPMENT)
 
