@@ -2,8 +2,9 @@
 """Sets up .venv with the locked dependencies and the package itself, editable. Needs nothing but Python.
 
 `install.py --for-run` sets up .run/venv instead, for `make run`: without the development environment.
-`install.py --for-trainings` sets up .run/trainings, in which tests train with JAX, and `--for-clients` .run/clients, in
-which tests run clients of others: without the package. All three do nothing if that is done already.
+`install.py --for-trainings` sets up .run/trainings, in which tests train with JAX, `--for-clients` .run/clients, where
+tests run clients of others, and `--for-operators` .run/operators, where they run operators of others: without the
+package. All of these do nothing if that is done already.
 
 Uses uv if it is on PATH, else venv and pip. There is no dependency resolution: hack/requirements.txt lists exact
 versions with hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so a
@@ -69,9 +70,9 @@ class InstallTarget(NamedTuple):
 
 DEVELOPMENT = InstallTarget(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
 RUN = InstallTarget(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
-TRAININGS, CLIENTS = (
+TRAININGS, CLIENTS, OPERATORS = (
     InstallTarget(ROOT / ".run" / name, ROOT / "hack" / f"requirements-{name}.txt", size, compiled=False, package=False)
-    for name, size in (("trainings", "550 MB"), ("clients", "500 MB"))
+    for name, size in (("trainings", "550 MB"), ("clients", "500 MB"), ("operators", "30 MB"))
 )
 
 
@@ -213,7 +214,7 @@ def main() -> None:
     """Set up .venv, or what the arguments say."""
     if sys.argv[1:] == ["--is-current"]:
         raise SystemExit(not is_current(DEVELOPMENT))
-    targets = {"--for-run": RUN, "--for-trainings": TRAININGS, "--for-clients": CLIENTS}
+    targets = {"--for-run": RUN, "--for-trainings": TRAININGS, "--for-clients": CLIENTS, "--for-operators": OPERATORS}
     target = targets.get(" ".join(sys.argv[1:]))
     if target is not None:
         provide(target)

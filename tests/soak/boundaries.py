@@ -37,7 +37,7 @@ from trainwright.controller.local.cluster import RunningCluster, local_cluster
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.runtime import Client, NotFound
+from trainwright.controller.runtime import Client, Manager, NotFound
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually, is_empty
 
 NAMESPACE = "default"
@@ -146,7 +146,7 @@ class Site:
         """What is wrong with the witness, or with a new pod."""
         name, pid = self._witness
         status = await self.status(name)
-        found = []
+        found: list[str] = []
         if (status.get("phase"), self.process(name).pid) != (status.get("phase"), pid) or not alive(pid):
             found.append(f"the process of the witness is another one: {pid}")
         if status.get("phase") != "Running" or status["containerStatuses"][0]["restartCount"]:
@@ -187,7 +187,7 @@ async def break_worker(site: Site, chance: random.Random) -> list[str]:
     call = chance.choice(CALLS[:3])
     name = await site.create(SLEEPER, **{BREAKS: call})
     status = await site.until(name, "Failed", "Running")
-    found = []
+    found: list[str] = []
     if call == "write_hosts" and status["phase"] == "Running":
         await site.delete(name)
         return found  # with namespaces the hosts file is written by the launcher
@@ -238,7 +238,7 @@ async def fill_disk(site: Site, chance: random.Random) -> list[str]:
     body = {"metadata": {"annotations": {"boundaries/note": "x" * 2**16}}}
     writing = asyncio.ensure_future(site.client.patch(Pod.RESOURCE, name, NAMESPACE, body, type="merge"))
     await asyncio.wait({writing}, timeout=chance.choice((0.1, 1.0, 2.5)))
-    found = []
+    found: list[str] = []
     if not alive(process.pid):
         found.append("a full disk ended a pod")
     if writing.done() and (error := writing.exception()) is not None:
@@ -272,9 +272,9 @@ async def site(folder: Path) -> AsyncIterator[Site]:
     """A cluster whose node fails where pods ask for it."""
     original = LocalNode.declare
 
-    def declare(node: LocalNode, *arguments: Any) -> None:
-        original(node, *arguments)
-        break_calls(node._hosting)
+    def declare(self: LocalNode, manager: Manager) -> None:
+        original(self, manager)
+        break_calls(self._hosting)
 
     failures = Failures()
     logging.getLogger().addHandler(failures)

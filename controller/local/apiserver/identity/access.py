@@ -39,9 +39,10 @@ class AccessReviews:
             # kube-apiserver names no kind here.
             raise errors.invalid(call.group, "", "", found)
         decision = self._authorizer.decide(_attributes(call, review["spec"]))
-        review["status"] = {"allowed": decision.allowed}
+        status: Document = {"allowed": decision.allowed}
         if decision.reason:
-            review["status"]["reason"] = decision.reason
+            status["reason"] = decision.reason
+        review["status"] = status
         return shown(call, review, wanted, 201)
 
     async def rules(self, call: RequestInfo) -> ServerResponse:
