@@ -26,10 +26,13 @@ _PACKAGES = {
     **{
         f"k8s.io.api.{name}.v1": f"api@v{VERSION}/{name}/v1"
         for name in (
-            *("admissionregistration", "apps", "authentication", "authorization", "batch", "coordination", "core"),
-            *("events", "node", "policy", "rbac", "resource", "scheduling", "storage"),
+            *("admissionregistration", "apps", "authentication", "authorization", "autoscaling", "batch"),
+            *("certificates", "coordination", "core", "discovery", "events", "flowcontrol", "networking", "node"),
+            *("policy", "rbac", "resource", "scheduling", "storage"),
         )
     },
+    "k8s.io.api.autoscaling.v2": f"api@v{VERSION}/autoscaling/v2",
+    "k8s.io.kube_aggregator.pkg.apis.apiregistration.v1": f"kube-aggregator@v{VERSION}/pkg/apis/apiregistration/v1",
     "k8s.io.apimachinery.pkg.apis.meta.v1": f"apimachinery@v{VERSION}/pkg/apis/meta/v1",
     "k8s.io.apimachinery.pkg.api.resource": f"apimachinery@v{VERSION}/pkg/api/resource",
     "k8s.io.apimachinery.pkg.runtime": f"apimachinery@v{VERSION}/pkg/runtime",
@@ -48,7 +51,7 @@ _SPECIAL = frozenset(
             f"k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.{name}"
             for name in ("JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray")
         ),
-        *(f"k8s.io.api.{name}.v1.ExtraValue" for name in ("authentication", "authorization")),
+        *(f"k8s.io.api.{name}.v1.ExtraValue" for name in ("authentication", "authorization", "certificates")),
     }
 )
 """Messages that are not objects in JSON; the decoder knows them."""
@@ -93,7 +96,9 @@ def tables(modules: Path) -> str:
 
 
 def _message_of(model: str) -> str:
-    return "k8s.io." + model.removeprefix("io.k8s.").replace("apiextensions-apiserver", "apiextensions_apiserver")
+    return "k8s.io." + model.removeprefix("io.k8s.").replace("-apiserver", "_apiserver").replace(
+        "-aggregator", "_aggregator"
+    )
 
 
 def _messages(package: str, text: str) -> Iterator[tuple[str, list[tuple[str, str, str, int]]]]:

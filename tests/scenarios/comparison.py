@@ -14,9 +14,11 @@ from tests.repository import ROOT
 from tests.scenarios.model import FOLDER
 
 TABLE = ROOT / "docs" / "local-differences.md"
+EVERYWHERE = 0
+"""In place of a number: a difference of all scenarios."""
 SENTENCES = (400, 422, 500)
 """Codes of errors that are compared by status, reason, fields and code, not by their sentences."""
-_ROW = re.compile(r"^\| (\d+) \| `([^`|]+)` \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (\d+|all) \| `([^`|]+)` \| (.+) \|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,10 @@ def _short(answer: dict[str, Any]) -> str:
 
 
 def declared() -> dict[int, list[str]]:
-    """The declared differences: patterns of paths by the number of the scenario."""
+    """The declared differences: patterns of paths by the number of the scenario; those of all are under EVERYWHERE."""
     made: dict[int, list[str]] = {}
     for number, pattern, _ in _ROW.findall(TABLE.read_text()):
-        made.setdefault(int(number), []).append(pattern)
+        made.setdefault(EVERYWHERE if number == "all" else int(number), []).append(pattern)
     return made
 
 
@@ -86,6 +88,7 @@ def open_scenarios() -> dict[int, str]:
 
 def undeclared(found: list[Difference], patterns: list[str]) -> tuple[list[Difference], list[str]]:
     """The differences that no pattern declares, and the patterns that declare nothing."""
-    rest = [one for one in found if not any(fnmatchcase(one.path, pattern) for pattern in patterns)]
+    known = [*patterns, *declared().get(EVERYWHERE, ())]
+    rest = [one for one in found if not any(fnmatchcase(one.path, pattern) for pattern in known)]
     unused = [pattern for pattern in patterns if not any(fnmatchcase(one.path, pattern) for one in found)]
     return rest, unused

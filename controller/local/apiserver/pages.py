@@ -210,7 +210,7 @@ def _described(served: ServedResource) -> discovery.DiscoveryResource:
             for sub in sorted(served.subresources.values(), key=lambda sub: sub.name)
         ),
         custom=kind.custom,
-        stored_as=f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version,
+        stored_as=kind.stored_as or (f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version),
     )
 
 

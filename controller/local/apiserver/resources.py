@@ -49,6 +49,8 @@ class ResourceType:
     """Where its objects are stored. Two resources may share one."""
     custom: bool = False
     """Whether a CustomResourceDefinition defines it."""
+    stored_as: str = ""
+    """The apiVersion that discovery names as that of stored objects, where it is not that of `storage_version`."""
 
     @property
     def stored_in(self) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 from deepdiff import DeepDiff
 
-from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS
+from trainwright.controller.local.apiserver.strategies.built_in import built_in_kinds
 from trainwright.controller.runtime.client.transport import Request, Transport
 
 Document = dict[str, Any]
 
-KINDS = {(built_in.api_version, built_in.kind): built_in for built_in in (*BUILT_IN, *FOR_OTHERS)}
+KINDS = {built_in.key: built_in.recorded for built_in in built_in_kinds(for_others=True)}
 _SYSTEM = ("creationTimestamp", "uid", "resourceVersion", "managedFields")
 _PROTECTION = (["kubernetes.io/pvc-protection"], ["kubernetes.io/pv-protection"])
 _UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.unit.local.things import built_in
 from trainwright.controller.local.apiserver import discovery
 from trainwright.controller.local.apiserver.discovery import (
-    BUILT_IN,
     CUSTOM_VERBS,
     DiscoveryGroup,
     DiscoveryResource,
@@ -35,7 +35,7 @@ TRAIN_JOB = DiscoveryResource(
     subresources=(Subresource("status"),),
     custom=True,
 )
-SERVED = groups_of([*BUILT_IN, *CUSTOM, TRAIN_JOB])
+SERVED = groups_of([*built_in(), *CUSTOM, TRAIN_JOB])
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from tests.unit.local.things import built_in
 from trainwright.controller.local.apiserver import discovery
 from trainwright.controller.local.apiserver.discovery import (
-    BUILT_IN,
     CUSTOM_VERBS,
     DiscoveryResource,
     Subresource,
@@ -32,7 +32,7 @@ TRAIN_JOB = DiscoveryResource(
     subresources=(Subresource("status"),),
     custom=True,
 )
-SERVED = groups_of([*BUILT_IN, TRAIN_JOB])
+SERVED = groups_of([*built_in(), TRAIN_JOB])
 METHODS = ("get", "put", "post", "patch", "delete")
 
 

@@ -9,6 +9,10 @@ from trainwright.controller.local.apiserver.apply.crd import custom_resource_mod
 from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.apply.openapi import Types
 from trainwright.controller.local.apiserver.apply.schema import SchemaView
+from trainwright.controller.local.apiserver.built_in import serve_built_in
+from trainwright.controller.local.apiserver.discovery import DiscoveryResource
+from trainwright.controller.local.apiserver.pages import DiscoveryPages
+from trainwright.controller.local.apiserver.resources import ResourceRegistry
 
 Document = dict[str, Any]
 
@@ -130,3 +134,10 @@ class Things:
         """The managed fields."""
         found: list[Document] = self.live["metadata"].get("managedFields", [])
         return found
+
+
+def built_in() -> list[DiscoveryResource]:
+    """All built-in resources, described."""
+    registry = ResourceRegistry()
+    serve_built_in(registry, for_others=True)
+    return DiscoveryPages(registry).resources()

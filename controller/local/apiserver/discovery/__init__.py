@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Discovery: which resources there are. Pure functions from a description and the header `Accept` to a document.
 
-- `DiscoveryResource` and `Subresource` describe, `BUILT_IN` are those of the local cluster, `groups_of` sorts them.
+- `DiscoveryResource` and `Subresource` describe, `groups_of` sorts them.
 - `core_versions`, `groups`, `group`, `resources` and `version` answer `/api`, `/apis`, `/apis/<group>`, a group version
   and `/version`.
 
@@ -9,7 +9,6 @@ The aggregated form is served as v2. Kubernetes 1.36 does not serve v2beta1 any 
 other form too.
 """
 
-from trainwright.controller.local.apiserver.discovery.built_in import BUILT_IN
 from trainwright.controller.local.apiserver.discovery.documents import (
     DiscoveryDocument,
     core_versions,
@@ -30,7 +29,6 @@ from trainwright.controller.local.apiserver.discovery.resources import (
 )
 
 __all__ = [
-    "BUILT_IN",
     "CUSTOM_VERBS",
     "READ_AND_WRITE",
     "STATUS_VERBS",

@@ -259,4 +259,5 @@ _SPECIAL: Mapping[str, Callable[[bytes, int], Any]] = {
     f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray": _schema_or_texts,
     "k8s.io.api.authentication.v1.ExtraValue": lambda data, _: _texts(data, 1),
     "k8s.io.api.authorization.v1.ExtraValue": lambda data, _: _texts(data, 1),
+    "k8s.io.api.certificates.v1.ExtraValue": lambda data, _: _texts(data, 1),
 }

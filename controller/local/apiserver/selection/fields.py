@@ -10,6 +10,7 @@ from typing import Any
 
 from trainwright.controller.local.apiserver.apply.values import quoted, shown
 from trainwright.controller.local.apiserver.jsonpath import compile_path
+from trainwright.controller.local.apiserver.published.kinds import recorded_kinds
 from trainwright.controller.local.apiserver.selection.errors import SelectorError
 
 Document = Mapping[str, Any]
@@ -216,21 +217,17 @@ _BUILT_IN: Mapping[tuple[str, str], SelectableFields] = {
         {**_OBJECT, "status.successful": _succeeded},
         lambda label: f"field label {quoted(label)} not supported for Job",
     ),
-    ("v1", "ReplicationController"): SelectableFields({**_OBJECT, "status.replicas": _replicas}, _unsupported),
-    ("apps/v1", "ReplicaSet"): SelectableFields(
-        {**_OBJECT, "status.replicas": _replicas},
-        lambda label: f"field label {quoted(label)} not supported for ReplicaSet",
-    ),
-    ("resource.k8s.io/v1", "ResourceSlice"): SelectableFields(
-        {**_NAME, **_texts("spec.nodeName", "spec.driver")},
-        lambda label: f"field label not supported for ResourceSlice: {label}",
-    ),
 }
 
 
 def selectable_fields(api_version: str, kind: str) -> SelectableFields:
     """The field labels of a built-in kind: most have only name and namespace."""
-    return _BUILT_IN.get((api_version, kind), _DEFAULT)
+    known = _BUILT_IN.get((api_version, kind))
+    row = recorded_kinds().get((api_version, kind))
+    if known is not None or row is None or not row.selectable:
+        return known or _DEFAULT
+    readers = {path: _replicas if path == "status.replicas" else _text(*path.split(".")) for path in row.selectable}
+    return SelectableFields({**(_OBJECT if row.namespaced else _NAME), **readers}, _unsupported)
 
 
 def custom_selectable_fields(json_paths: Iterable[str], *, namespaced: bool) -> SelectableFields:

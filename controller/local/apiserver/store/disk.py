@@ -16,7 +16,7 @@ from typing import NamedTuple
 from trainwright.api.errors import UserError
 
 FORMAT = 1
-"""The version of the tables. A file of a newer one is refused, one of an older one is migrated."""
+"""The version of the tables. A file of another one is refused, unless a migration from it is written here."""
 _APPLICATION = 0x54574C43
 """Marks the file as ours: `TWLC`."""
 _SLICE = 100
@@ -80,7 +80,7 @@ class Disk:
         """Open or create it.
 
         Raises:
-            StateFileError: another process has it open, it is damaged, of another program, or of a newer version.
+            StateFileError: another process has it open, it is damaged, of another program, or of another version.
         """
         self.path = path
         self._spared: list[int] = []
@@ -128,6 +128,12 @@ class Disk:
             raise StateFileError(
                 f"{self.path} was written by a newer version (format {version}, this one reads {FORMAT}); "
                 "upgrade, or use another folder"
+            )
+        elif version < FORMAT:
+            run("ROLLBACK")
+            raise StateFileError(
+                f"{self.path} has format {version}, which this version cannot read (it reads {FORMAT}); nothing was "
+                "changed: start it with the version that wrote it, or use another folder"
             )
         run("COMMIT")
 

@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     repeated,
     selector_errors,
 )
-from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part, texts
+from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, WithSpec
 from trainwright.controller.local.apiserver.strategies.webhook_validation import condition_errors, rule_errors
 
@@ -42,10 +42,6 @@ class PolicyStrategy(WithSpec):
     unconditional_update = False
     reset_fields = {"": (("status",),), "status": (("spec",), ("metadata",))}  # noqa: RUF012 - a ClassVar above
 
-    def fill_in(self, document: Document) -> None:
-        ensure(document["spec"], "failurePolicy", "Fail")
-        _fill_in_resources(document["spec"].get("matchConstraints"))
-
     def prepare_create(self, document: Document) -> None:
         super().prepare_create(document)
         document["status"] = {}
@@ -63,9 +59,6 @@ class PolicyBindingStrategy(BuiltInStrategy):
     struct = "admissionregistration/v1.ValidatingAdmissionPolicyBinding"
     unconditional_update = False
 
-    def fill_in(self, document: Document) -> None:
-        _fill_in_resources(document["spec"].get("matchResources"))
-
     def prepare_create(self, document: Document) -> None:
         document["metadata"]["generation"] = 1
 
@@ -78,17 +71,6 @@ class PolicyBindingStrategy(BuiltInStrategy):
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         return self.validate(new)
-
-
-def _fill_in_resources(resources: Document | None) -> None:
-    if resources is None:
-        return
-    ensure(resources, "matchPolicy", "Equivalent")
-    ensure(resources, "namespaceSelector", {})
-    ensure(resources, "objectSelector", {})
-    for field in ("resourceRules", "excludeResourceRules"):
-        for rule in entries(resources, field):
-            ensure(rule, "scope", "*")
 
 
 def _policy_errors(spec: Document, field: str) -> Errors:

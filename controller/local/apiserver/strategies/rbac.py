@@ -11,7 +11,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     name_errors,
     selector_errors,
 )
-from trainwright.controller.local.apiserver.strategies.parts import ensure_filled, entries, part
+from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, null_if_empty
 
 GROUP = "rbac.authorization.k8s.io"
@@ -87,12 +87,6 @@ class BindingStrategy(BuiltInStrategy):
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
         self.struct = "rbac/v1.RoleBinding" if namespaced else "rbac/v1.ClusterRoleBinding"
-
-    def fill_in(self, document: Document) -> None:
-        ensure_filled(document["roleRef"], "apiGroup", GROUP)
-        for subject in entries(document, "subjects"):
-            if subject.get("kind") in ("User", "Group"):
-                ensure_filled(subject, "apiGroup", GROUP)
 
     def validate(self, document: Document) -> list[DocumentError]:
         found = finalizer_errors(document)

@@ -14,7 +14,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     qualified_errors,
     repeated,
 )
-from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
+from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, null_if_empty
 
 _SYSTEM_PREFIX = "system-"
@@ -39,9 +39,6 @@ class PriorityClassStrategy(BuiltInStrategy):
     """PriorityClasses."""
 
     struct = "scheduling/v1.PriorityClass"
-
-    def fill_in(self, document: Document) -> None:
-        ensure(document, "preemptionPolicy", "PreemptLowerPriority")
 
     def prepare_create(self, document: Document) -> None:
         document["metadata"]["generation"] = 1

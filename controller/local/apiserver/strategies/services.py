@@ -43,14 +43,11 @@ class ServiceStrategy(WithSpec):
 
     def fill_in(self, document: Document) -> None:
         spec = document["spec"]
-        ensure_filled(spec, "sessionAffinity", "None")
         if spec["sessionAffinity"] == "None":
             spec.pop("sessionAffinityConfig", None)
         elif spec["sessionAffinity"] == "ClientIP" and _affinity_seconds(spec) is None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
-        ensure_filled(spec, "type", "ClusterIP")
         for port in entries(spec, "ports"):
-            ensure_filled(port, "protocol", "TCP")
             ensure_filled(port, "targetPort", port.get("port"))
         external = spec["type"] in _EXTERNAL
         if external or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):

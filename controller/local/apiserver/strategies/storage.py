@@ -26,8 +26,8 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     qualified_errors,
     same,
 )
-from trainwright.controller.local.apiserver.strategies.parts import ensure, ensure_filled, part
-from trainwright.controller.local.apiserver.strategies.pods.defaults import default_claim_spec
+from trainwright.controller.local.apiserver.strategies.parts import ensure_filled, part
+from trainwright.controller.local.apiserver.strategies.pods.defaults import round_up_resources
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, WithSpec
 
 SOURCES = (
@@ -75,12 +75,7 @@ class PersistentVolumeStrategy(WithSpec):
 
     def fill_in(self, document: Document) -> None:
         ensure_filled(document["status"], "phase", "Pending")
-        spec = document["spec"]
-        ensure_filled(spec, "persistentVolumeReclaimPolicy", "Retain")
-        ensure(spec, "volumeMode", "Filesystem")
-        if spec.get("hostPath") is not None:
-            ensure(spec["hostPath"], "type", "")
-        amounts.round_up(spec, "capacity")
+        amounts.round_up(document["spec"], "capacity")
 
     def validate(self, document: Document) -> list[DocumentError]:
         return finalizer_errors(document) + _volume_errors(part(document, "spec"))
@@ -152,8 +147,7 @@ class PersistentVolumeClaimStrategy(WithSpec):
     has_generation = False
 
     def fill_in(self, document: Document) -> None:
-        ensure_filled(document["status"], "phase", "Pending")
-        default_claim_spec(document["spec"])
+        round_up_resources(document["spec"]["resources"])
         for field in ("capacity", "allocatedResources"):
             amounts.round_up(document["status"], field)
 
@@ -198,10 +192,6 @@ class StorageClassStrategy(BuiltInStrategy):
 
     struct = "storage/v1.StorageClass"
     returns_deleted = True
-
-    def fill_in(self, document: Document) -> None:
-        ensure(document, "reclaimPolicy", "Delete")
-        ensure(document, "volumeBindingMode", "Immediate")
 
     def validate(self, document: Document) -> list[DocumentError]:
         found = finalizer_errors(document)

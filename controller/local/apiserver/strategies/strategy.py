@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.names import NameRule, subdomain
+from trainwright.controller.local.apiserver.strategies.defaulting import fill_object
 from trainwright.controller.local.gowriting import rewrite
 
 ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
@@ -125,10 +126,11 @@ class BuiltInStrategy(Strategy):
 
     def default(self, document: Document) -> None:
         rewrite(document, self.struct)
+        fill_object(document, self.struct)
         self.fill_in(document)
 
     def fill_in(self, document: Document) -> None:
-        """Fill in what the body leaves open. The document is in the form in which Go writes it."""
+        """Fill in what the body leaves open and no recorded default says. The others are set."""
 
 
 class WithSpec(BuiltInStrategy):

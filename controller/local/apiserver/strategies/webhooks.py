@@ -3,7 +3,7 @@
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
+from trainwright.controller.local.apiserver.strategies.parts import entries
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.strategies.webhook_validation import webhook_errors
 
@@ -24,20 +24,6 @@ class WebhookStrategy(BuiltInStrategy):
         self._mutating = mutating
         kind = "Mutating" if mutating else "Validating"
         self.struct = f"admissionregistration/v1.{kind}WebhookConfiguration"
-
-    def fill_in(self, document: Document) -> None:
-        for webhook in entries(document, "webhooks"):
-            ensure(webhook, "failurePolicy", "Fail")
-            ensure(webhook, "matchPolicy", "Equivalent")
-            ensure(webhook, "namespaceSelector", {})
-            ensure(webhook, "objectSelector", {})
-            ensure(webhook, "timeoutSeconds", _TIMEOUT_SECONDS)
-            if self._mutating:
-                ensure(webhook, "reinvocationPolicy", "Never")
-            for rule in entries(webhook, "rules"):
-                ensure(rule, "scope", "*")
-            if part(webhook, "clientConfig").get("service") is not None:
-                ensure(webhook["clientConfig"]["service"], "port", _HTTPS)
 
     def validate(self, document: Document) -> list[DocumentError]:
         return webhook_errors(entries(document, "webhooks"))

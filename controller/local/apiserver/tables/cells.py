@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of built-in kinds other than pods."""
+"""Cells of built-in kinds that show more than what is at a path."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from trainwright.api.times import parse
@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.tables.reading import (
     text,
 )
 
-Cells = list[Any]
+Cell = Callable[[Document, datetime], Any]
 
 _UNSET = "<unset>"
 _MODES = {
@@ -28,6 +28,8 @@ _MODES = {
     "ReadWriteOncePod": "RWOP",
 }
 _ROLE_LABEL = "node-role.kubernetes.io/"
+_SHOWN_PARTS = 3
+"""Endpoints, ports and targets that are shown before `+ 2 more...`."""
 
 
 def name_of(document: Document) -> Any:
@@ -35,30 +37,32 @@ def name_of(document: Document) -> Any:
     return part(document, "metadata").get("name", "")
 
 
-def _age(document: Document, now: datetime) -> str:
-    return since(part(document, "metadata").get("creationTimestamp"), now)
-
-
-def default_cells(document: Document, _: datetime) -> Cells:
+def default_cells(document: Document, _: datetime) -> list[Any]:
     """Name and time of creation, of kinds without columns of their own."""
     return [name_of(document), part(document, "metadata").get("creationTimestamp", "")]
 
 
-def job_cells(job: Document, now: datetime) -> Cells:
-    """The cells of a Job."""
-    spec, status = part(job, "spec"), part(job, "status")
-    succeeded = status.get("succeeded") or 0
+def _cell(read: Callable[[Document], Any]) -> Cell:
+    """A cell that no time counts for."""
+    return lambda document, _: read(document)
+
+
+# ------------------------------------------------------------------ jobs
+
+
+def _completions(job: Document) -> str:
+    spec = part(job, "spec")
+    succeeded = part(job, "status").get("succeeded") or 0
     completions, parallelism = spec.get("completions"), spec.get("parallelism") or 0
     if completions is not None:
-        done = f"{succeeded}/{completions}"
-    else:
-        done = f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+        return f"{succeeded}/{completions}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _duration(job: Document, now: datetime) -> str:
+    status = part(job, "status")
     started, completed = status.get("startTime"), status.get("completionTime")
-    lasted = human_duration((parse(completed) if completed else now) - parse(started)) if started else ""
-    containers = parts(part(spec, "template", "spec"), "containers")
-    names, images = (",".join(text(one, key) for one in containers) for key in ("name", "image"))
-    selector = selector_text(part(spec, "selector"))
-    return [name_of(job), _job_status(job), done, lasted, _age(job, now), names, images, selector]
+    return human_duration((parse(completed) if completed else now) - parse(started)) if started else ""
 
 
 def _job_status(job: Document) -> str:
@@ -72,89 +76,102 @@ def _job_status(job: Document) -> str:
     return next((kind for kind in others if condition_is_true(status, kind)), "Running")
 
 
-def node_cells(node: Document, now: datetime) -> Cells:
-    """The cells of a Node."""
-    status, info = part(node, "status"), part(node, "status", "nodeInfo")
-    ready = [one for one in parts(status, "conditions") if one.get("type") == "Ready"]
+def _selector(document: Document) -> str:
+    return selector_text(part(document, "spec", "selector"))
+
+
+# ------------------------------------------------------------------ nodes
+
+
+def _node_status(node: Document) -> str:
+    ready = [one for one in parts(part(node, "status"), "conditions") if one.get("type") == "Ready"]
     states = ["Unknown"] if not ready else ["Ready" if ready[-1].get("status") == "True" else "NotReady"]
     if part(node, "spec").get("unschedulable"):
         states.append("SchedulingDisabled")
-    kernel = text(info, "kernelVersion", UNKNOWN)
-    if architecture := info.get("architecture"):
-        kernel += f" ({architecture})"
-    return [
-        name_of(node),
-        ",".join(states),
-        ",".join(sorted(set(_roles(part(node, "metadata", "labels"))))) or NONE,
-        _age(node, now),
-        text(info, "kubeletVersion"),
-        _address(status, "InternalIP"),
-        _address(status, "ExternalIP"),
-        text(info, "osImage", UNKNOWN),
-        kernel,
-        text(info, "containerRuntimeVersion", UNKNOWN),
-    ]
+    return ",".join(states)
 
 
-def _roles(labels: Document) -> Iterable[str]:
-    for key, value in labels.items():
+def _kernel(node: Document) -> str:
+    info = part(node, "status", "nodeInfo")
+    kernel, architecture = text(info, "kernelVersion", UNKNOWN), info.get("architecture")
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
+def _roles(node: Document) -> str:
+    found: set[str] = set()
+    for key, value in part(node, "metadata", "labels").items():
         if key.startswith(_ROLE_LABEL) and key != _ROLE_LABEL:
-            yield key.removeprefix(_ROLE_LABEL)
+            found.add(key.removeprefix(_ROLE_LABEL))
         elif key == "kubernetes.io/role" and value:
-            yield value
+            found.add(value)
+    return ",".join(sorted(found)) or NONE
 
 
-def _address(status: Document, kind: str) -> str:
-    found = (text(one, "address") for one in parts(status, "addresses") if one.get("type") == kind)
-    return next(found, NONE)
+def _address(kind: str) -> Cell:
+    def read(node: Document) -> str:
+        addresses = parts(part(node, "status"), "addresses")
+        return next((text(one, "address") for one in addresses if one.get("type") == kind), NONE)
+
+    return _cell(read)
 
 
-def namespace_cells(namespace: Document, now: datetime) -> Cells:
-    """The cells of a Namespace."""
-    return [name_of(namespace), text(part(namespace, "status"), "phase"), _age(namespace, now)]
+def _of_node(field: str, default: str = "") -> Cell:
+    return _cell(lambda node: text(part(node, "status", "nodeInfo"), field, default))
 
 
-def event_cells(event: Document, now: datetime) -> Cells:
-    """The cells of an Event, in the form of either of its groups."""
-    involved = part(event, "involvedObject") or part(event, "regarding")
-    first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
-    last = event.get("lastTimestamp") or event.get("deprecatedLastTimestamp") or first
-    count = event.get("count") or event.get("deprecatedCount") or 1
+# ------------------------------------------------------------------ events, in the form of either group
+
+
+def _of_event(*fields: str) -> Callable[[Document], Any]:
+    return lambda event: next((event[field] for field in fields if event.get(field)), None)
+
+
+_first_seen = _of_event("firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+_last_seen = _of_event("lastTimestamp", "deprecatedLastTimestamp")
+
+
+def _last_time(event: Document, now: datetime) -> str:
+    series = part(event, "series").get("lastObservedTime") if event.get("series") is not None else None
+    return since(series or _last_seen(event) or _first_seen(event), now)
+
+
+def _count(event: Document) -> int:
     if event.get("series") is not None:
-        series = part(event, "series")
-        last, count = series.get("lastObservedTime"), series.get("count") or 0
+        return part(event, "series").get("count") or 0
+    return _of_event("count", "deprecatedCount")(event) or 1
+
+
+def _target(event: Document) -> str:
+    involved = part(event, "involvedObject") or part(event, "regarding")
+    target, name = text(involved, "kind").lower(), text(involved, "name")
+    return f"{target}/{name}" if name else target
+
+
+def _source(event: Document) -> str:
     source = part(event, "source") or part(event, "deprecatedSource")
     component = text(source, "component") or text(event, "reportingComponent") or text(event, "reportingController")
     instance = text(source, "host") or text(event, "reportingInstance")
-    target, name = text(involved, "kind").lower(), text(involved, "name")
-    return [
-        since(last, now),
-        text(event, "type"),
-        text(event, "reason"),
-        f"{target}/{name}" if name else target,
-        text(involved, "fieldPath"),
-        f"{component}, {instance}" if instance else component,
-        (text(event, "message") or text(event, "note")).strip(),
-        since(first, now),
-        count,
-        name_of(event),
-    ]
+    return f"{component}, {instance}" if instance else component
 
 
-def service_cells(service: Document, now: datetime) -> Cells:
-    """The cells of a Service."""
-    spec = part(service, "spec")
-    addresses = parts(spec, "clusterIPs")
-    ports = ",".join(_port(port) for port in parts(spec, "ports"))
-    return [
-        name_of(service),
-        text(spec, "type"),
-        addresses[0] if addresses else NONE,
-        _external_addresses(service),
-        ports or NONE,
-        _age(service, now),
-        pairs(part(spec, "selector")),
-    ]
+_EVENT: dict[str, Cell] = {
+    "Last Seen": _last_time,
+    "Type": _cell(lambda event: text(event, "type")),
+    "Reason": _cell(lambda event: text(event, "reason")),
+    "Object": _cell(_target),
+    "Subobject": _cell(lambda event: text(part(event, "involvedObject") or part(event, "regarding"), "fieldPath")),
+    "Source": _cell(_source),
+    "Message": _cell(lambda event: (text(event, "message") or text(event, "note")).strip()),
+    "First Seen": lambda event, now: since(_first_seen(event), now),
+    "Count": _cell(_count),
+}
+
+
+# ------------------------------------------------------------------ networks
+
+
+def _ports(service: Document) -> str:
+    return ",".join(map(_port, parts(part(service, "spec"), "ports"))) or NONE
 
 
 def _port(port: Document) -> str:
@@ -169,23 +186,48 @@ def _external_addresses(service: Document) -> str:
         case "ClusterIP" | "NodePort":
             return ",".join(external) or NONE
         case "LoadBalancer":
-            ingress = parts(part(service, "status", "loadBalancer"), "ingress")
-            balanced = {text(one, "ip") or text(one, "hostname") for one in ingress} - {""}
-            return ",".join([*sorted(balanced), *external]) or "<pending>"
+            return ",".join([*_balanced(service), *external]) or "<pending>"
         case "ExternalName":
             return text(spec, "externalName")
     return UNKNOWN
 
 
-def secret_cells(secret: Document, now: datetime) -> Cells:
-    """The cells of a Secret."""
-    return [name_of(secret), text(secret, "type"), len(part(secret, "data")), _age(secret, now)]
+def _balanced(document: Document) -> list[str]:
+    """The addresses of a load balancer."""
+    ingress = parts(part(document, "status", "loadBalancer"), "ingress")
+    return sorted({text(one, "ip") or text(one, "hostname") for one in ingress} - {""})
 
 
-def config_map_cells(config_map: Document, now: datetime) -> Cells:
-    """The cells of a ConfigMap."""
-    count = len(part(config_map, "data")) + len(part(config_map, "binaryData"))
-    return [name_of(config_map), count, _age(config_map, now)]
+def _hosts(ingress: Document) -> str:
+    hosts = [one["host"] for one in parts(part(ingress, "spec"), "rules") if one.get("host")]
+    return _some(hosts, "*", " + {} more...")
+
+
+def _some(found: list[str], none: str, more: str) -> str:
+    rest = len(found) - _SHOWN_PARTS
+    return (",".join(found[:_SHOWN_PARTS]) or none) + (more.format(rest) if rest > 0 else "")
+
+
+def _endpoints(endpoints: Document) -> str:
+    found: list[str] = []
+    for subset in parts(endpoints, "subsets"):
+        ports = [one.get("port") for one in parts(subset, "ports")]
+        for address in parts(subset, "addresses"):
+            ip = text(address, "ip")
+            found += [f"{ip}:{port}" for port in ports] or [ip]
+    return _some(found, NONE, " + {} more...")
+
+
+def _slice_ports(slice_: Document) -> str:
+    return _some([str(one.get("port", "*")) for one in parts(slice_, "ports")], _UNSET, " + {} more...")
+
+
+def _slice_addresses(slice_: Document) -> str:
+    found = [address for one in parts(slice_, "endpoints") for address in parts(one, "addresses")]
+    return _some(found, _UNSET, " + {} more...")
+
+
+# ------------------------------------------------------------------ storage
 
 
 def _modes(modes: Iterable[str]) -> str:
@@ -194,8 +236,7 @@ def _modes(modes: Iterable[str]) -> str:
 
 
 def _storage_class(document: Document) -> str:
-    annotations = part(document, "metadata", "annotations")
-    beta = annotations.get("volume.beta.kubernetes.io/storage-class")
+    beta = part(document, "metadata", "annotations").get("volume.beta.kubernetes.io/storage-class")
     return beta if beta is not None else text(part(document, "spec"), "storageClassName")
 
 
@@ -205,113 +246,239 @@ def _phase(document: Document) -> str:
     return text(part(document, "status"), "phase")
 
 
-def claim_cells(claim: Document, now: datetime) -> Cells:
-    """The cells of a PersistentVolumeClaim."""
-    spec, status = part(claim, "spec"), part(claim, "status")
-    volume = text(spec, "volumeName")
-    return [
-        name_of(claim),
-        _phase(claim),
-        volume,
-        part(status, "capacity").get("storage", "0") if volume else "",
-        _modes(parts(status, "accessModes")) if volume else "",
-        _storage_class(claim),
-        spec.get("volumeAttributesClassName", _UNSET),
-        _age(claim, now),
-        spec.get("volumeMode", _UNSET),
-    ]
+def _if_bound(claim: Document, shown: str) -> str:
+    return shown if text(part(claim, "spec"), "volumeName") else ""
 
 
-def volume_cells(volume: Document, now: datetime) -> Cells:
-    """The cells of a PersistentVolume."""
-    spec, claim = part(volume, "spec"), part(volume, "spec", "claimRef")
-    return [
-        name_of(volume),
-        part(spec, "capacity").get("storage", "0"),
-        _modes(parts(spec, "accessModes")),
-        text(spec, "persistentVolumeReclaimPolicy"),
-        _phase(volume),
-        f"{text(claim, 'namespace')}/{text(claim, 'name')}" if "claimRef" in spec else "",
-        _storage_class(volume),
-        spec.get("volumeAttributesClassName", _UNSET),
-        text(part(volume, "status"), "reason"),
-        _age(volume, now),
-        spec.get("volumeMode", _UNSET),
-    ]
+def _claim(volume: Document) -> str:
+    claim = part(volume, "spec", "claimRef")
+    return f"{text(claim, 'namespace')}/{text(claim, 'name')}" if "claimRef" in part(volume, "spec") else ""
 
 
-def lease_cells(lease: Document, now: datetime) -> Cells:
-    """The cells of a Lease."""
-    return [name_of(lease), text(part(lease, "spec"), "holderIdentity"), _age(lease, now)]
+def _of_spec(field: str, default: Any = _UNSET) -> Cell:
+    return _cell(lambda document: part(document, "spec").get(field, default))
 
 
-def age_cells(document: Document, now: datetime) -> Cells:
-    """Name and age, of a ServiceAccount."""
-    return [name_of(document), _age(document, now)]
-
-
-def storage_class_cells(storage_class: Document, now: datetime) -> Cells:
-    """The cells of a StorageClass; the default one is marked."""
+def _class_name(storage_class: Document) -> str:
     annotations = part(storage_class, "metadata", "annotations")
     keys = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
     default = any(annotations.get(key) == "true" for key in keys)
-    return [
-        f"{name_of(storage_class)} (default)" if default else name_of(storage_class),
-        text(storage_class, "provisioner"),
-        text(storage_class, "reclaimPolicy", "Delete"),
-        text(storage_class, "volumeBindingMode", "Immediate"),
-        storage_class.get("allowVolumeExpansion") is True,
-        _age(storage_class, now),
-    ]
+    return f"{name_of(storage_class)} (default)" if default else name_of(storage_class)
 
 
-def priority_class_cells(priority_class: Document, now: datetime) -> Cells:
-    """The cells of a PriorityClass."""
-    return [
-        name_of(priority_class),
-        priority_class.get("value") or 0,
-        priority_class.get("globalDefault") is True,
-        _age(priority_class, now),
-        text(priority_class, "preemptionPolicy"),
-    ]
+_VOLUME_PARTS: dict[str, Cell] = {
+    "Status": _cell(_phase),
+    "StorageClass": _cell(_storage_class),
+    "VolumeAttributesClass": _of_spec("volumeAttributesClassName"),
+    "VolumeMode": _of_spec("volumeMode"),
+}
 
 
-def runtime_class_cells(runtime_class: Document, now: datetime) -> Cells:
-    """The cells of a RuntimeClass."""
-    return [name_of(runtime_class), text(runtime_class, "handler"), _age(runtime_class, now)]
+# ------------------------------------------------------------------ others
 
 
-def webhook_cells(configuration: Document, now: datetime) -> Cells:
-    """The cells of a webhook configuration."""
-    return [name_of(configuration), len(parts(configuration, "webhooks")), _age(configuration, now)]
+def _subjects(kind: str) -> Cell:
+    def read(binding: Document) -> str:
+        names: list[str] = []
+        for subject in parts(binding, "subjects"):
+            name = text(subject, "name")
+            if subject.get("kind") == kind:
+                names.append(f"{text(subject, 'namespace')}/{name}" if kind == "ServiceAccount" else name)
+        return ", ".join(names)
+
+    return _cell(read)
 
 
-def policy_cells(policy: Document, now: datetime) -> Cells:
-    """The cells of a ValidatingAdmissionPolicy."""
+def _parameters(policy: Document) -> str:
     kind = part(policy, "spec", "paramKind")
-    shown = f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}" if kind else _UNSET
-    return [name_of(policy), len(parts(part(policy, "spec"), "validations")), shown, _age(policy, now)]
+    return f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}" if kind else _UNSET
 
 
-def policy_binding_cells(binding: Document, now: datetime) -> Cells:
-    """The cells of a ValidatingAdmissionPolicyBinding."""
-    spec, reference = part(binding, "spec"), part(binding, "spec", "paramRef")
-    shown = _UNSET
+def _parameter(binding: Document) -> str:
+    reference = part(binding, "spec", "paramRef")
     if text(reference, "name"):
-        shown = f"{text(reference, 'namespace', '*')}/{text(reference, 'name')}"
-    elif part(reference, "selector"):
-        shown = selector_text(part(reference, "selector"))
-    return [name_of(binding), text(spec, "policyName"), shown, _age(binding, now)]
+        return f"{text(reference, 'namespace', '*')}/{text(reference, 'name')}"
+    return selector_text(part(reference, "selector")) if part(reference, "selector") else _UNSET
 
 
-def binding_cells(binding: Document, now: datetime) -> Cells:
-    """The cells of a RoleBinding or ClusterRoleBinding."""
-    role = part(binding, "roleRef")
-    subjects: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
-    for subject in parts(binding, "subjects"):
-        name, namespace = text(subject, "name"), text(subject, "namespace")
-        if subject.get("kind") == "ServiceAccount" and namespace:
-            name = f"{namespace}/{name}"
-        subjects.setdefault(text(subject, "kind"), []).append(name)
-    cells = [name_of(binding), f"{text(role, 'kind')}/{text(role, 'name')}", _age(binding, now)]
-    return [*cells, *(", ".join(subjects[kind]) for kind in ("User", "Group", "ServiceAccount"))]
+def _claim_state(claim: Document) -> str:
+    status = part(claim, "status")
+    deleted = bool(part(claim, "metadata").get("deletionTimestamp"))
+    states = ["deleted"] if deleted else []
+    if status.get("allocation") is None:
+        states += [] if deleted else ["pending"]
+    else:
+        states += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
+    return ",".join(states)
+
+
+def _controller(revision: Document) -> str:
+    for owner in parts(part(revision, "metadata"), "ownerReferences"):
+        if owner.get("controller"):
+            group = text(owner, "apiVersion").rpartition("/")[0]
+            return f"{text(owner, 'kind').lower()}{f'.{group}' if group else ''}/{text(owner, 'name')}"
+    return NONE
+
+
+def _class_parameters(one: Document) -> str:
+    reference = part(one, "spec", "parameters")
+    group = text(reference, "apiGroup")
+    return f"{text(reference, 'kind')}{f'.{group}' if group else ''}/{text(reference, 'name')}" if reference else NONE
+
+
+def _parent(address: Document) -> str:
+    reference = part(address, "spec", "parentRef")
+    steps = (text(reference, name) for name in ("resource", "group", "namespace", "name"))
+    return "/".join(step for step in steps if step)
+
+
+def _missing_level(schema: Document) -> str:
+    dangling = [one for one in parts(part(schema, "status"), "conditions") if one.get("type") == "Dangling"]
+    return text(dangling[0], "status") if dangling else "?"
+
+
+def _last_schedule(cron_job: Document, now: datetime) -> str:
+    last = part(cron_job, "status").get("lastScheduleTime")
+    return since(last, now) if last else NONE
+
+
+def _requestor_duration(request: Document, _: datetime) -> str:
+    seconds = part(request, "spec").get("expirationSeconds")
+    return NONE if seconds is None else human_duration(timedelta(seconds=seconds))
+
+
+def _request_condition(request: Document) -> str:
+    found = [text(one, "type") for one in parts(part(request, "status"), "conditions")]
+    state = "Denied" if "Denied" in found else "Approved" if "Approved" in found else "Pending"
+    failed = ",Failed" if "Failed" in found else ""
+    return f"{state}{failed}{',Issued' if part(request, 'status').get('certificate') else ''}"
+
+
+def _quota(prefix: str) -> Cell:
+    def read(quota: Document) -> str:
+        hard, used = part(quota, "status", "hard"), part(quota, "status", "used")
+        named = [name for name in sorted(hard) if (name.startswith("limits")) == (prefix == "limits")]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in named)
+
+    return _cell(read)
+
+
+def _service_of(api_service: Document) -> str:
+    service = part(api_service, "spec", "service")
+    return f"{text(service, 'namespace')}/{text(service, 'name')}" if service else "Local"
+
+
+def _available(api_service: Document) -> str:
+    found = [one for one in parts(part(api_service, "status"), "conditions") if one.get("type") == "Available"]
+    if not found:
+        return UNKNOWN
+    status = text(found[0], "status")
+    return status if status == "True" or not found[0].get("reason") else f"{status} ({found[0]['reason']})"
+
+
+def _metrics(scaler: Document) -> str:
+    spec, status = part(scaler, "spec"), part(scaler, "status")
+    percent = spec.get("targetCPUUtilizationPercentage")
+    if percent is not None:
+        current = status.get("currentCPUUtilizationPercentage")
+        return f"cpu: {UNKNOWN if current is None else f'{current}%'}/{percent}%"
+    found = [_metric(one) for one in parts(spec, "metrics")]
+    return _some(found[:2], NONE, "") + (f" + {len(found) - 2} more..." if len(found) > 2 else "")
+
+
+def _metric(metric: Document) -> str:
+    resource = part(metric, "resource") or part(metric, "containerResource")
+    targets = [part(one, "target") for one in metric.values() if part(one, "target")]
+    target = targets[0] if targets else {}
+    percent = target.get("averageUtilization")
+    wanted = f"{percent}%" if percent is not None else target.get("averageValue") or target.get("value") or UNKNOWN
+    return f"{text(resource, 'name')}: {UNKNOWN}/{wanted}" if resource else f"{UNKNOWN}/{wanted}"
+
+
+_RBAC_SUBJECTS: dict[str, Cell] = {
+    "Users": _subjects("User"),
+    "Groups": _subjects("Group"),
+    "ServiceAccounts": _subjects("ServiceAccount"),
+}
+_ADMISSION, _RBAC = "admissionregistration.k8s.io/v1", "rbac.authorization.k8s.io/v1"
+CELLS: dict[tuple[str, str], dict[str, Cell]] = {
+    ("v1", "Event"): _EVENT,
+    ("events.k8s.io/v1", "Event"): _EVENT,
+    ("v1", "Node"): {
+        "Status": _cell(_node_status),
+        "Roles": _cell(_roles),
+        "Version": _of_node("kubeletVersion"),
+        "Internal-IP": _address("InternalIP"),
+        "External-IP": _address("ExternalIP"),
+        "OS-Image": _of_node("osImage", UNKNOWN),
+        "Kernel-Version": _cell(_kernel),
+        "Container-Runtime": _of_node("containerRuntimeVersion", UNKNOWN),
+    },
+    ("v1", "Service"): {
+        "Cluster-IP": _cell(lambda service: next(iter(parts(part(service, "spec"), "clusterIPs")), NONE)),
+        "External-IP": _cell(_external_addresses),
+        "Port(s)": _cell(_ports),
+        "Selector": _cell(lambda service: pairs(part(service, "spec", "selector"))),
+    },
+    ("v1", "ConfigMap"): {"Data": _cell(lambda one: len(part(one, "data")) + len(part(one, "binaryData")))},
+    ("v1", "PersistentVolumeClaim"): {
+        **_VOLUME_PARTS,
+        "Volume": _of_spec("volumeName", ""),
+        "Capacity": _cell(lambda claim: _if_bound(claim, part(claim, "status", "capacity").get("storage", "0"))),
+        "Access Modes": _cell(lambda claim: _if_bound(claim, _modes(parts(part(claim, "status"), "accessModes")))),
+    },
+    ("v1", "PersistentVolume"): {
+        **_VOLUME_PARTS,
+        "Capacity": _cell(lambda volume: part(volume, "spec", "capacity").get("storage", "0")),
+        "Access Modes": _cell(lambda volume: _modes(parts(part(volume, "spec"), "accessModes"))),
+        "Claim": _cell(_claim),
+        "Reason": _cell(lambda volume: text(part(volume, "status"), "reason")),
+    },
+    ("v1", "Endpoints"): {"Endpoints": _cell(_endpoints)},
+    ("v1", "ResourceQuota"): {"Request": _quota("requests"), "Limit": _quota("limits")},
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): {"Targets": _cell(_metrics)},
+    ("batch/v1", "Job"): {
+        "Status": _cell(_job_status),
+        "Completions": _cell(_completions),
+        "Duration": _duration,
+        "Selector": _cell(_selector),
+    },
+    ("batch/v1", "CronJob"): {
+        "Last Schedule": _last_schedule,
+        "Selector": _cell(lambda job: selector_text(part(job, "spec", "jobTemplate", "spec", "selector"))),
+    },
+    ("apps/v1", "ControllerRevision"): {"Controller": _cell(_controller)},
+    ("autoscaling/v2", "HorizontalPodAutoscaler"): {"Targets": _cell(_metrics)},
+    ("networking.k8s.io/v1", "IngressClass"): {"Parameters": _cell(_class_parameters)},
+    ("networking.k8s.io/v1", "IPAddress"): {"ParentRef": _cell(_parent)},
+    ("v1", "PodTemplate"): {"Pod Labels": _cell(lambda one: pairs(part(one, "template", "metadata", "labels")))},
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"): {"MissingPL": _cell(_missing_level)},
+    ("scheduling.k8s.io/v1", "PriorityClass"): {
+        "Value": _cell(lambda one: one.get("value") or 0),
+        "Global-Default": _cell(lambda one: one.get("globalDefault") is True),
+    },
+    ("certificates.k8s.io/v1", "CertificateSigningRequest"): {
+        "Requestor": _cell(lambda request: text(part(request, "spec"), "username")),
+        "RequestedDuration": _requestor_duration,
+        "Condition": _cell(_request_condition),
+    },
+    ("discovery.k8s.io/v1", "EndpointSlice"): {
+        "Ports": _cell(_slice_ports),
+        "Endpoints": _cell(_slice_addresses),
+    },
+    ("networking.k8s.io/v1", "Ingress"): {
+        "Hosts": _cell(_hosts),
+        "Address": _cell(lambda ingress: ",".join(_balanced(ingress))),
+        "Ports": _cell(lambda ingress: "80, 443" if parts(part(ingress, "spec"), "tls") else "80"),
+    },
+    ("storage.k8s.io/v1", "StorageClass"): {"Name": _cell(_class_name)},
+    ("apiregistration.k8s.io/v1", "APIService"): {"Service": _cell(_service_of), "Available": _cell(_available)},
+    (_ADMISSION, "ValidatingAdmissionPolicy"): {"ParamKind": _cell(_parameters)},
+    (_ADMISSION, "MutatingAdmissionPolicy"): {"ParamKind": _cell(_parameters)},
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): {"ParamRef": _cell(_parameter)},
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): {"ParamRef": _cell(_parameter)},
+    (_RBAC, "RoleBinding"): _RBAC_SUBJECTS,
+    (_RBAC, "ClusterRoleBinding"): _RBAC_SUBJECTS,
+    ("resource.k8s.io/v1", "ResourceClaim"): {"State": _cell(_claim_state)},
+}
+"""By kind and column: in place of what was recorded."""

@@ -6,6 +6,7 @@ tests/integration/local/test_discovery.py compares the documents with those of t
 
 import pytest
 
+from tests.unit.local.things import built_in
 from trainwright.controller.local.apiserver import discovery
 from trainwright.controller.local.apiserver.discovery import CUSTOM_VERBS, DiscoveryResource, Subresource, groups_of
 from trainwright.controller.local.apiserver.negotiation import (
@@ -65,7 +66,7 @@ def test_what_is_not_acceptable(header: str) -> None:
 
 
 def test_forms_of_discovery() -> None:
-    served = groups_of([*discovery.BUILT_IN, WIDGET])
+    served = groups_of([*built_in(), WIDGET])
     core = served[0]
     legacy = discovery.groups("", served)
     assert (legacy.document["kind"], legacy.content_type) == ("APIGroupList", "application/json")

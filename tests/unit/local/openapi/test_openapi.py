@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.local.things import built_in
 from trainwright.controller.local.apiserver.discovery import (
-    BUILT_IN,
     CUSTOM_VERBS,
     DiscoveryGroup,
     DiscoveryResource,
@@ -21,7 +21,7 @@ from trainwright.controller.local.apiserver.openapi import document, document_pa
 
 Document = dict[str, Any]
 
-GROUPS = groups_of(BUILT_IN)
+GROUPS = groups_of(built_in())
 WIDGET = DiscoveryResource(
     *("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS),
     subresources=(Subresource("status"),),

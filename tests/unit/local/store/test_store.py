@@ -164,6 +164,13 @@ def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path: Path) -
     (tmp_path / "damaged.db").write_bytes(b"no database" * 100)
     with pytest.raises(StateFileError, match="is damaged"):
         Disk(tmp_path / "damaged.db")
+    older = Disk(tmp_path / "older.db")
+    older._connection.execute("PRAGMA user_version=0")
+    older.close()
+    before = (tmp_path / "older.db").read_bytes()
+    with pytest.raises(StateFileError, match=r"has format 0, which this version cannot read .* nothing was changed"):
+        Disk(tmp_path / "older.db")
+    assert (tmp_path / "older.db").read_bytes() == before
     newer = Disk(tmp_path / "newer.db")
     newer._connection.execute("PRAGMA user_version=99")
     newer.close()

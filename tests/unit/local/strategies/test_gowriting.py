@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
+from trainwright.controller.local.apiserver.strategies.built_in import BuiltIn, built_in_kinds
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
 from trainwright.controller.local.gowriting import rewrite
 
 Document = dict[str, Any]
-ALL = (*BUILT_IN, *FOR_OTHERS)
+ALL = built_in_kinds(for_others=True)
 
 
 def rewritten(document: Document, struct: str = "core/v1.Pod") -> Document:
@@ -25,7 +25,7 @@ def spec(**fields: Any) -> Document:
     return made
 
 
-@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
+@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: " ".join(built_in.key))
 def test_each_kind_has_a_struct(built_in: BuiltIn) -> None:
     assert isinstance(built_in.strategy, BuiltInStrategy)
     once = rewritten({"metadata": {"name": "a", "labels": {}}, "fromTomorrow": []}, built_in.strategy.struct)

@@ -8,12 +8,12 @@ import pytest
 
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.strategies import events
-from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
+from trainwright.controller.local.apiserver.strategies.built_in import BuiltIn, built_in_kinds
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy
 
 Document = dict[str, Any]
-ALL = (*BUILT_IN, *FOR_OTHERS)
-KINDS = {(built_in.group, built_in.kind): built_in for built_in in ALL}
+ALL = built_in_kinds(for_others=True)
+KINDS = {(built_in.recorded.group, built_in.recorded.kind): built_in for built_in in ALL}
 
 
 def strategy(kind: str, group: str = "") -> Strategy:
@@ -35,7 +35,7 @@ def updated(kind: str, old: Document, change: Document, subresource: str = "", g
     return new
 
 
-@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
+@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: " ".join(built_in.key))
 def test_a_document_without_anything_is_defaulted_once(built_in: BuiltIn) -> None:
     document: Document = {"metadata": {"name": "a"}}
     built_in.strategy.default(document)
@@ -44,10 +44,11 @@ def test_a_document_without_anything_is_defaulted_once(built_in: BuiltIn) -> Non
     assert again == document
 
 
-def test_two_groups_store_events_in_one_place() -> None:
-    names = [built_in.collection for built_in in ALL]
+def test_events_and_autoscalers_are_stored_once() -> None:
+    names = [built_in.recorded.collection for built_in in ALL]
     assert names.count("events") == 2
-    assert len(set(names)) == len(names) - 1
+    assert names.count("horizontalpodautoscalers.autoscaling") == 2
+    assert len(set(names)) == len(names) - 2
 
 
 def test_job_selector_and_labels() -> None:

@@ -41,8 +41,6 @@ class JobStrategy(WithSpec):
         if labels and not metadata.get("labels"):
             # One object in two places, as in Go: the generated labels come to both.
             metadata["labels"] = labels
-        ensure(spec, "completionMode", "NonIndexed")
-        ensure(spec, "suspend", False)
         ensure(spec, "podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
         ensure(spec, "manualSelector", False)
         for rule in entries(part(spec, "podFailurePolicy"), "rules"):

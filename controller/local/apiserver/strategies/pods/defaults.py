@@ -1,35 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pod specification leaves open, in Pods and in templates.
-
-The source is `pkg/apis/core/v1/defaults.go` with its conversions; the published schema holds only part of it.
-"""
-
-from typing import Any
+"""What a pod specification leaves open, in Pods and in templates, and no recorded default of one field says."""
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.strategies import amounts
 from trainwright.controller.local.apiserver.strategies.images import pull_policy
 from trainwright.controller.local.apiserver.strategies.parts import ensure, ensure_filled, entries, part
+from trainwright.controller.local.gowriting import fields_of
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
-_MODE = 0o644
-_TOKEN_SECONDS = 3600
-_GRACE_SECONDS = 30
-_PROBE_DEFAULTS = (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3))
-_VOLUME_DEFAULTS: dict[str, tuple[tuple[str, Any], ...]] = {
-    "secret": (("defaultMode", _MODE),),
-    "configMap": (("defaultMode", _MODE),),
-    "downwardAPI": (("defaultMode", _MODE),),
-    "projected": (("defaultMode", _MODE),),
-    "hostPath": (("type", ""),),
-    "azureDisk": (("cachingMode", "ReadWrite"), ("fsType", "ext4"), ("readOnly", False), ("kind", "Shared")),
-}
-_FILLED_VOLUME_DEFAULTS = {
-    "iscsi": (("iscsiInterface", "default"),),
-    "rbd": (("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")),
-    "scaleIO": (("storageMode", "ThinProvisioned"), ("fsType", "xfs")),
-}
+_SOURCES = frozenset(fields_of("core/v1.Volume")) - {"name"}
 _LEGACY_ANNOTATIONS = tuple(
     f"pod.{stage}.kubernetes.io/init-container{what}" for stage in ("beta", "alpha") for what in ("s", "-statuses")
 )
@@ -44,7 +24,6 @@ def default_pod(pod: Document) -> None:
             _request_limits(container)
     default_pod_spec(spec)
     _default_pod_resources(spec)
-    ensure(spec, "enableServiceLinks", True)
     if spec.get("hostNetwork"):
         _open_host_ports(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -70,17 +49,23 @@ def drop_legacy_annotations(document: Document) -> None:
 
 def default_pod_spec(spec: Document) -> None:
     """Defaults that Pods and templates share."""
-    ensure_filled(spec, "dnsPolicy", "ClusterFirst")
-    ensure_filled(spec, "restartPolicy", "Always")
-    ensure(spec, "securityContext", {})
-    ensure(spec, "terminationGracePeriodSeconds", _GRACE_SECONDS)
-    ensure_filled(spec, "schedulerName", "default-scheduler")
-    set_account(spec, spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
     for volume in entries(spec, "volumes"):
-        _default_volume(volume)
+        if all(volume.get(source) is None for source in _SOURCES):
+            volume["emptyDir"] = {}
+        if volume.get("image") is not None:
+            ensure_filled(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
+        claim = part(part(volume, "ephemeral"), "volumeClaimTemplate")
+        if claim:
+            round_up_resources(claim["spec"]["resources"])
+    set_account(spec, spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
     for field in CONTAINER_FIELDS:
         for container in entries(spec, field):
-            _default_container(container)
+            ensure_filled(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
+            round_up_resources(container["resources"])
+            for variable in entries(container, "env"):
+                source = part(variable, "valueFrom").get("fileKeyRef")
+                if source is not None:
+                    ensure(source, "optional", False)
     amounts.round_up(spec, "overhead")
     round_up_resources(spec.get("resources"))
 
@@ -107,78 +92,6 @@ def _request_limits(container: Document) -> None:
         if not resources.get("requests"):
             resources["requests"] = {}
         resources["requests"].setdefault(name, limit)
-
-
-def _default_container(container: Document) -> None:
-    ensure_filled(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
-    ensure_filled(container, "terminationMessagePath", "/dev/termination-log")
-    ensure_filled(container, "terminationMessagePolicy", "File")
-    for port in entries(container, "ports"):
-        ensure_filled(port, "protocol", "TCP")
-    for variable in entries(container, "env"):
-        _default_source(part(variable, "valueFrom"))
-    round_up_resources(container["resources"])
-    for field in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if container.get(field) is not None:
-            _default_probe(container[field])
-    for field in ("postStart", "preStop"):
-        _default_http(part(part(container, "lifecycle"), field).get("httpGet"))
-
-
-def _default_source(source: Document) -> None:
-    """Defaults of `valueFrom`, and of the items of a downwardAPI volume."""
-    if source.get("fieldRef") is not None:
-        ensure_filled(source["fieldRef"], "apiVersion", "v1")
-    if source.get("fileKeyRef") is not None:
-        ensure(source["fileKeyRef"], "optional", False)
-
-
-def _default_probe(probe: Document) -> None:
-    for field, value in _PROBE_DEFAULTS:
-        ensure_filled(probe, field, value)
-    _default_http(probe.get("httpGet"))
-    if probe.get("grpc") is not None:
-        ensure(probe["grpc"], "service", "")
-
-
-def _default_http(action: Document | None) -> None:
-    if action is not None:
-        ensure_filled(action, "path", "/")
-        ensure_filled(action, "scheme", "HTTP")
-
-
-def _default_volume(volume: Document) -> None:
-    if all(value is None for field, value in volume.items() if field != "name"):
-        volume["emptyDir"] = {}
-    for field, source in volume.items():
-        if not isinstance(source, dict):
-            continue
-        for name, value in _VOLUME_DEFAULTS.get(field, ()):
-            ensure(source, name, value)
-        for name, value in _FILLED_VOLUME_DEFAULTS.get(field, ()):
-            ensure_filled(source, name, value)
-    if volume.get("image") is not None:
-        ensure_filled(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
-    _default_projections(volume)
-
-
-def _default_projections(volume: Document) -> None:
-    for item in entries(part(volume, "downwardAPI"), "items"):
-        _default_source(item)
-    for source in entries(part(volume, "projected"), "sources"):
-        for item in entries(part(source, "downwardAPI"), "items"):
-            _default_source(item)
-        if source.get("serviceAccountToken") is not None:
-            ensure(source["serviceAccountToken"], "expirationSeconds", _TOKEN_SECONDS)
-    claim = part(part(volume, "ephemeral"), "volumeClaimTemplate")
-    if claim:
-        default_claim_spec(claim["spec"])
-
-
-def default_claim_spec(spec: Document) -> None:
-    """Defaults of a claim for a volume."""
-    ensure(spec, "volumeMode", "Filesystem")
-    round_up_resources(spec["resources"])
 
 
 def _default_pod_resources(spec: Document) -> None:
