@@ -12,7 +12,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -68,8 +67,8 @@ def store() -> Path:
     for old in cache().glob("store-*"):
         shutil.rmtree(old)
     made = folder.with_name(f"{folder.name}.new")
-    with builder() as podman, tempfile.TemporaryDirectory(dir=cache()) as scratch:
-        tars = [_built(podman, stage, names, Path(scratch)) for stage, names in NAMES.items()]
+    with builder() as podman:
+        tars = [_built(podman, stage, names) for stage, names in NAMES.items()]
         with step("taking the images into containerd's store"):
             made.mkdir()
             _import(made, tars)
@@ -87,6 +86,11 @@ class Podman:
 
     def __call__(self, *arguments: str, place: Path | None = None) -> str:
         return self._spaces.run("podman", *arguments, place=place, variables=_variables(self._spaces.folder))
+
+    @property
+    def folder(self) -> Path:
+        """For what is needed while the workshop exists; it is deleted with it."""
+        return self._spaces.folder
 
     def program(self, folder: Path) -> Path:
         """A `podman` for programs outside of the workshop."""
@@ -141,18 +145,18 @@ def _bases(podman: Podman) -> None:
         if podman("images", "--quiet", name).strip():
             continue
         root = debian.base(suite)
-        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
-            tar = Path(scratch) / "base.tar"
-            subprocess.run(["tar", "--create", "--file", tar, "--directory", root, "."], check=True)
-            podman("import", "--quiet", str(tar), name)
+        tar = podman.folder / "base.tar"
+        subprocess.run(["tar", "--create", "--file", tar, "--directory", root, "."], check=True)
+        podman("import", "--quiet", str(tar), name)
+        tar.unlink()
 
 
-def _built(podman: Podman, stage: str, names: Sequence[str], scratch: Path) -> Path:
-    context = scratch / "context"
+def _built(podman: Podman, stage: str, names: Sequence[str]) -> Path:
+    context = podman.folder / "context"
     context.mkdir(exist_ok=True)
     for file in _sent():
         shutil.copy(file, context)
-    tar = scratch / f"{stage}.tar"
+    tar = podman.folder / f"{stage}.tar"
     with step(f"building the image {names[0]}"):
         tags = [f"--tag={name}" for name in names]
         source = [f"--target={stage}", f"--file={_FOLDER / 'Dockerfile'}", str(context)]
@@ -216,10 +220,10 @@ def ours(target: str = "manager") -> Path:
 
 def build_ours(target: str, image: str, tar: Path) -> str:
     """Run `make build-image`, with the podman of the workshop; returns what it printed."""
-    with builder() as podman, tempfile.TemporaryDirectory(dir=cache()) as scratch, step(f"make build-image: {target}"):
+    with builder() as podman, step(f"make build-image: {target}"):
         if not podman("images", "--quiet", PYTHON).strip():
-            _built(podman, "python", NAMES["python"], Path(scratch)).unlink()
-        bin_folder = Path(scratch) / "bin"
+            _built(podman, "python", NAMES["python"]).unlink()
+        bin_folder = podman.folder / "bin"
         bin_folder.mkdir()
         podman.program(bin_folder)
         # A docker that runs on this machine would be taken first, and its images lie elsewhere.
