@@ -251,24 +251,23 @@ class RecoveryRecorder(FailureRecorder):
         running = [pod for pod in glance.pods if (pod.get("status") or {}).get("phase") == "Running"]
         pods = sorted(running, key=lambda pod: (index_of(pod), name_of(pod)))[:_EVIDENCE_RANKS]
         read = self._followed if until_stopped else self._tail
-        logs = await asyncio.gather(*(read(_log_of(job.namespace, name_of(pod))) for pod in pods))
+        logs = await asyncio.gather(*(read(job.namespace, name_of(pod)) for pod in pods))
         most = _EVIDENCE_BYTES // max(1, len(pods))
         parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True) if log]
         return "\n".join(parts)
 
-    async def _tail(self, request: Request) -> bytes:
-        request.query["limitBytes"] = str(_EVIDENCE_BYTES)
+    async def _tail(self, namespace: str, pod: str) -> bytes:
+        request = _log_of(namespace, pod, limitBytes=str(_EVIDENCE_BYTES))
         request.timeout = _EVIDENCE_SECONDS
         try:
             return (await self._client.send(request)).body
         except KubernetesError as error:
-            log.info("the log of a rank that stands still cannot be read: %s", error)
+            log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
             return b""
 
-    async def _followed(self, request: Request) -> bytes:
+    async def _followed(self, namespace: str, pod: str) -> bytes:
         """The end of a log, up to the end of its container, but not for long."""
-        request.query["follow"] = "true"
-        end = b""
+        request, end = _log_of(namespace, pod, follow="true"), b""
         try:
             async with (
                 asyncio.timeout(_STOP_SECONDS),
@@ -278,7 +277,7 @@ class RecoveryRecorder(FailureRecorder):
                 async for chunk in chunks:
                     end = (end + chunk)[-_EVIDENCE_BYTES:]
         except (KubernetesError, TimeoutError) as error:
-            log.info("the log of a rank that is stopped was not read to its end: %s", error or "it takes too long")
+            log.info("%s/%s: the log of a rank that is stopped was not read to its end: %r", namespace, pod, error)
         return end
 
     async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
@@ -358,9 +357,9 @@ class RecoveryRecorder(FailureRecorder):
         return answers
 
 
-def _log_of(namespace: str, pod: str) -> Request:
+def _log_of(namespace: str, pod: str, **more: str) -> Request:
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
-    return Request("GET", path, {"container": NODE, "tailLines": str(_EVIDENCE_LINES)})
+    return Request("GET", path, {"container": NODE, "tailLines": str(_EVIDENCE_LINES), **more})
 
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:

@@ -180,14 +180,14 @@ async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tm
             jobset = await client.get(JobSet, "j", "default")
         except NotFound:
             return []
-        (job,) = jobset.spec_or_empty.replicated_jobs or ()
+        (job,) = jobset.spec_or_empty.replicated_jobs or []
         affinity = job.template.spec_or_empty.template.spec_or_empty.affinity
         nodes = affinity.node_affinity if affinity is not None else None
         required = nodes.required_during_scheduling_ignored_during_execution if nodes is not None else None
         return list(required.node_selector_terms) if required is not None else []
 
     (term,) = await eventually(terms, what="a JobSet that avoids the node")
-    (field,) = term.match_fields or ()
+    (field,) = term.match_fields or []
     assert (field.key, field.operator, field.values) == ("metadata.name", "NotIn", ["laptop"])
     record = (await client.get(ConfigMap, "j-failures", "default")).data
     (entry,) = entries_of(record).values()
