@@ -42,7 +42,7 @@ LIMITS = (
     ),
     (
         "Deployments, CronJobs and other kinds that training does not need",
-        "are not served: the answer is 404",
+        "are stored, with a warning that nothing acts on them",
     ),
     ("storage", "a PersistentVolumeClaim is a folder; its size and access mode are not enforced"),
     (
