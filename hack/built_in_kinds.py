@@ -303,7 +303,8 @@ class Examination:
                 if isinstance(after, list) and len(one) != len(other):
                     continue
                 for index, item in enumerate(other):
-                    start = one[index] if index < len(one) and isinstance(one[index], dict) else {}
+                    said = one[index] if index < len(one) else None
+                    start: Document = said if isinstance(said, dict) else {}
                     if not start:
                         rewrite(start, struct_of(inner[name]))
                     if isinstance(item, dict):

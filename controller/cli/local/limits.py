@@ -40,7 +40,10 @@ LIMITS = (
         "kubectl explain",
         "describes the kinds of definitions, such as TrainJob. Built-in kinds have their fields and types only",
     ),
-    ("Deployments, CronJobs and other kinds that training does not need", "are not served: the answer is 404"),
+    (
+        "Deployments, CronJobs and other kinds that training does not need",
+        "are stored, with a warning that nothing acts on them",
+    ),
     ("storage", "a PersistentVolumeClaim is a folder; its size and access mode are not enforced"),
     (
         "other users of the machine",

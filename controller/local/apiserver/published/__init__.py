@@ -35,3 +35,8 @@ def models_by_kind() -> Mapping[tuple[str, str], str]:
             group, version = kind["group"], kind["version"]
             names[f"{group}/{version}" if group else version, kind["kind"]] = name
     return names
+
+
+def enum_of(model: str, field: str) -> tuple[str, ...]:
+    """The values of a field of a model, named without `io.k8s.api.`: sorted, as they are published."""
+    return tuple(published_models()[f"io.k8s.api.{model}"]["properties"][field]["enum"])

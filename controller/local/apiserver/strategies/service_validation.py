@@ -5,6 +5,7 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import names
 from trainwright.controller.local.apiserver.fields import duplicate, not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.published import enum_of
 from trainwright.controller.local.apiserver.strategies.formats import (
     Errors,
     choice_errors,
@@ -19,8 +20,8 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 
 HEADLESS = "None"
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_TYPES = enum_of("core.v1.ServiceSpec", "type")
+_PROTOCOLS = enum_of("core.v1.ServicePort", "protocol")
 _FAMILIES = ("IPv4", "IPv6")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")

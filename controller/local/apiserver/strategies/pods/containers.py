@@ -14,6 +14,7 @@ from trainwright.controller.local.apiserver.fields import (
     unsupported,
     wrong,
 )
+from trainwright.controller.local.apiserver.published import enum_of
 from trainwright.controller.local.apiserver.strategies.amounts import restarts_always
 from trainwright.controller.local.apiserver.strategies.formats import (
     Errors,
@@ -32,10 +33,10 @@ from trainwright.controller.local.apiserver.strategies.pods.requirements import 
 from trainwright.controller.local.apiserver.strategies.pods.security import container_security_errors
 from trainwright.controller.local.apiserver.strategies.pods.volumes import Sources
 
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_PROTOCOLS = enum_of("core.v1.ContainerPort", "protocol")
+_PROPAGATIONS = enum_of("core.v1.VolumeMount", "mountPropagation")
 _RECURSIONS = ("Disabled", "Enabled", "IfPossible")
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_PULL_POLICIES = enum_of("core.v1.Container", "imagePullPolicy")
 _RESTARTS = ("Always", "Never", "OnFailure")
 _MOST_RULES = 20
 _MOST_EXIT_CODES = 255

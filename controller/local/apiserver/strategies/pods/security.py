@@ -3,6 +3,7 @@
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.fields import not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.published import enum_of
 from trainwright.controller.local.apiserver.strategies.formats import (
     MAX_INT32,
     Errors,
@@ -11,7 +12,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 )
 from trainwright.controller.local.apiserver.strategies.parts import part, texts
 
-_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+_PROFILES = enum_of("core.v1.SeccompProfile", "type")
 
 
 def _id_errors(value: int | None, field: str) -> Errors:
