@@ -53,7 +53,10 @@ PODS: dict[str, dict[str, Any]] = {
     },
 }
 
-DIFFERS: dict[str, str] = {}
+DIFFERS = {
+    "runs out of time": "process 1 of a container ignores SIGTERM unless it handles it, and is killed after its grace: "
+    "137, where a process of the local node ends with 143",
+}
 """Pods whose status differs, and why."""
 
 

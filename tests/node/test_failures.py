@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong in real containers, and what `trainwright explain` says of it: see docs/users/causes.md."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from hack.node.cluster import NODE, NodeCluster
 from tests.node.conftest import Containers
-from trainwright.controller.runtime.testing.component import has_condition
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 FILL = "print('filling', flush=True); x = [bytearray(1 << 20) for _ in range(4000)]"
@@ -64,23 +58,3 @@ def test_a_pod_that_ignores_sigterm_ends_with_its_grace(containers: Containers) 
     eventually_sync(
         lambda: containers.cluster.stored.list("pods", containers.namespace), lambda pods: not pods, seconds=60
     )
-
-
-@pytest.fixture
-def without_kubelet(node: NodeCluster) -> Iterator[NodeCluster]:
-    """The kubelet is killed; it comes back at the end."""
-    command = node.components["kubelet"].command
-    node.stop_program("kubelet", kill=True)
-    yield node
-    node.launch("kubelet", command, ready=lambda: is_ready(node))
-
-
-def is_ready(node: NodeCluster) -> bool:
-    found = node.stored.get("node", NODE)
-    return found is not None and has_condition(found, "Ready")
-
-
-def test_a_node_that_is_lost(containers: Containers, without_kubelet: NodeCluster) -> None:
-    eventually_sync(lambda: is_ready(without_kubelet), lambda ready: not ready, seconds=120)
-    job = containers.one("stranded", "true")
-    containers.told(job, NODE)

@@ -36,12 +36,9 @@ def test_the_manager_runs_twice_as_its_user_with_a_read_only_root(node: NodeClus
             node.kubectl(*python, "open('/opt/trainwright/x', 'w')")
 
 
-def test_two_containers_train_one_model_and_report_progress(containers: Containers) -> None:
+def test_two_containers_train_one_model(containers: Containers) -> None:
     job = containers.sample("09-xgboost.yaml")
     assert containers.ends(job) == "Complete"
-    found = containers.get("trainjob", job)
-    assert found is not None
-    assert found["status"]["trainerStatus"]["progressPercentage"] == 100
     lines = [line for line in containers.logs(job) if "accuracy" in line]
     assert {line.split(":")[0] for line in lines} == {"worker 0", "worker 1"}
     assert len({line.partition(": ")[2] for line in lines}) == 1

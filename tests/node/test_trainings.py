@@ -33,21 +33,6 @@ def test_mpirun_reaches_all_nodes(containers: Containers) -> None:
     assert sorted(hosts) == sorted(2 * [f"{job}-launcher-0-0", f"{job}-node-0-0", f"{job}-node-0-1"])
 
 
-def test_progress_comes_from_a_container_with_a_read_only_root(containers: Containers) -> None:
-    report = (
-        "import time\nfrom trainwright.progress import Reporter\nwith Reporter(total=40) as r:\n"
-        "    for i in range(1, 41):\n        r.update(step=i, loss=1 / i)\n        time.sleep(0.25)"
-    )
-    user = {"runAsNonRoot": True, "runAsUser": 1234, "runAsGroup": 1234, "seccompProfile": {"type": "RuntimeDefault"}}
-    closed = {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    container = {"image": "localhost/training:1", "securityContext": closed}
-    job = containers.one("reporting", "python", "-c", report, runtime={"securityContext": user, "container": container})
-    assert containers.ends(job) == "Complete", containers.explain(job)
-    found = containers.get("trainjob", job)
-    assert found is not None
-    assert found["status"]["trainerStatus"]["progressPercentage"] == 100
-
-
 def test_a_plain_job_of_two_nodes(containers: Containers) -> None:
     job = containers.sample("01-plain.yaml")
     assert containers.ends(job) == "Complete", containers.explain(job)
