@@ -15,21 +15,23 @@ SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder
 # Where a cluster is five programs that have work of their own, there are fewer.
 REAL_SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 PARITY_SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
-# What a test needs decides where it runs, see tests/rungs.py: on the local API server, or on the compiled one.
-TESTS := tests -m "not parity" --control-plane=local
+# Each test runs on the local API server or on the compiled one, by what it needs: see tests/rungs.py.
+TESTS := tests -m "not parity and not node" --control-plane=local
 REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
+# What `make test CLUSTER=node` runs. One cluster for all, since a node takes a minute to start and a gigabyte of memory.
+NODE_TESTS ?= tests/node
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
 # How long `make simulation` lives worlds with new seeds.
 MINUTES ?= 2
 # Arguments for `make run`, such as RUN_ARGS="--port=6443".
 RUN_ARGS ?=
-# Where `make run` and `make test` run: local (one Python process; pods are processes) or real (a control plane of
-# Kubernetes, compiled here; pods pretend).
+# Where `make run` and `make test` run: local (one Python process; pods are processes), real (a control plane of
+# Kubernetes, compiled here; pods pretend) or node (also a kubelet with real containers; needs root on Linux).
 CLUSTER ?= local
 # The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
 IMG ?=
-# The https address of the repository, for the metadata of `make release`; without it, the page on an index has no links.
+# The https address of the repository for the metadata of `make release`. Without it, the package index shows no links.
 URL ?=
 export URL
 # More distributions with plugins for `make build-image`.
@@ -53,7 +55,7 @@ help: ## List the targets
 
 install: $(INSTALLED) ## Set up .venv with the locked dependencies and the package itself, editable
 
-# A PYTHON that is named, here or in the environment, is the one to use, whatever made the .venv that is there.
+# If PYTHON is set by the user, replace a .venv that another Python made.
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell $(PYTHON) hack/install.py --is-current 2>&1 || echo no),)
 .PHONY: $(INSTALLED)
@@ -63,18 +65,24 @@ endif
 $(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
 	@$(PYTHON) hack/install.py
 
-run: ## Start a local cluster and train on it; CLUSTER=real starts a real control plane, where pods only pretend
+run: ## Start a local cluster and train on it; CLUSTER=real: a real control plane, where pods only pretend; CLUSTER=node: containers
 ifeq ($(CLUSTER),real)
 	@$(MAKE) --no-print-directory $(INSTALLED)
 	@$(BIN)/python hack/run_real.py $(RUN_ARGS)
+else ifeq ($(CLUSTER),node)
+	@$(MAKE) --no-print-directory $(INSTALLED)
+	@$(BIN)/python -m hack.node run $(RUN_ARGS)
 else
 	@$(PYTHON) hack/run.py $(RUN_ARGS)
 endif
 
-test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real: on a real one
+test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real, CLUSTER=node: on real ones
 ifeq ($(CLUSTER),real)
 	@$(BIN)/python -m trainwright.controller.runtime.testing --also versitygw
 	@$(BIN)/pytest $(REAL_TESTS) $(REAL_SIDE_BY_SIDE) $(PYTEST_ARGS)
+else ifeq ($(CLUSTER),node)
+	@$(BIN)/python -m hack.node
+	@$(BIN)/pytest $(NODE_TESTS) $(PYTEST_ARGS)
 else
 	@$(BIN)/pytest $(TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 endif
@@ -95,16 +103,19 @@ e2e: control-plane ## Run the tests of the whole chain
 simulation: $(INSTALLED) ## Live simulated worlds with new seeds for MINUTES=2; a failure prints the command that replays it
 	@$(BIN)/python -m tests.simulation --minutes "$(MINUTES)" --jobs 2 --quiet
 
-bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
-	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; $(BIN)/python "$$script" || exit; done
+bench: control-plane ## Run the scripts of tests/bench one after the other; docs/figures.json keeps the figures that pages give
+	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; \
+		$(BIN)/python "$$script" || { echo "failed: $$script"; exit 1; }; done | $(BIN)/python -m hack.figures
 
 generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks, what the charts copy, and reference pages
 	@$(BIN)/python -m trainwright.codegen
 	@$(BIN)/python -m hack.manifests
+	@$(BIN)/python -m hack.reference
 
 verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
 	@$(BIN)/python -m trainwright.codegen --check
 	@$(BIN)/python -m hack.manifests --check
+	@$(BIN)/python -m hack.reference --check
 
 soak: control-plane ## Run the programs of tests/soak one after the other; they repeat, kill, wait and count
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
@@ -129,7 +140,7 @@ pictures: $(INSTALLED) ## Make docs/images: draw docs/drawings with Graphviz, ph
 	@$(BIN)/python hack/drawings.py
 	@$(BIN)/python hack/pictures.py
 
-build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer: another one
+build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer builds that image
 	@hack/build-image "$(IMG)" "$(PLUGINS)" "$(TARGET)"
 
 sbom: $(INSTALLED) ## List what the image holds, without an engine: SBOM, licences, sizes, in dist/image

@@ -30,7 +30,6 @@ def _with_time(condition: C, when: str) -> C:
 
 
 def find(conditions: Iterable[C] | None, type: str) -> C | None:  # noqa: A002 - the API's own word
-    """The condition of that type, if there is one."""
     for condition in conditions or ():
         if _get(condition, "type") == type:
             return condition

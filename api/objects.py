@@ -100,7 +100,6 @@ def namespace_of(obj: AnyObject) -> str:
 
 
 def key_of(obj: AnyObject) -> Key:
-    """Namespace and name."""
     if isinstance(obj, dict):
         return Key(namespace_of(obj), name_of(obj))
     metadata: ObjectMeta | None = getattr(obj, "metadata", None)  # once for both: this is called for every event
@@ -139,7 +138,6 @@ def annotations_of(obj: AnyObject) -> Mapping[str, str]:
 
 
 def finalizers_of(obj: AnyObject) -> tuple[str, ...]:
-    """`metadata.finalizers`."""
     return tuple(_meta(obj, "finalizers", "finalizers") or ())
 
 
@@ -150,7 +148,6 @@ def deletion_timestamp_of(obj: AnyObject) -> str | None:
 
 
 def owners_of(obj: AnyObject) -> tuple[Owner, ...]:
-    """All owner references, in their order."""
     references = _meta(obj, "owner_references", "ownerReferences")
     if not references:
         return ()

@@ -34,7 +34,6 @@ class Rule:
 
     @classmethod
     def on(cls, resource: Resource, *verbs: str, names: Iterable[str] = (), subresource: str = "") -> "Rule":
-        """The rule for a kind, or for a subresource of it."""
         return cls(
             resource.group,
             f"{resource.plural}/{subresource}" if subresource else resource.plural,

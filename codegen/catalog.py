@@ -56,7 +56,6 @@ class Catalog:
         return sorted(found.values(), key=lambda package: package.folder)
 
     def of(self, package: Package) -> list[Definition]:
-        """The definitions of one package, by name."""
         mine = [definition for definition in self.definitions.values() if definition.package == package]
         return sorted(mine, key=lambda definition: definition.name)
 

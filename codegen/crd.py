@@ -61,7 +61,6 @@ def _own_words(schema: Schema) -> Schema:
 
 
 def render(catalog: Catalog, kind: Kind) -> dict[str, Any]:
-    """The whole document of one kind."""
     assert kind.crd is not None, f"{kind.name} is not authored as a CustomResourceDefinition"
     document = copy.deepcopy(kind.crd)
     schema = expand(catalog, kind.definition.schema, root=True)

@@ -44,7 +44,6 @@ class _Renderer:
         self._definitions: dict[str, Schema] = {}
 
     def render(self, kind: Kind) -> Schema:
-        """The document of one kind."""
         definition, package = kind.definition, kind.definition.package
         root = self._convert(definition.schema, root=True)
         root["properties"]["apiVersion"] = {"const": f"{package.group}/{package.version}"}

@@ -23,7 +23,6 @@ def schema_name(definition: Definition) -> str:
 
 
 def document(catalog: Catalog) -> Schema:
-    """All definitions as one OpenAPI document."""
     schemas = {schema_name(definition): _struct(catalog, definition) for definition in catalog.definitions.values()}
     return {
         "openapi": "3.0.3",

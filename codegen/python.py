@@ -72,7 +72,6 @@ class _Writer:
         self._aliases = {alias: "_".join(target.split(".")[-2:]) for alias, target in module.imports.items()}
 
     def text(self) -> str:
-        """The whole module."""
         body = "".join(f"\n\n{self._struct(made)}" for made in self._module.classes)
         about = f'"""The structs of {_spoken(self._package)}; import them from the package."""\n'
         return f"{BANNER}{_QUIET}{about}\n{self._imports(body)}{body}"

@@ -65,7 +65,6 @@ def add_jobset(chart: Path, scratch: Path) -> None:
 
 
 def _module_folder(module: GoModule, scratch: Path) -> Path:
-    """Where the sources of a module are, downloaded if need be."""
     work = scratch / "module"
     work.mkdir()
     for name in ("go.mod", "go.sum"):
@@ -89,7 +88,6 @@ def _chart(folder: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Package, and print the paths."""
     parser = argparse.ArgumentParser(prog="python -m hack.chart_package", description="Package the Helm charts.")
     default = ROOT / "build" / "charts"
     parser.add_argument("folder", nargs="?", type=Path, default=default, help="where to (default: build/charts)")

@@ -11,7 +11,7 @@ import itertools
 import json
 import random
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,6 @@ Switches = frozenset[str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One verb on one resource."""
-
     place: str
     group: str
     resource: str
@@ -63,8 +61,7 @@ class Right:
 def table() -> dict[str, Any]:
     """What the chart's `files/rights.yaml` holds: the names of the switches, and the rules.
 
-    Raises:
-        AssertionError: a right depends on more switches than two.
+    Raises AssertionError: a right depends on more switches than two.
     """
     return {
         "plugins": sorted(BUILT_IN),
@@ -78,20 +75,10 @@ def _rules() -> list[dict[str, Any]]:
     """The rules, each with its verbs and, for each verb, the switches that must be on: one of the lists."""
     conditions = _conditions()
     _check(conditions)
-    rules: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rules: dict[Right, dict[str, Any]] = {}
     for right, alternatives in sorted(conditions.items(), key=lambda one: (PLACES.index(one[0].place), one[0])):
-        key = (right.place, right.group, right.resource, right.names, right.namespaced)
-        rule = rules.setdefault(
-            key,
-            {
-                "place": right.place,
-                "group": right.group,
-                "resource": right.resource,
-                "names": list(right.names),
-                "namespaced": right.namespaced,
-                "verbs": [],
-            },
-        )
+        about = {name: value for name, value in asdict(right).items() if name != "verb"}
+        rule = rules.setdefault(replace(right, verb=""), {**about, "names": list(right.names), "verbs": []})
         rule["verbs"].append({"verb": right.verb, "when": [sorted(switches) for switches in alternatives]})
     return list(rules.values())
 
@@ -117,7 +104,6 @@ def _switches() -> tuple[str, ...]:
 
 
 def _conditions() -> dict[Right, list[Switches]]:
-    """For each right, the smallest sets of switches that give it."""
     found: dict[Right, list[Switches]] = {}
     for size in (0, 1, 2):
         for chosen in itertools.combinations(_switches(), size):
@@ -161,7 +147,6 @@ def _given(switches: Switches) -> frozenset[Right]:
 
 
 def _configuration(switches: Collection[str]) -> Configuration:
-    """The Configuration with these switches on and all others off."""
     document: dict[str, Any] = {
         "featureGates": {name: f"gate.{name}" in switches for name in GATES},
         "certManagement": {"webhookSecretName": SECRET},

@@ -80,13 +80,11 @@ class Kubectl:
         return done.returncode, done.stdout, done.stderr
 
     def get(self, *arguments: str) -> Document | None:
-        """One object, or a list of them; None if there is none."""
         text = self("get", *arguments, "--ignore-not-found", "--output=json")
         found: Document | None = json.loads(text) if text.strip() else None
         return found
 
     def kustomized(self, folder: Path) -> list[Document]:
-        """The objects of a folder."""
         return [document.data for document in documents(self("kustomize", str(folder)))]
 
     def apply(self, objects: Sequence[Document]) -> None:
@@ -238,7 +236,6 @@ def set_image(objects: Sequence[Document], image: str) -> None:
 
 
 def configuration(kubectl: Kubectl) -> Document | None:
-    """The data of the ConfigMap with the Configuration; None if there is none."""
     return (kubectl.get("configmap", CONFIGURATION, f"--namespace={NAMESPACE}") or {}).get("data")
 
 

@@ -28,7 +28,6 @@ def draw(source: Path) -> str:
 
 
 def main() -> int:
-    """Draw all."""
     if shutil.which("dot") is None:
         print("error: no program `dot`: install Graphviz (on Debian: apt-get install graphviz)", file=sys.stderr)
         return 1

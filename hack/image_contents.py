@@ -21,7 +21,6 @@ _DOC = Path("/usr/share/doc")
 
 
 def main() -> int:
-    """Print what there is."""
     prefix = Path(sys.prefix)
     found = {
         "python": {"version": platform.python_version(), "licence": "PSF-2.0"},

@@ -57,7 +57,6 @@ class InstallTarget(NamedTuple):
     compiled: bool = True
     """Whether to compile all modules now; else each is compiled when it is first imported, which takes less room."""
     package: bool = True
-    """Whether to install the package itself, editable."""
 
     @property
     def name(self) -> str:
@@ -71,27 +70,9 @@ class InstallTarget(NamedTuple):
 
 DEVELOPMENT = InstallTarget(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
 RUN = InstallTarget(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
-TRAININGS = InstallTarget(
-    ROOT / ".run" / "trainings",
-    ROOT / "hack" / "requirements-trainings.txt",
-    "550 MB",
-    compiled=False,
-    package=False,
-)
-
-CLIENTS = InstallTarget(
-    ROOT / ".run" / "clients",
-    ROOT / "hack" / "requirements-clients.txt",
-    "500 MB",
-    compiled=False,
-    package=False,
-)
-OPERATORS = InstallTarget(
-    ROOT / ".run" / "operators",
-    ROOT / "hack" / "requirements-operators.txt",
-    "30 MB",
-    compiled=False,
-    package=False,
+TRAININGS, CLIENTS, OPERATORS = (
+    InstallTarget(ROOT / ".run" / name, ROOT / "hack" / f"requirements-{name}.txt", size, compiled=False, package=False)
+    for name, size in (("trainings", "550 MB"), ("clients", "500 MB"), ("operators", "30 MB"))
 )
 
 
@@ -215,7 +196,6 @@ def provide(target: InstallTarget) -> None:
 
 
 def install(target: InstallTarget) -> None:
-    """Set up an environment."""
     check_links()
     began = time.monotonic()
     uv = shutil.which("uv")
@@ -234,14 +214,10 @@ def main() -> None:
     """Set up .venv, or what the arguments say."""
     if sys.argv[1:] == ["--is-current"]:
         raise SystemExit(not is_current(DEVELOPMENT))
-    if sys.argv[1:] == ["--for-run"]:
-        provide(RUN)
-    elif sys.argv[1:] == ["--for-trainings"]:
-        provide(TRAININGS)
-    elif sys.argv[1:] == ["--for-clients"]:
-        provide(CLIENTS)
-    elif sys.argv[1:] == ["--for-operators"]:
-        provide(OPERATORS)
+    targets = {"--for-run": RUN, "--for-trainings": TRAININGS, "--for-clients": CLIENTS, "--for-operators": OPERATORS}
+    target = targets.get(" ".join(sys.argv[1:]))
+    if target is not None:
+        provide(target)
     else:
         install(DEVELOPMENT)
 

@@ -7,15 +7,14 @@ so the charts have copies of the definitions, the alerts and the runtimes.
 """
 
 import argparse
-import difflib
 import json
 import re
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from hack.chart_rights import table
+from hack.generated import ROOT, written
 from trainwright import __version__
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -29,7 +28,6 @@ from trainwright.controller.trainer.progress.reading import READERS
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.discovery import built_in
 
-ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "config"
 CHART, RUNTIMES = ROOT / "charts" / "trainwright", ROOT / "charts" / "trainwright-runtimes"
 CONFIGURATION = "controller_manager_config.yaml"
@@ -38,9 +36,7 @@ COMPONENTS = {"progress": "TrainJobStatus", "progress-pull": "ProgressPull"}
 _BASES = ("manager", "overlays/cert-manager")
 _RULES = {"ClusterRole": "rules.yaml", "Role": "role_rules.yaml"}
 EXAMPLE_NAMESPACE = "default"
-"""The namespace in the overlay as shipped."""
 ACCOUNT = "kubeflow-trainer-controller-manager"
-"""The service account of the manager."""
 POLICY = "kubeflow-trainer-progress-exec"
 """The admission policy for the commands that read progress files."""
 _HEADER = """\
@@ -50,13 +46,11 @@ _HEADER = """\
 
 
 def files() -> dict[Path, str]:
-    """All of them, with their texts."""
     made = {CONFIG / path: text for path, text in (_manifests() | _of_components()).items()}
     return made | _of_charts() | _with_versions()
 
 
 def _manifests() -> dict[str, str]:
-    """Those below config/."""
     everywhere, by_files = _rights("manager"), _rights("overlays/cert-manager")
     one = EXAMPLE_NAMESPACE
     made = [*roles(everywhere, one), *bindings(everywhere, NAMESPACE, one)]
@@ -181,14 +175,11 @@ def _rights(folder: str, gates: Mapping[str, bool] = MappingProxyType({})) -> Ri
 
 
 def exec_policy(account: str) -> list[Document]:
-    """The admission policy that fences the manager's right on `pods/exec`, and its binding.
+    """The admission policy that fences the right on `pods/exec` of the manager's account, and its binding.
 
     RBAC cannot limit exec to some commands. The API server asks the policy for each exec of the manager's account, and
     lets only `READERS` through.
     https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
-
-    Args:
-        account: the user name of the manager's service account.
     """
     spec: Document = {
         "failurePolicy": "Fail",
@@ -243,28 +234,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
     check: bool = parser.parse_args().check
     made = files()
-    stale = _left_over(made)
-    if not check:
-        for path in stale:
-            path.unlink()
-    for path, text in made.items():
-        old = path.read_text() if path.exists() else ""
-        if old == text:
-            continue
-        stale.append(path)
-        if check:
-            name = path.relative_to(ROOT)
-            lines = difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"a/{name}", f"b/{name}", n=2)
-            sys.stdout.writelines(lines)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    if check and stale:
-        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        print(f"manifests: not up to date, run `make generate`: {names}", file=sys.stderr)
-        return 1
-    print(f"manifests: {'all are up to date' if check else f'{len(stale)} changed'}")
-    return 0
+    return written("manifests", made, _left_over(made), check=check)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """`make pictures`: takes the pictures of docs/images from a running dashboard, in a headless Chromium.
 
 It starts a local cluster of its own in a temporary folder, trains two small models there until their curves have a
-shape, and adds jobs that fail, complete, wait and are suspended. It takes two minutes, and ends what it started.
+shape, and adds jobs that fail, complete, are stuck and are suspended. It takes two minutes, and ends what it started.
 """
 
 import argparse
@@ -116,7 +116,6 @@ def python(*arguments: str, nodes: int = 1) -> dict[str, Any]:
 
 
 def fill(cluster: LocalCluster) -> None:
-    """Create the jobs."""
     (cluster.folder / "train.py").write_text(TRAINING)
     (cluster.folder / "diverges.py").write_text(DIVERGES)
     runtime = yaml.safe_load(RUNTIME.replace("FOLDER", str(cluster.folder)))
@@ -136,7 +135,6 @@ def fill(cluster: LocalCluster) -> None:
 
 
 def row(page: Page, name: str) -> Any:
-    """The row of a job."""
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
@@ -149,11 +147,8 @@ class Album:
         self._folder = folder
 
     def open(self, job: str = "", *, theme: Any = "light", width: int = 1280, height: int = 800) -> Page:
-        """The list, or the page of a job."""
         context = self._browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=theme,
-            reduced_motion="reduce",
+            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
         )
         page = context.new_page()
         page.goto(self._address)
@@ -180,7 +175,7 @@ def take_all(album: Album) -> None:
     for name, state in (
         ("digits", "Complete"),
         ("high-rate", "Failed"),
-        ("llama", "Waiting"),
+        ("llama", "Stuck"),
         ("nightly", "Suspended"),
     ):
         expect(row(page, name)).to_contain_text(state)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hack.generated import update
 from trainwright.controller.local.apiserver.protobuf.tables import TABLES
 from trainwright.controller.local.apiserver.published import models_by_kind
 
@@ -135,18 +136,13 @@ def _rendered(kinds: dict[str, str], messages: dict[str, Any]) -> str:
 
 def main() -> int:
     """Exit code 1 with `--check` if the file is not up to date."""
-    parser = argparse.ArgumentParser(prog="hack/protobuf_fields.py", description="Generate tables of field numbers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m hack.protobuf_fields", description="Generate tables of field numbers."
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is not up to date")
     check: bool = parser.parse_args().check
     cache = os.environ.get("GOMODCACHE") or Path(os.environ.get("GOPATH") or Path.home() / "go", "pkg", "mod")
-    text = tables(Path(cache) / "k8s.io")
-    if TABLES.exists() and TABLES.read_text(encoding="utf-8") == text:
-        return 0
-    if check:
-        print(f"{TABLES.name}: not up to date, run hack/protobuf_fields.py", file=sys.stderr)
-        return 1
-    TABLES.write_text(text, encoding="utf-8")
-    return 0
+    return int(bool(update({TABLES: tables(Path(cache) / "k8s.io")}, check=check)) and check)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hack.generated import update
 from trainwright.controller.local.apiserver.published import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -134,18 +135,14 @@ def _structure(schema: Document) -> Document:
 
 def main() -> int:
     """Exit code 1 with `--check` if the file is not up to date."""
-    parser = argparse.ArgumentParser(prog="hack/published_schemas.py", description="Generate the published models.")
+    parser = argparse.ArgumentParser(
+        prog="python -m hack.published_schemas", description="Generate the published models."
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is not up to date")
     check: bool = parser.parse_args().check
     with ControlPlane() as control_plane:
         text = published(control_plane)
-    if SCHEMAS.exists() and SCHEMAS.read_text(encoding="utf-8") == text:
-        return 0
-    if check:
-        print(f"{SCHEMAS.name}: not up to date, run hack/published_schemas.py", file=sys.stderr)
-        return 1
-    SCHEMAS.write_text(text, encoding="utf-8")
-    return 0
+    return int(bool(update({SCHEMAS: text}, check=check)) and check)
 
 
 if __name__ == "__main__":

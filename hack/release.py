@@ -119,8 +119,7 @@ def make(folder: Path, output: Path, url: str, *, image: bool) -> list[Path]:
 def empty(output: Path) -> None:
     """Make the folder, or delete the files of an earlier release in it.
 
-    Raises:
-        ReleaseError: it holds something else.
+    Raises ReleaseError: it holds something else.
     """
     output.mkdir(parents=True, exist_ok=True)
     found = sorted(output.iterdir())
@@ -133,8 +132,7 @@ def empty(output: Path) -> None:
 def check() -> None:
     """Refuse what would not be the commit.
 
-    Raises:
-        ReleaseError: there are changes, or the commit is tagged as another version.
+    Raises ReleaseError: there are changes, or the commit is tagged as another version.
     """
     if changed := git("status", "--porcelain"):
         raise ReleaseError(f"a release is made from a commit; commit or stash these first:\n{changed.rstrip()}")
@@ -144,11 +142,7 @@ def check() -> None:
 
 
 def add_address(project: Path, url: str) -> None:
-    """Write the address of the repository into the metadata.
-
-    Raises:
-        ReleaseError: it is not an https address.
-    """
+    """Write the address of the repository into the metadata. Raises ReleaseError: it is not an https address."""
     if not re.fullmatch(r"https://[^\s\"\\]+", url):
         raise ReleaseError(f"URL={url!r} is not an https address")
     address = url.rstrip("/")
@@ -159,8 +153,7 @@ def add_address(project: Path, url: str) -> None:
 def charts(tree: Path, output: Path, epoch: int) -> Iterator[Path]:
     """Pack each Helm chart as `helm package` does: a folder of the chart's name in NAME-VERSION.tgz.
 
-    Raises:
-        ReleaseError: a chart is of another version than the package.
+    Raises ReleaseError: a chart is of another version than the package.
     """
     for about in sorted(tree.glob("charts/*/Chart.yaml")):
         chart = yaml.safe_load(about.read_text())
@@ -196,9 +189,7 @@ def changelog() -> str:
 def tried(folder: Path, output: Path) -> Iterator[str]:
     """Install what was made, and use it; a line for each.
 
-    Raises:
-        ReleaseError: it does not do what it should.
-        CalledProcessError: it cannot be installed, or fails.
+    Raises ReleaseError: it does not do what it should; CalledProcessError: it cannot be installed, or fails.
     """
     for path in sorted([*output.glob("*.whl"), *output.glob("*.tar.gz")]):
         environment = folder / path.name
@@ -262,7 +253,6 @@ def is_known(plane: ControlPlane, kind: str) -> bool:
 
 
 def rebuilt(folder: Path, sdist: Path) -> Path:
-    """The wheel that the sdist builds."""
     unpacked = folder / "unpacked"
     shutil.unpack_archive(sdist, unpacked, filter="data")
     target = folder / "rebuilt"
@@ -286,7 +276,6 @@ def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> s
 
 
 def git(*arguments: str) -> str:
-    """Output of git."""
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 

@@ -67,7 +67,6 @@ Two processes trained one model, in {time.monotonic() - began:.0f} s from the co
 
 
 def _place(arguments: list[str]) -> list[str]:
-    """The arguments that say which cluster is meant."""
     return [argument for argument in arguments if argument.startswith(("--name=", "--dir="))]
 
 

@@ -53,7 +53,7 @@ def main() -> int:
             print(f"{RUNTIMES.relative_to(ROOT)}: applied", flush=True)
             control_plane.kubectl("apply", "--server-side", f"--filename={SAMPLE}")
             print(f"{SAMPLE.relative_to(ROOT)}: applied; following TrainJob {JOB}", flush=True)
-            for line in follow(control_plane):
+            for line in follow(control_plane, JOB):
                 print(f"  {time.monotonic() - began:5.1f} s  {line}", flush=True)
             print(f"\n{control_plane.kubectl('get', 'trainjobs,jobsets,jobs,pods')}")
             print(instructions(control_plane), flush=True)
@@ -67,16 +67,15 @@ def main() -> int:
     return 0
 
 
-def follow(control_plane: ControlPlane) -> Iterator[str]:
-    """A line for each change of the job, until it is Complete.
+def follow(control_plane: ControlPlane, name: str) -> Iterator[str]:
+    """A line for each change of a TrainJob, until it is Complete.
 
-    Raises:
-        ControlPlaneError: the job fails, a program ends, or the time is up.
+    Raises ControlPlaneError: the job fails, a program ends, or the time is up.
     """
     deadline = time.monotonic() + JOB_SECONDS
     last = ""
     while True:
-        job = json.loads(control_plane.kubectl("get", "trainjob", JOB, "--output=json"))
+        job = json.loads(control_plane.kubectl("get", "trainjob", name, "--output=json"))
         line, finished = describe(job)
         if line != last:
             last = line
@@ -84,10 +83,10 @@ def follow(control_plane: ControlPlane) -> Iterator[str]:
         if finished == "Complete":
             return
         if finished:
-            raise ControlPlaneError(f"TrainJob {JOB} is {finished}: {line}")
+            raise ControlPlaneError(f"TrainJob {name} is {finished}: {line}")
         fail_if_ended(control_plane)
         if time.monotonic() > deadline:
-            raise ControlPlaneError(f"TrainJob {JOB} is not Complete after {JOB_SECONDS:.0f} s: {line}")
+            raise ControlPlaneError(f"TrainJob {name} is not Complete after {JOB_SECONDS:.0f} s: {line}")
         time.sleep(0.1)
 
 
@@ -107,7 +106,6 @@ def describe(job: dict[str, Any]) -> tuple[str, str]:
 
 
 def instructions(control_plane: ControlPlane) -> str:
-    """What to type next."""
     return f"""Use the cluster from another terminal:
 
   export KUBECONFIG={shlex.quote(str(control_plane.kubeconfig))}
@@ -120,11 +118,7 @@ Ctrl-C stops everything and deletes the folder {control_plane.folder}."""
 
 
 def stay(control_plane: ControlPlane, stop: threading.Event) -> None:
-    """Wait for the signal to stop.
-
-    Raises:
-        ControlPlaneError: a program ended.
-    """
+    """Wait for the signal to stop. Raises ControlPlaneError: a program ended."""
     while not stop.wait(1.0):
         fail_if_ended(control_plane)
 

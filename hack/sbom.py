@@ -83,8 +83,7 @@ def main() -> int:
 def installed(wheel: Path | None = None) -> Contents:
     """The contents of an environment that is made as the Dockerfile makes that of the image.
 
-    Raises:
-        CalledProcessError: something could not be built or installed.
+    Raises CalledProcessError: something could not be built or installed.
     """
     with tempfile.TemporaryDirectory(prefix="trainwright-image-") as folder:
         environment = Path(folder) / "venv"
@@ -92,19 +91,11 @@ def installed(wheel: Path | None = None) -> Contents:
         # pip would find a checkout on PYTHONPATH, and leave out the wheel.
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         subprocess.run([interpreter(), "-m", "venv", environment], check=True, env=clean)
-        install: list[str | Path] = [
-            python,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-input",
-        ]
-        subprocess.run([*install, "--require-hashes", "--requirement", LOCK], check=True, env=clean)
+        pip: tuple[str | Path, ...] = (python, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
+        subprocess.run([*pip, "install", "--require-hashes", "--requirement", LOCK], check=True, env=clean)
         wheel = wheel or sources.build("wheel", sources.copied(Path(folder) / "sources"), Path(folder), epoch())
-        subprocess.run([*install, "--no-deps", wheel], check=True, env=clean)
-        subprocess.run([python, "-m", "pip", "uninstall", "--yes", "--quiet", *_BUILD_ONLY], check=True, env=clean)
+        subprocess.run([*pip, "install", "--no-deps", wheel], check=True, env=clean)
+        subprocess.run([*pip, "uninstall", "--yes", *_BUILD_ONLY], check=True, env=clean)
         # Isolated, as in the image: PYTHONPATH leads nowhere.
         listed = subprocess.run([python, "-I", CONTENTS], check=True, capture_output=True, text=True).stdout
     contents: Contents = json.loads(listed)
@@ -132,6 +123,7 @@ def spdx(words: str) -> str:
 def sbom(contents: Contents) -> str:
     """The SBOM. The same contents, commit and lock give the same bytes."""
     make = LicenseFactory()
+    version = contents["python"]["version"]
     root = Component(
         name="trainwright",
         version=__version__,
@@ -150,33 +142,26 @@ def sbom(contents: Contents) -> str:
     parts: dict[str, Component] = {}
     for one in contents["packages"]:
         name = normal(one["name"])
-        parts[name] = Component(
-            name=one["name"],
-            version=one["version"],
-            type=ComponentType.LIBRARY,
+        parts[name] = _part(
+            one,
+            PackageURL("pypi", name=name, version=one["version"]),
+            [make.make_from_string(spdx(one["licence"]))] if one["licence"] else [],
             description=one["summary"],
-            bom_ref=f"pypi/{name}",
-            purl=PackageURL("pypi", name=name, version=one["version"]),
-            licenses=[make.make_from_string(spdx(one["licence"]))] if one["licence"] else [],
             # The lock has a hash for each wheel of each platform.
             properties=[Property(name="trainwright:locked-hash", value=value) for value in hashes.get(name, ())],
         )
-    python = Component(
-        name="cpython",
-        version=contents["python"]["version"],
+    python = _part(
+        {"name": "cpython", "version": version},
+        PackageURL("generic", name="cpython", version=version),
+        [make.make_from_string(contents["python"]["licence"])],
         type=ComponentType.PLATFORM,
         bom_ref="cpython",
-        purl=PackageURL("generic", name="cpython", version=contents["python"]["version"]),
-        licenses=[make.make_from_string(contents["python"]["licence"])],
     )
     vendored = [
-        Component(
-            name=part["name"],
-            version=part["version"],
-            type=ComponentType.LIBRARY,
-            bom_ref=f"npm/{part['name']}",
-            purl=PackageURL("npm", name=part["name"], version=part["version"]),
-            licenses=[make.make_from_string(part["licence"])],
+        _part(
+            part,
+            PackageURL("npm", name=part["name"], version=part["version"]),
+            [make.make_from_string(part["licence"])],
         )
         for part in _vendored(contents)
     ]
@@ -195,27 +180,16 @@ def _vendored(contents: Contents) -> list[dict[str, str]]:
     return [part for one in contents["packages"] for part in one["vendored"]]
 
 
+def _part(one: Mapping[str, Any], purl: PackageURL, licences: list[License], **more: Any) -> Component:
+    fields = {"type": ComponentType.LIBRARY, "bom_ref": f"{purl.type}/{purl.name}", **more}
+    return Component(name=one["name"], version=one["version"], purl=purl, licenses=licences, **fields)
+
+
 def _system_component(one: Mapping[str, Any], system: Mapping[str, str]) -> Component:
-    return Component(
-        name=one["name"],
-        version=one["version"],
-        type=ComponentType.LIBRARY,
-        bom_ref=f"deb/{one['name']}",
-        purl=PackageURL(
-            "deb",
-            namespace=system["ID"],
-            name=one["name"],
-            version=one["version"],
-            qualifiers={"arch": one["architecture"], "distro": f"{system['ID']}-{system.get('VERSION_ID', '')}"},
-        ),
-        licenses=[_licence_of_debian(words) for words in one["licences"]],
-    )
-
-
-def _licence_of_debian(words: str) -> License:
+    qualifiers = {"arch": one["architecture"], "distro": f"{system['ID']}-{system.get('VERSION_ID', '')}"}
+    purl = PackageURL("deb", system["ID"], one["name"], one["version"], qualifiers)
     # Debian's short names are no SPDX identifiers.
-    made: License = LicenseFactory().make_with_name(words)
-    return made
+    return _part(one, purl, [LicenseFactory().make_with_name(words) for words in one["licences"]])
 
 
 def licences(contents: Contents) -> str:
@@ -253,7 +227,6 @@ def table(contents: Contents) -> str:
 
 
 def megabytes(size: int) -> str:
-    """With one digit."""
     return f"{size / 1e6:.1f}"
 
 
@@ -265,7 +238,6 @@ def base_python() -> str:
 
 
 def base_image() -> str:
-    """The image that the Dockerfile starts from."""
     return f"python:{base_python()}-slim"
 
 
@@ -275,7 +247,6 @@ def normal(name: str) -> str:
 
 
 def locked_hashes() -> dict[str, list[str]]:
-    """The hashes of each distribution in the lock."""
     return dict(_locked())
 
 

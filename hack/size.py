@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how large the house is, room by room: what a change that grows it has to show, and one that shrinks it, too.
+"""Prints how large the house is, room by room.
 
-Counted are the Python files that git knows. Lines are all lines of a file, with comments and blank ones; those of
-generated files stand apart, and are in no other column. "Slivers" are files of fewer than 45 lines, without the
-`__init__.py` of packages. "Lazy" are imports within functions. "Past" are imports past a facade: of a module within a
-package whose own names are meant for others, from outside of that package. Class names are compared where they are
-public: a private one is met in its file alone.
+Counted are the Python files that git knows, with all their lines; those of generated files stand apart, and are in no
+other column. "Slivers" are files of fewer than 45 lines, without the `__init__.py` of packages. "Lazy" are imports
+within functions. "Past" are imports past a facade: of a module within a package whose own names are meant for others.
 """
 
 import argparse
 import ast
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,17 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
-    "api",
-    "codegen",
-    "plugins",
-    "controller/runtime",
-    "controller/trainer",
-    "controller/initialize",
-    "controller/cli",
-    "controller/local",
-    "hack",
-    "trainwright",
-    "tests",
+    *("api", "codegen", "plugins", "controller/runtime", "controller/trainer", "controller/initialize"),
+    *("controller/cli", "controller/local", "hack", "trainwright", "tests"),
 )
 """Folders, each a row. What lies in none of them is a row of its own, the last."""
 ELSEWHERE = "elsewhere"
@@ -38,21 +26,20 @@ FACADES = ("trainwright.controller.runtime", "trainwright.plugins.contract")
 TESTING = ("trainwright.controller.runtime.testing",)
 SLIVER = 45
 GENERATED = "# Generated from "
+COLUMNS = ("files", "lines", "generated", "slivers", "classes", "lazy", "past")
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is counted of one file."""
+    """What is counted of one file, whose path is below the root of the repository."""
 
     path: str
-    """Below the root of the repository, with slashes."""
     lines: int
     generated: bool
     classes: tuple[str, ...] = ()
     """Those of the module itself: a class within a class is seen with its owner's name."""
     lazy: int = 0
     past: tuple[str, ...] = ()
-    """Modules that are imported past a facade, once for each import."""
 
     @property
     def sliver(self) -> bool:
@@ -61,28 +48,16 @@ class File:
 
 @dataclass(slots=True)
 class Room:
-    """A row."""
-
     files: list[File] = field(default_factory=list)
 
     def row(self, name: str) -> str:
         own = [file for file in self.files if not file.generated]
-        generated = sum(file.lines for file in self.files if file.generated)
         figures = (
-            len(own),
-            sum(file.lines for file in own),
-            generated,
-            sum(file.sliver for file in own),
-            sum(len(file.classes) for file in own),
-            sum(file.lazy for file in own),
-            sum(len(file.past) for file in own),
+            *(len(own), sum(file.lines for file in own), sum(file.lines for file in self.files if file.generated)),
+            *(sum(file.sliver for file in own), sum(len(file.classes) for file in own)),
+            *(sum(file.lazy for file in own), sum(len(file.past) for file in own)),
         )
         return f"{name:20}" + "".join(f"{figure:>11,}" for figure in figures)
-
-
-HEAD = f"{'':20}" + "".join(
-    f"{word:>11}" for word in ("files", "lines", "generated", "slivers", "classes", "lazy", "past")
-)
 
 
 def measured(path: str, text: str) -> File:
@@ -91,32 +66,16 @@ def measured(path: str, text: str) -> File:
     if any(line.startswith(GENERATED) for line in text.splitlines()[:3]):
         return File(path, lines, generated=True)
     tree = ast.parse(text, path)
-    return File(
-        path,
-        lines,
-        generated=False,
-        classes=tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
-        lazy=sum(1 for _ in _lazy(tree, within=False)),
-        past=tuple(_past(path, tree)),
-    )
-
-
-def _lazy(node: ast.AST, *, within: bool) -> Iterator[ast.AST]:
-    if within and isinstance(node, ast.Import | ast.ImportFrom):
-        yield node
-    inside = within or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    for child in ast.iter_child_nodes(node):
-        yield from _lazy(child, within=inside)
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    lazy = {one for node in functions for one in ast.walk(node) if isinstance(one, ast.Import | ast.ImportFrom)}
+    classes = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return File(path, lines, generated=False, classes=classes, lazy=len(lazy), past=tuple(_past(path, tree)))
 
 
 def _past(path: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        elif isinstance(node, ast.Import):
-            names = [name.name for name in node.names]
-        else:
-            continue
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [name.name for name in node.names] if isinstance(node, ast.Import) else []
         for name in names:
             for facade in FACADES:
                 home = facade.removeprefix("trainwright.").replace(".", "/")
@@ -126,7 +85,6 @@ def _past(path: str, tree: ast.Module) -> Iterator[str]:
 
 
 def room_of(path: str) -> str:
-    """The room that a file lies in."""
     return next((room for room in ROOMS if path.startswith(f"{room}/")), ELSEWHERE)
 
 
@@ -151,34 +109,28 @@ def twice(files: Iterable[File]) -> dict[str, list[str]]:
 
 def known() -> Iterator[File]:
     """The files that git knows or would add. Links are passed over: what they name is counted where it lies."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.py"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.py"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     for name in sorted(set(listed.stdout.split("\0")) - {""}):
         file = ROOT / name
         if file.is_file() and not file.is_symlink():
             yield measured(name, file.read_text(encoding="utf-8"))
 
 
-def main() -> int:
+def main() -> None:
     """Parse the command line and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", action="store_true", help="also print the files that are counted as slivers")
     arguments = parser.parse_args()
     files = list(known())
-    rooms = rooms_of(files)
-    print(HEAD)
-    for name, room in rooms.items():
+    print(f"{'':20}" + "".join(f"{word:>11}" for word in COLUMNS))
+    for name, room in rooms_of(files).items():
         print(room.row(name))
     product = [file for file in files if room_of(file.path) not in {"tests", ELSEWHERE}]
     print(Room(product).row("product, all rooms"))
 
     names = twice(files)
-    across = {name: paths for name, paths in names.items() if len({room_of(path) for path in paths}) > 1}
+    across = {name for name, paths in names.items() if len({room_of(path) for path in paths}) > 1}
     print(f"\nclass names in more than one file: {len(names)}; in more than one room: {len(across)}")
     for name, paths in names.items():
         print(f"  {name}{' (rooms differ)' if name in across else ''}: {', '.join(paths)}")
@@ -187,8 +139,7 @@ def main() -> int:
         for file in product:
             if file.sliver and not file.generated:
                 print(f"  {file.lines:3} {file.path}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

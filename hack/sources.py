@@ -52,16 +52,9 @@ def copied(target: Path) -> Path:
 
 
 def build(kind: str, source: Path, target: Path, epoch: int) -> Path:
-    """Build as pip would.
+    """Build a "wheel" or an "sdist" as pip would, with `epoch` as the time of everything in it, in seconds since 1970.
 
-    Args:
-        kind: "wheel" or "sdist".
-        source: folder with pyproject.toml.
-        target: folder for the result.
-        epoch: the time of everything in it, in seconds since 1970.
-
-    Raises:
-        CalledProcessError: the build failed; its output was printed.
+    Raises CalledProcessError: the build failed; its output was printed.
     """
     done = subprocess.run(
         [sys.executable, "-c", _BUILD, kind, source, target],

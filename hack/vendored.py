@@ -37,8 +37,7 @@ def problems(vendor: Path = VENDOR) -> list[str]:
 def take(part: str, package: Path, vendor: Path = VENDOR) -> None:
     """Write the files of a part from a package, and their digests.
 
-    Raises:
-        ValueError: the package is another version than the list names.
+    Raises ValueError: the package is another version than the list names.
     """
     parts: dict[str, Any] = json.loads((vendor / LIST).read_text())
     about = parts[part]

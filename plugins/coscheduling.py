@@ -32,7 +32,6 @@ class CoSchedulingPlugin(GangScheduler[CoschedulingPodGroupPolicySource]):
         return runtime.spec_or_empty.pod_group_policy_or_empty.coscheduling
 
     def mark_pods(self, info: Info, job: TrainJob) -> None:
-        """Label the pods."""
         info.set_pod_label(_LABEL, job.name, why="the pods' group")
 
     def group_fields(self, info: Info, policy: CoschedulingPodGroupPolicySource) -> Mapping[str, Any]:  # noqa: ARG002 - the contract's

@@ -14,7 +14,6 @@ class JAXPlugin:
     name = "JAX"
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
-        """The first pod, which has rank 0."""
         return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.jax is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:

@@ -32,6 +32,8 @@ from trainwright.api.objects import annotations_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
+    ANNOTATION_AVOID_NODES,
+    ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CHECKPOINTS,
     ANNOTATION_FREE_EXIT_CODES,
     ANNOTATION_NO_RETRY_EXIT_CODES,
@@ -52,18 +54,22 @@ from trainwright.api.trainer.v1alpha1.progress import declared as progress_decla
 from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
     DEFAULT_RETRIES,
+    DEFAULT_RETRIES_HANG,
+    DEFAULT_RETRIES_INFRASTRUCTURE,
+    DEFAULT_RETRIES_MEMORY,
+    MOST_OF_A_CAUSE,
     MOST_RETRIES,
     STANDING,
+    STANDING_AVOIDED,
     STANDING_BASE,
     STANDING_HOLD,
     STANDING_RETRIES,
+    Allowed,
     Declaration,
-    Retries,
     claim_of,
     declared,
     late_changes,
     named,
-    without_effect_yet,
 )
 from trainwright.plugins.contract import Finding, Info, PodSet, Reference, Runtime, Warned, invalid
 
@@ -75,6 +81,7 @@ _BY_RULE = "PodFailurePolicy"
 """Reason of a Job that a rule has failed."""
 _WHY_CHECKPOINTS = ANNOTATION_CHECKPOINTS
 VARIABLE_CHECKPOINTS, VARIABLE_RESUME = "TRAINWRIGHT_CHECKPOINT_DIR", "TRAINWRIGHT_RESUME_FROM"
+VARIABLE_ON_STALL, ON_STALL_RESTART = "TRAINWRIGHT_ON_STALL", "restart"
 VARIABLE_ATTEMPT, VARIABLE_BASE = "TRAINWRIGHT_ATTEMPT", "TRAINWRIGHT_ATTEMPT_BASE"
 """Their sum is the attempt, from 0."""
 CHECKPOINTS_VOLUME, CHECKPOINTS_FOLDER = "trainwright-checkpoints", "/mnt/trainwright-checkpoints"
@@ -90,6 +97,12 @@ class RecoverySettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True,
 
     default_retries: int = DEFAULT_RETRIES
     max_retries: int = MOST_RETRIES
+    default_retries_memory: int = DEFAULT_RETRIES_MEMORY
+    max_retries_memory: int = MOST_OF_A_CAUSE
+    default_retries_infrastructure: int = DEFAULT_RETRIES_INFRASTRUCTURE
+    max_retries_infrastructure: int = MOST_OF_A_CAUSE
+    default_retries_hang: int = DEFAULT_RETRIES_HANG
+    max_retries_hang: int = MOST_OF_A_CAUSE
 
 
 class RecoveryPlugin:
@@ -104,7 +117,7 @@ class RecoveryPlugin:
     Configuration = RecoverySettings
 
     def __init__(self, settings: RecoverySettings) -> None:
-        self._allowed = Retries(settings.default_retries, settings.max_retries)
+        self._allowed = Allowed.of(msgspec.to_builtins(settings))
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
         """Refuse annotations of a new job that cannot work; warn of what is ignored, kept, or without effect."""
@@ -121,14 +134,11 @@ class RecoveryPlugin:
         if old is not None:
             return
         yield from _about_stalls(info, own, wanted)
-        unused = without_effect_yet(own)
-        for name in unused:
-            yield Warned(f"annotation {name} has no effect: this version of Trainwright does not act on it yet")
         if wanted.is_gang:
             yield from map(Warned, _kept(info))
             return
         for name in named(own):
-            if name not in (ANNOTATION_RECOVERY, ANNOTATION_CHECKPOINTS, ANNOTATION_RESUME_FROM, *unused):
+            if name not in (ANNOTATION_RECOVERY, ANNOTATION_CHECKPOINTS, ANNOTATION_RESUME_FROM):
                 yield Warned(f"annotation {name} has no effect without {ANNOTATION_RECOVERY}: {RECOVERY_GANG}")
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
@@ -143,21 +153,16 @@ class RecoveryPlugin:
             _keep_checkpoints(info, job, wanted)
         if not wanted.is_gang:
             return
-        ruled = []
-        for pods in _ranks(info):
-            for container in (*pods.init_containers, *pods.containers):
-                if container.termination_message_policy is None:
-                    container.set_termination_message_policy(_FALLBACK, why=_WHY)
-            if _own_fields(pods):
-                continue
-            pods.set_restart_policy(_NEVER, why=_WHY)
-            pods.set_backoff_limit(0, why=_WHY)
-            if not info.has_failure_policy:
-                pods.set_pod_failure_policy(_pod_rules(wanted), why=_WHY)
-                ruled.append(pods.name)
+        if wanted.restarts_stalled:
+            _ask_for_stacks(info)
+        ruled = _compile(info, wanted)
         standing = self._standing(info, job)
         if base := standing.get(STANDING_BASE):
             info.set_pod_annotation(ANNOTATION_ATTEMPT_BASE, base, why=_WHY)
+        if avoided := standing.get(STANDING_AVOIDED):
+            info.set_pod_annotation(ANNOTATION_AVOIDED_NODES, avoided, why=ANNOTATION_AVOID_NODES)
+            for pods in _ranks(info):
+                pods.avoid_nodes(avoided.split(","), why=ANNOTATION_AVOID_NODES)
         info.held = STANDING_HOLD in standing
         if (left := standing.get(STANDING_RETRIES)) is not None:
             wanted = replace(wanted, retries=int(left))
@@ -172,6 +177,23 @@ class RecoveryPlugin:
 
     def _declared(self, info: Info, job: TrainJob) -> tuple[Declaration, tuple[Problem, ...]]:
         return declared(annotations_of(job), annotations_of(info.runtime), self._allowed)
+
+
+def _compile(info: Info, wanted: Declaration) -> list[str]:
+    """Write the rules into the Jobs of all ranks. Returns the names of those that the rules of the JobSet apply to."""
+    ruled = []
+    for pods in _ranks(info):
+        for container in (*pods.init_containers, *pods.containers):
+            if container.termination_message_policy is None:
+                container.set_termination_message_policy(_FALLBACK, why=_WHY)
+        if _own_fields(pods):
+            continue
+        pods.set_restart_policy(_NEVER, why=_WHY)
+        pods.set_backoff_limit(0, why=_WHY)
+        if not info.has_failure_policy:
+            pods.set_pod_failure_policy(_pod_rules(wanted), why=_WHY)
+            ruled.append(pods.name)
+    return ruled
 
 
 def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
@@ -205,12 +227,19 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
             container.set_variable(EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
 
 
+def _ask_for_stacks(info: Info) -> None:
+    """Let the writer of progress print where each thread stands when its rank is stopped."""
+    for pods in _ranks(info):
+        if (container := pods.container(NODE)) is not None:
+            container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
+
+
 def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:
     if not wanted.restarts_stalled or _says_when(own, annotations_of(info.runtime)):
         return
-    if own.get(ANNOTATION_ON_STALL) == "restart":
+    if own.get(ANNOTATION_ON_STALL) == ON_STALL_RESTART:
         field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
-        yield invalid(field, "restart", f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
+        yield invalid(field, ON_STALL_RESTART, f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
     else:
         yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
 

@@ -42,7 +42,6 @@ class XGBoostPlugin:
                 )
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
-        """The first pod, which has rank 0."""
         return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.xgboost is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:

@@ -4,6 +4,7 @@
 - `tests/unit`: pure code; no control plane, no network beyond a loopback socket of its own, seconds in all.
 - `tests/integration`: an API server (`control_plane`, `namespace`), or processes of its own.
 - `tests/e2e`: the whole chain (`chain`, `cluster`), or whole commands as a user would give them.
+- `tests/node`: a real kubelet with real containers (`node`); run by `make test CLUSTER=node`.
 - `tests/bench`: prints figures, asserts none; run by `make bench`, never by `make test`.
 
 The step of a test is marked from its folder (`-m integration` selects one), and from what it uses whether it runs on a
@@ -43,7 +44,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # a sixth less.
 os.environ.setdefault("GOGC", "400")
 
-STEPS = ("unit", "simulation", "integration", "e2e")
+STEPS = ("unit", "simulation", "integration", "e2e", "node")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -57,7 +57,7 @@ def _refuse_programs() -> None:
 
     Tests of the search itself have caches of their own.
     """
-    ours, look_up = cache_root(), binaries._look_up
+    ours, look_up = cache_root(), binaries.look_up
 
     def refuse(tools: Collection[str], assets: Path | None) -> binaries.Binaries | None:
         if tools and cache_root() == ours:
@@ -67,7 +67,7 @@ def _refuse_programs() -> None:
             )
         return look_up(tools, assets)
 
-    binaries._look_up = refuse
+    binaries.look_up = refuse
 
 
 @pytest.fixture(scope="session")

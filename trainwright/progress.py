@@ -18,6 +18,7 @@ sign or backtick: the Kubeflow SDK sends functions through the here-document of 
 
 import atexit
 import contextlib
+import faulthandler
 import json
 import math
 import os
@@ -51,6 +52,7 @@ FINAL = "TRAINWRIGHT_PROGRESS_FINAL"
 """Variable with the path of the container's termination message."""
 CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
 RESUME_FROM = "TRAINWRIGHT_RESUME_FROM"
+ON_STALL = "TRAINWRIGHT_ON_STALL"
 ATTEMPTS = ("TRAINWRIGHT_ATTEMPT_BASE", "TRAINWRIGHT_ATTEMPT")
 """Variables whose sum is the attempt, from 0."""
 LATEST = "latest"
@@ -575,6 +577,18 @@ class _Channel:
 # --- The writer -------------------------------------------------------------------------------------------------------
 
 
+def _show_stacks(environ: "Mapping[str, str]") -> None:
+    """At SIGTERM, print where each thread is, if ranks that stand still are restarted: their last lines are kept.
+
+    It is done without the interpreter, so also by a rank that hangs in a lock or in a library.
+    """
+    if environ.get(ON_STALL) != "restart" or threading.current_thread() is not threading.main_thread():
+        return
+    # Windows, or a standard error without a descriptor: there is nothing to print to.
+    with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):
+        faulthandler.register(signal.SIGTERM, chain=True)
+
+
 def _rank(environ: "Mapping[str, str]") -> int:
     """The rank of this process among all of the job, from the variables of launchers; 0 if there are none."""
     for name in _RANKS:
@@ -668,6 +682,8 @@ class Reporter:
             self._rank = _rank(os.environ) if rank is None else int(rank)
             if self._rank == 0:
                 self._open(os.environ, push=push)
+            # After our own handler, which it calls.
+            _show_stacks(os.environ)
         except Exception as error:  # the training goes on without reports
             self._warn("start", f"progress is not reported: {error}")
 
@@ -925,7 +941,7 @@ class Reporter:
         return document
 
     def _document(self, latest: "tuple[Any, Any, Any, Any, float]") -> "dict[str, Any]":
-        """The progress document of now; section 4.1 of its description is docs/users/report-progress.md."""
+        """The progress document of now; section 4.1 of its description is docs/users/progress.md."""
         now = self._clock()
         at = latest[4] if self._first is not None else now
         first = self._first or (None, None)

@@ -6,7 +6,7 @@ invariants of lists and the CEL rules checked. Needs the extra `validate`; nothi
 The API server stays the authority: tests put the same documents to both.
 """
 
-from trainwright.api.validation.document import NoSchemaError, Result, validate
+from trainwright.api.validation.document import NoSchemaError, ValidationResult, validate
 from trainwright.api.validation.errors import DocumentError
 
-__all__ = ["DocumentError", "NoSchemaError", "Result", "validate"]
+__all__ = ["DocumentError", "NoSchemaError", "ValidationResult", "validate"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainwright.api.extras import load
 from trainwright.api.validation import celloops
-from trainwright.api.validation.celloops import BUDGET_EXCEEDED, COST_EXCEEDED, CostError, Failure, Pieces
+from trainwright.api.validation.celloops import BUDGET_EXCEEDED, COST_EXCEEDED, CelFailure, CostError, Pieces
 from trainwright.api.validation.celnesting import TOO_DEEP, compile_in_parts
 from trainwright.api.validation.functions import declarations
 
@@ -84,35 +84,35 @@ class Expression:
         """
         answer = self._answer(variables)
         if answer is _OPAQUE:
-            answer = Failure("the result is not a value")
-        if isinstance(answer, Failure):
+            answer = CelFailure("the result is not a value")
+        if isinstance(answer, CelFailure):
             raise EvaluationError(_in_words_of_go(answer.text))
         return answer
 
     def evaluate(self, value: Any, old: Any) -> Any:
         """True, false, or anything else when the rule could not be evaluated."""
         answer = self._answer({"self": value, "oldSelf": old})
-        return answer.text if isinstance(answer, Failure) else answer
+        return answer.text if isinstance(answer, CelFailure) else answer
 
     def _answer(self, variables: dict[str, Any]) -> Any:
         # The evaluator takes seconds to make a list of 10,000 items.
         if self._pieces.makes_lists:
             return self._in_pieces(variables)
         answer = _evaluated(self._compiled, variables)
-        return self._in_pieces(variables) if answer == Failure(BUDGET_EXCEEDED) else answer
+        return self._in_pieces(variables) if answer == CelFailure(BUDGET_EXCEEDED) else answer
 
     def _in_pieces(self, variables: dict[str, Any]) -> Any:
         try:
             return self._pieces.evaluate(variables, self._run, _OPAQUE)
         except CostError:
-            return Failure(COST_EXCEEDED)
+            return CelFailure(COST_EXCEEDED)
 
     def _run(self, piece: bytes, data: Mapping[str, Any]) -> Any:
         try:
             compiled = _environment(self._variables, counting=True).deserialize(piece)
         except RuntimeError as error:
             # A message that is nested too deep is taken apart as one that runs too long.
-            return Failure(BUDGET_EXCEEDED if "Cannot parse serialized" in str(error) else _bare(str(error)))
+            return CelFailure(BUDGET_EXCEEDED if "Cannot parse serialized" in str(error) else _bare(str(error)))
         return _evaluated(compiled, data)
 
     @cached_property
@@ -125,12 +125,12 @@ class Expression:
 
 
 def _evaluated(compiled: Any, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression, a Failure, or _OPAQUE."""
+    """The value of an expression, a CelFailure, or _OPAQUE."""
     try:
         answer = compiled.eval(data=variables)
-        return Failure(_bare(str(answer.value()))) if answer.type().name() == "ERROR" else answer.plain_value()
+        return CelFailure(_bare(str(answer.value()))) if answer.type().name() == "ERROR" else answer.plain_value()
     except RuntimeError as error:
-        return Failure(_bare(str(error)))
+        return CelFailure(_bare(str(error)))
     except TypeError:
         return _OPAQUE
 

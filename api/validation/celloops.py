@@ -69,7 +69,7 @@ def fail(text: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CelFailure:
     """An expression that could not be evaluated."""
 
     text: str
@@ -80,7 +80,7 @@ class _Known:
     """What became of an expression."""
 
     value: Any
-    """A value of Python, a Failure, or what stands for an opaque one."""
+    """A value of Python, a CelFailure, or what stands for an opaque one."""
     encoded: bytes
     """An expression that gives it to other pieces."""
 
@@ -94,7 +94,7 @@ class _Piecewise:
     """One evaluation.
 
     Attributes:
-        run: evaluates a serialized expression with variables; gives a value or a Failure.
+        run: evaluates a serialized expression with variables; gives a value or a CelFailure.
         references: which functions are meant.
         data: values of variables.
         opaque: stands for a value that Python cannot hold, such as an optional: it stays an expression.
@@ -127,7 +127,7 @@ class _Piecewise:
         value = self.run(serialized(self.references, bound), self.data)
         if cost.spent > COST_LIMIT:
             raise CostError
-        if value == Failure(BUDGET_EXCEEDED):
+        if value == CelFailure(BUDGET_EXCEEDED):
             cost.spent = before
             raise _TooLongError
         return _Known(value, bound) if value is self.opaque else self._known(value)
@@ -137,7 +137,7 @@ class _Piecewise:
 
     def _given(self, value: Any) -> bytes:
         """An expression for a value. The evaluator takes no times from Python, so they are written out."""
-        if isinstance(value, Failure):
+        if isinstance(value, CelFailure):
             return _call(FAIL, _text(value.text))
         if isinstance(value, datetime):
             return _call("timestamp", _text(value.isoformat()))
@@ -164,7 +164,7 @@ class _Piecewise:
                 condition = self.evaluate(expression.parts[0], scope)
                 if isinstance(condition.value, bool):
                     return self.evaluate(expression.parts[1 if condition.value else 2], scope)
-                failure = condition.value if isinstance(condition.value, Failure) else Failure(_NO_OVERLOAD)
+                failure = condition.value if isinstance(condition.value, CelFailure) else CelFailure(_NO_OVERLOAD)
                 return self._known(failure)
         parts = [self.evaluate(part, scope).encoded for part in expression.parts]
         return self._at_once(_with_parts(expression.encoded, parts), scope)
@@ -201,7 +201,7 @@ class _Piecewise:
         empty = self._known([])
         for made in self._slices(loop, items, empty, scope, _LONGEST_LIST, restart=empty):
             if not isinstance(made.value, list):
-                return made if isinstance(made.value, Failure) else self._known(Failure(BUDGET_EXCEEDED))
+                return made if isinstance(made.value, CelFailure) else self._known(CelFailure(BUDGET_EXCEEDED))
             collected += made.value
         return self._known(collected)
 
@@ -250,7 +250,7 @@ class _Piecewise:
                     inside |= {first: self._given(key), second: item}
                 goes_on = self.evaluate(condition, inside).value
                 if goes_on is not True:
-                    if isinstance(goes_on, Failure):
+                    if isinstance(goes_on, CelFailure):
                         yield self._known(goes_on)
                     return
                 accumulated = self.evaluate(step, inside)
@@ -275,7 +275,7 @@ class Pieces:
         return node(_counting(self._root))
 
     def evaluate(self, data: Mapping[str, Any], run: Callable[[bytes, Mapping[str, Any]], Any], opaque: Any) -> Any:
-        """Evaluate it; gives a value, a Failure, or `opaque`.
+        """Evaluate it; gives a value, a CelFailure, or `opaque`.
 
         Args:
             data: values of its variables.
@@ -289,7 +289,7 @@ class Pieces:
         try:
             return _Piecewise(run, self._references, dict(data), opaque).evaluate(self._counted, {}).value
         except _TooLongError:
-            return Failure(BUDGET_EXCEEDED)
+            return CelFailure(BUDGET_EXCEEDED)
         finally:
             _cost.reset(token)
 

@@ -72,13 +72,11 @@ def interface(value: Boxed) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
 def contains_ip(network: Boxed, other: str | Boxed) -> bool:
-    """Whether an address is in a network."""
     found = address(other) if isinstance(other, str) else ipaddress.ip_address(content(other, IP))
     return found in interface(network).network
 
 
 def contains_cidr(network: Boxed, other: str | Boxed) -> bool:
-    """Whether a network is in another."""
     inner = interface(cidr(other) if isinstance(other, str) else other).network
     outer = interface(network).network
     return inner.version == outer.version and inner.overlaps(outer) and outer.prefixlen <= inner.prefixlen
@@ -113,8 +111,6 @@ def url(text: str) -> Boxed:
 
 
 def url_part(part: str) -> Callable[[Boxed], Any]:
-    """Reads a part of a URL."""
-
     def read(value: Boxed) -> Any:
         parts = urlsplit(content(value, URL))
         host = parts.netloc.rpartition("@")[2]

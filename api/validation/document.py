@@ -16,7 +16,7 @@ class NoSchemaError(ValueError):
     """No schema exists for the document, or it has no apiVersion and kind."""
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class ValidationResult(msgspec.Struct, frozen=True, kw_only=True):
     """The answer that an API server would give."""
 
     stored: dict[str, Any]
@@ -31,7 +31,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 def validate(
     document: Mapping[str, Any] | Struct, *, old: Mapping[str, Any] | Struct | None = None, subresource: str = ""
-) -> Result:
+) -> ValidationResult:
     """Check a create, or with `old`, the stored document, an update. Raises `NoSchemaError`.
 
     Where the kind has a status subresource, a write to the main resource leaves the status as it was, and a write to
@@ -54,7 +54,7 @@ def validate(
         old_root = rules.ABSENT if before is None else before
         found += rules.rule_errors(kind, kind.document, stored, old_root)
     errors = sorted({error for _, error in found}, key=lambda error: (error.field, error))
-    return Result(stored=stored, errors=errors, dropped=dropped, unchecked=unchecked)
+    return ValidationResult(stored=stored, errors=errors, dropped=dropped, unchecked=unchecked)
 
 
 def _plain(document: Mapping[str, Any] | Struct) -> dict[str, Any]:

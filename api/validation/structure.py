@@ -4,13 +4,13 @@
 import base64
 import binascii
 import json
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from trainwright.api import times
 from trainwright.api.extras import load
+from trainwright.api.validation import names
 from trainwright.api.validation.errors import (
     DUPLICATE,
     INVALID,
@@ -28,8 +28,6 @@ from trainwright.api.validation.patterns import compiled
 from trainwright.api.validation.schema import KindSchema, Schema, children
 
 _REASONS = {"enum": NOT_SUPPORTED, "maxLength": TOO_LONG, "maxItems": TOO_MANY, "type": WRONG_TYPE, "anyOf": WRONG_TYPE}
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 Found = tuple[Path, DocumentError]
 
@@ -135,21 +133,14 @@ def metadata_errors(document: dict[str, Any]) -> Iterator[Found]:
             ("metadata", "name"),
             DocumentError(REQUIRED, "metadata.name", "Required value: a name is needed"),
         )
-    elif name and (len(name) > 253 or not _SUBDOMAIN.fullmatch(name)):
+    elif name and names.dns_subdomain(name):
         message = f"Invalid value: {shown(name)}: must be a lower case DNS subdomain of at most 253 characters"
         yield ("metadata", "name"), DocumentError(INVALID, "metadata.name", message)
     for key, value in (metadata.get("labels") or {}).items():
-        if not _is_qualified(key) or not isinstance(value, str) or len(value) > 63 or not _LABEL.fullmatch(value):
+        if names.qualified(key) or not isinstance(value, str) or names.label_value(value):
             message = f"Invalid value: {shown(value)}: label {key} must have a valid key and value"
             yield ("metadata", "labels"), DocumentError(INVALID, "metadata.labels", message)
     for key in metadata.get("annotations") or {}:
-        if not _is_qualified(key.lower()):
+        if names.qualified(key.lower()):
             message = f"Invalid value: {shown(key)}: not a name with an optional DNS prefix"
             yield ("metadata", "annotations"), DocumentError(INVALID, "metadata.annotations", message)
-
-
-def _is_qualified(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
-        return False
-    return 0 < len(name) <= 63 and bool(_LABEL.fullmatch(name))

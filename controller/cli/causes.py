@@ -1,42 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An explanation as commands and pages write it as JSON. Names are camelCase; fields are added over time."""
 
-from typing import Literal, TypeAlias
-
 import msgspec
 
 from trainwright.api.times import format_time
+from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation
-from trainwright.plugins.contract import Cause, Severity
-
-StateName: TypeAlias = Literal[
-    "Complete",
-    "Failed",
-    "Deleting",
-    "Blocked",
-    "Suspended",
-    "Stuck",
-    "Restarting",
-    "Waiting",
-    "Stalled",
-    "Running",
-    "Pending",
-]
-"""As `controller.trainer.job.state.Word`."""
-SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
-
-_SEVERITIES: dict[Severity, SeverityName] = {
-    Severity.ENDED: "Ended",
-    Severity.DELIBERATE: "Deliberate",
-    Severity.STUCK: "Stuck",
-    Severity.TEMPORARY: "Temporary",
-    Severity.WAITS: "Waits",
-}
+from trainwright.plugins.contract import Cause
 
 
 class ReferenceView(msgspec.Struct, kw_only=True, rename="camel"):
-    """Names an object."""
-
     kind: str
     namespace: str
     """Empty for objects without a namespace."""
@@ -50,20 +23,17 @@ class CauseView(msgspec.Struct, kw_only=True, rename="camel"):
     """A stable word in CamelCase."""
     message: str
     """What is wrong with which object, the evidence, and what to do."""
-    severity: SeverityName
+    severity: str
+    """`Ended`, `Deliberate`, `Stuck`, `Temporary` or `Waits`."""
     object: ReferenceView | None
-    """The object to look at."""
     since: str | None
     pods: int
     """How many pods it concerns; 0: not counted."""
 
 
 class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
-    """Why the job does not train, or that it does."""
-
-    outcome: StateName
+    outcome: Word
     cause: CauseView
-    """The one to say."""
     others: list[CauseView]
     """Further causes, the worst first."""
     not_read: list[str]
@@ -71,9 +41,8 @@ class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 def shown_explanation(explanation: Explanation) -> ExplanationView:
-    """The explanation on the wire, for commands and pages."""
     return ExplanationView(
-        outcome=explanation.outcome.value,
+        outcome=explanation.outcome,
         cause=_cause(explanation.cause),
         others=[_cause(one) for one in explanation.others],
         not_read=list(explanation.unread),
@@ -85,7 +54,7 @@ def _cause(cause: Cause) -> CauseView:
     return CauseView(
         reason=cause.reason,
         message=cause.message,
-        severity=_SEVERITIES[cause.severity],
+        severity=cause.severity.name.capitalize(),
         object=ReferenceView(kind=about.kind, namespace=about.namespace, name=about.name)
         if about is not None
         else None,

@@ -7,7 +7,8 @@ parsed arguments and returns the exit code, and one entry here.
 
 import argparse
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from trainwright.api.errors import UserError
@@ -21,8 +22,6 @@ class WrongUseError(UserError):
 
 
 class Command(NamedTuple):
-    """One command."""
-
     help: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: str = ""
@@ -32,7 +31,6 @@ class Command(NamedTuple):
     tuned: bool = False
     """Whether the garbage collector is tuned before its imports: it took a sixth of their time."""
     settings: Mapping[str, Any] = {}
-    """Of its parser."""
 
 
 COMMANDS = {
@@ -78,6 +76,13 @@ LOCAL = {
 }
 
 
+def refused(problems: Iterable[object]) -> int:
+    """Print the problems as errors; returns the exit code."""
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return 1
+
+
 def add_commands(
     parser: argparse.ArgumentParser, table: Mapping[str, Command], **settings: Any
 ) -> dict[str, argparse.ArgumentParser]:
@@ -92,7 +97,6 @@ def add_commands(
 
 
 def loaded(run: str) -> Run:
-    """The function that runs a command; its module is loaded."""
     module, _, name = run.partition(":")
     found: Run = getattr(importlib.import_module(f"{__package__}.{module}"), name)
     return found

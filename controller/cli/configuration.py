@@ -26,8 +26,7 @@ KIND = "Configuration"
 def load_configuration(path: Path | None) -> Configuration:
     """The configuration in the file, with defaults; all defaults without a file.
 
-    Raises:
-        ConfigurationError: the file cannot be read, has another kind, or has unknown fields.
+    Raises ConfigurationError: the file cannot be read, has another kind, or has unknown fields.
     """
     configuration, problems = _read(path)
     _refuse(path, problems)
@@ -42,7 +41,6 @@ def load_registry(path: Path | None) -> Registry:
         ConfigurationError: as `load_configuration`, for unknown gates, and for a plugin that only a gate turns on.
         RegistryError: the plugins cannot be loaded together.
     """
-
     configuration = load_configuration(path)
     features = features_of(configuration.feature_gates or {})
     selection = selection_of(configuration.plugins, configuration.recovery, features)
@@ -50,16 +48,11 @@ def load_registry(path: Path | None) -> Registry:
 
 
 def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> ManagerSettings:
-    """The settings of a manager with the Configuration in the file.
+    """The settings of a manager with the Configuration in the file; `feature_gates` take precedence over those of the
+    file.
 
-    Args:
-        path: the file; None for an empty Configuration.
-        feature_gates: from the command line; they take precedence over those of the file.
-
-    Raises:
-        ConfigurationError: as `load_configuration`, and for values that cannot take effect.
+    Raises ConfigurationError as `load_configuration`, and for values that cannot take effect.
     """
-
     configuration, problems = _read(path)
     if feature_gates:
         configuration.feature_gates = {**(configuration.feature_gates or {}), **feature_gates}
@@ -79,7 +72,6 @@ def _refuse(path: Path | None, problems: Sequence[str]) -> None:
 
 
 def _read(path: Path | None) -> tuple[Configuration, list[str]]:
-    """The Configuration in the file, and its unknown fields."""
     if path is None:
         return Configuration(), []
     try:

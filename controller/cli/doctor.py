@@ -30,8 +30,6 @@ from trainwright.plugins.registry import Registry, Selection
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine; returns the exit code."""
-
     try:
         examined = examine(asyncio.run(_gather(arguments)))
     except KubernetesError as error:
@@ -55,8 +53,6 @@ def text_of(examined: Sequence[Examined]) -> str:
 
 
 def code_of(examined: Sequence[Examined]) -> int:
-    """The exit code."""
-
     levels = {finding.level for one in examined for finding in one.findings}
     if levels & {Level.PROBLEM, Level.WARNING}:
         return 1
@@ -71,7 +67,6 @@ def _plain(one: Examined) -> dict[str, Any]:
 
 
 async def _gather(arguments: argparse.Namespace) -> SiteSurvey:
-
     def tell(what: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\x1b[Kreading: {what}", end="" if what else "\r\x1b[K", file=sys.stderr, flush=True)
@@ -88,8 +83,6 @@ async def _gather(arguments: argparse.Namespace) -> SiteSurvey:
 
 
 def shipped_definitions() -> Mapping[str, Document]:
-    """The CustomResourceDefinitions of this version, by name."""
-
     return {one["metadata"]["name"]: one for one in definitions()}
 
 
@@ -98,7 +91,6 @@ def needed_rights(site: SiteSurvey) -> Sequence[tuple[str, Sequence[Rule]]]:
 
     They are those of the roles that `trainwright rbac` prints for it. Raises ConfigurationError.
     """
-
     found = site.if_read("configuration") or {}
     try:
         configuration = msgspec.convert(found, Configuration)

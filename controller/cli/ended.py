@@ -37,11 +37,9 @@ class Ended:
         return self._told.get(uid_of(job), "") if _has_failed(job) else ""
 
     def is_unread(self, job: TrainJob) -> bool:
-        """Whether the job has failed and its record was not read."""
         return not self._is_forbidden and _has_failed(job) and uid_of(job) not in self._told
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
         self._told.pop(uid, None)
 
     async def read(self, jobs: Iterable[TrainJob]) -> None:

@@ -5,7 +5,6 @@ from trainwright.controller.cli import early
 
 
 def main() -> int:
-    """Run the command; returns the exit code."""
     early.take_signals()
     from trainwright.controller.cli.main import main as run  # noqa: PLC0415 - after the signals are taken
 

@@ -26,12 +26,10 @@ WATCH_SECONDS = 2.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain; returns the exit code."""
     return run_reading(_explain, arguments)
 
 
 async def _explain(arguments: argparse.Namespace) -> int:
-
     async with reading(arguments, "trainwright-explain") as client:
         reader = Reader(client, explaining_plugins())
         if arguments.watch:
@@ -46,7 +44,6 @@ def explaining_plugins() -> Sequence[Explains]:
 
     Raises RegistryError.
     """
-
     return [entry.plugin for entry in Registry.load().having("explain")]  # type: ignore[misc]
 
 
@@ -66,7 +63,6 @@ async def _watch(reader: Reader, arguments: argparse.Namespace) -> int:
 
 
 def show(explanation: Explanation, output: str = "text", *, everything: bool = False) -> None:
-    """Print the explanation."""
     if output == "json":
         print(json.dumps(as_json(explanation), ensure_ascii=False))
         return
@@ -75,7 +71,6 @@ def show(explanation: Explanation, output: str = "text", *, everything: bool = F
 
 def lines_of(explanation: Explanation, *, everything: bool = False) -> list[str]:
     """The explanation as text: the sentence, the object to look at, and what else there is."""
-
     now, first = wall_clock(), explanation.cause
     lines = [f"{explanation.outcome}: {first.message}", *_details(first, now)]
     shown = explanation.others if everything else explanation.others[:1]

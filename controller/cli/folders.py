@@ -87,9 +87,7 @@ def claim(folder: Path) -> None:
 def check_deletable(folder: Path, given: Path | None) -> None:
     """Raises ForeignFolderError if the folder must not be deleted.
 
-    Args:
-        folder: of the cluster.
-        given: the path that the user gave, of which links are not followed yet.
+    `given` is the path that the user gave, of which links are not followed yet.
     """
     named = folder if given is None else given
     if named.is_symlink():
@@ -154,7 +152,6 @@ def _later(folder: Path, found: int) -> str:
 
 
 def _strangers(folder: Path) -> list[str]:
-    """The names of what is not a cluster's."""
     return sorted(entry.name for entry in folder.iterdir() if not _is_known(entry))
 
 
@@ -173,7 +170,7 @@ def _is_of_earlier_release(folder: Path) -> bool:
 
 
 def _may_be_adopted(folder: Path) -> bool:
-    """Whether a folder in which all names are known is a cluster's or empty, and no folder `logs` of somebody else."""
+    """Whether a folder with known names only may become a cluster's: it is one, or holds what a failed start leaves."""
     names = {entry.name for entry in folder.iterdir() if not _DRAFT.fullmatch(entry.name)}
     lock = folder / _LOCK
     started = _LOCK not in names or (lock.is_file() and not lock.is_symlink() and not lock.stat().st_size)

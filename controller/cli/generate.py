@@ -12,7 +12,6 @@ EXIT_CHECK_FAILED, EXIT_WRONG_SCHEMA, EXIT_CANNOT_WRITE = 1, 2, 3
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files, or check them."""
     extras.require("generate", "the compiler of schemas")
     # It and its libraries are loaded for this command alone.
     from trainwright.codegen import output  # noqa: PLC0415

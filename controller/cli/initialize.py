@@ -8,7 +8,6 @@ from trainwright.controller.initialize.run import run as initialize
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fetch; returns the exit code."""
     return initialize(
         arguments.kind,
         os.environ,

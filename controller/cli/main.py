@@ -42,7 +42,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
     _write_any_text()
     parser = build_parser()
     given = list(sys.argv[1:] if argv is None else argv)

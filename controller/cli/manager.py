@@ -3,12 +3,12 @@
 
 import argparse
 import logging
-import sys
 from typing import Literal
 
 from prometheus_client import disable_created_metrics
 
 from trainwright.controller.cli.arguments.files import ZAP_WITHOUT_EFFECT
+from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.runtime import ConfigurationError, configure_logging, is_in_cluster, load_config
 from trainwright.controller.runtime import run as run_manager
@@ -18,14 +18,11 @@ USER_AGENT = "trainwright"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the manager; returns the exit code."""
     try:
         settings = load_settings(arguments.config, arguments.feature_gates)
         cluster = load_config(arguments.kubeconfig)
     except ConfigurationError as error:
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        return 1
+        return refused(str(error).splitlines())
     log = logging.getLogger(__name__)
     # Without this, the library adds a second series to each counter.
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -36,17 +33,12 @@ def run(arguments: argparse.Namespace) -> int:
             log.info("--%s has no effect: times and tracebacks are always written", flag)
     return run_manager(
         lambda: make_manager(
-            cluster,
-            settings,
-            user_agent=USER_AGENT,
-            namespace=arguments.namespace,
-            webhook_url=arguments.webhook_url,
+            cluster, settings, user_agent=USER_AGENT, namespace=arguments.namespace, webhook_url=arguments.webhook_url
         )
     )
 
 
 def _logging(arguments: argparse.Namespace, *, inside: bool) -> tuple[str, Literal["text", "json"]]:
-    """Level and format of the log."""
     level, style = arguments.log_level, arguments.log_format
     if arguments.zap_devel == "true":
         level, style = "debug", "text"

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from trainwright.api.manifest import dump
+from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_registry
 from trainwright.controller.cli.progress.text import aligned
 from trainwright.plugins.contract import RegistryError
@@ -16,14 +17,10 @@ COLUMNS = ("name", "version", "distribution", "phases", "before", "after", "rule
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the plugins; returns the exit code."""
-
     try:
         rows = _rows(load_registry(arguments.config))
     except RegistryError as error:
-        for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
-        return 1
+        return refused(error.problems)
     sys.stdout.write(_formatted(rows, arguments.output))
     return 0
 

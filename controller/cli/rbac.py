@@ -12,6 +12,7 @@ from dataclasses import replace
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
+from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
@@ -26,8 +27,6 @@ NAME = "kubeflow-trainer-controller-manager"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the roles; returns the exit code."""
-
     try:
         settings = load_settings(arguments.config, {})
         if arguments.config is None:
@@ -35,13 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
             settings = replace(settings, election=Election())
         registry = Registry.load(settings.plugins)
     except ConfigurationError as error:
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        return 1
+        return refused(str(error).splitlines())
     except RegistryError as error:
-        for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
-        return 1
+        return refused(error.problems)
     needed = rights(settings, registry, arguments.namespace)
     only = arguments.only_namespace
     sys.stdout.write(rendered([*roles(needed, only), *bindings(needed, arguments.namespace, only)]))
@@ -101,6 +96,4 @@ def _rule(rule: Rule) -> Document:
 
 
 def rendered(documents: Iterable[Document]) -> str:
-    """The documents as YAML."""
-
     return "---\n".join(map(dump, documents))

@@ -6,9 +6,9 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
@@ -16,6 +16,7 @@ from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport,
 
 TERMINATED = 143
 
+T = TypeVar("T")
 Command = Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
 
 
@@ -62,7 +63,6 @@ def chosen_cluster(arguments: argparse.Namespace) -> ClusterConfig:
 
     Raises ConfigurationError.
     """
-
     try:
         return load_config(arguments.kubeconfig, arguments.context)
     except NoClusterError as error:
@@ -74,13 +74,20 @@ def chosen_cluster(arguments: argparse.Namespace) -> ClusterConfig:
         return load_config(arguments.kubeconfig, arguments.context)
 
 
+async def if_there(read: Awaitable[T]) -> T | None:
+    """What is read; None if it does not exist."""
+    try:
+        return await read
+    except NotFound:
+        return None
+
+
 @asynccontextmanager
 async def reading(arguments: argparse.Namespace, user_agent: str) -> AsyncIterator[Client]:
     """The client of a command. `arguments.namespace` is set to that of the context where it is not given.
 
     Raises KubernetesError for a kubeconfig that cannot be used.
     """
-
     config = chosen_cluster(arguments)
     arguments.namespace = arguments.namespace or config.namespace
     client = Client(HTTPTransport(config), user_agent=user_agent)

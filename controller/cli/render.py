@@ -13,11 +13,11 @@ import sys
 
 from trainwright.api import extras
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_registry
-from trainwright.controller.cli.rendering.cluster import ClusterView
+from trainwright.controller.cli.rendering.cluster import ClusterView, ExistingObjects, FilesOnly
 from trainwright.controller.cli.rendering.output import RenderedJob, runtime_problems, runtime_warnings, show
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
-from trainwright.controller.cli.rendering.views import ExistingObjects, FilesOnly
 from trainwright.controller.runtime import ApiError, ConfigurationError, KubernetesError
 from trainwright.controller.trainer.build.runtimes import target_of
 from trainwright.plugins.contract import FactUnavailable, PipelineError, RegistryError, Runtime
@@ -25,7 +25,6 @@ from trainwright.plugins.pipeline import Pipeline
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Render; returns the exit code."""
     inputs = RenderInputs()
     inputs.read(arguments.filename, namespace=arguments.namespace)
     inputs.read(arguments.runtime, namespace=arguments.namespace, wanted=RUNTIME_KINDS)
@@ -37,10 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
         pipeline = Pipeline(load_registry(arguments.config))
     except ConfigurationError as error:
         inputs.problems.append(str(error))
-        return _report(inputs.problems)
+        return refused(inputs.problems)
     except RegistryError as error:
         inputs.problems += error.problems
-        return _report(inputs.problems)
+        return refused(inputs.problems)
     output = arguments.output or ("diff" if arguments.cluster else "yaml")
     difference = arguments.cluster and output == "diff"
     show(
@@ -49,13 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not inputs.checked:
         needed = extras.install(extras.missing("validate"))
         print(f"note: schemas and rules were not checked; to check them: {needed}", file=sys.stderr)
-    return _report(inputs.problems)
+    return refused(inputs.problems) if inputs.problems else 0
 
 
 async def _render_all(
     pipeline: Pipeline, inputs: RenderInputs, arguments: argparse.Namespace, *, difference: bool
 ) -> list[RenderedJob]:
-
     rendered: list[RenderedJob] = []
     try:
         view = _view(arguments)
@@ -88,7 +86,6 @@ async def _rendered(
     pipeline: Pipeline, job: TrainJob, inputs: RenderInputs, view: ExistingObjects
 ) -> RenderedJob | None:
     """Admit and build one job as the manager would; returns None if it has problems. An existing job is updated."""
-
     runtime = _known_runtime(job, inputs) or await view.runtime(job)
     if runtime is None:
         _miss_runtime(job, inputs, advice=view.advice)
@@ -113,7 +110,6 @@ async def _rendered(
 
 
 def _known_runtime(job: TrainJob, inputs: RenderInputs) -> Runtime | None:
-
     kind, key = target_of(job)
     for runtime in inputs.runtimes:
         if isinstance(runtime, kind) and (runtime.namespace, runtime.name) == (key.namespace, key.name):
@@ -123,7 +119,6 @@ def _known_runtime(job: TrainJob, inputs: RenderInputs) -> Runtime | None:
 
 def _miss_runtime(job: TrainJob, inputs: RenderInputs, *, advice: str) -> None:
     """Report that the runtime is unknown, unless its file has problems of its own or could not be read."""
-
     kind, key = target_of(job)
     name = f"{kind.RESOURCE.kind} {key.name}"
     if inputs.unread or any(f"{name}:" in problem for problem in inputs.problems):
@@ -136,9 +131,3 @@ def _miss_runtime(job: TrainJob, inputs: RenderInputs, *, advice: str) -> None:
     there = f"known are {names}" if known else advice
     where = f" in namespace {key.namespace}" if key.namespace else ""
     inputs.problems.append(f"TrainJob {job.name}: spec.runtimeRef: {name} is unknown{where}; {hint}{there}")
-
-
-def _report(problems: list[str]) -> int:
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    return 1 if problems else 0

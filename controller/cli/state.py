@@ -33,12 +33,9 @@ class InUseError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRun:
-    """A cluster that runs."""
-
     name: str
     pid: int
     server: str
-    """URL of the API server."""
     version: str
     mode: str
     """How pods are kept apart: `namespaces` or `rewrite`."""
@@ -51,13 +48,11 @@ class ClusterRun:
 
 
 def root() -> Path:
-    """The folder of all clusters of this user."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "trainwright" / "local"
 
 
 def folder_of(name: str, directory: Path | None) -> Path:
-    """The folder of a cluster."""
     return directory.resolve() if directory is not None else root() / name
 
 
@@ -93,7 +88,6 @@ def _is_locked(file: TextIO, how: Literal["alone", "shared", "not"]) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process runs the cluster of the folder."""
     if not is_cluster(folder):
         return False
     try:
@@ -109,19 +103,16 @@ def is_cluster(folder: Path) -> bool:
 
 
 def write(folder: Path, run: ClusterRun) -> None:
-    """Say that the cluster runs."""
     temporary = folder / "run.json.new"
     temporary.write_text(json.dumps(asdict(run)) + "\n", encoding="utf-8")
     temporary.replace(folder / "run.json")
 
 
 def remove(folder: Path) -> None:
-    """Say that it runs no more."""
     (folder / "run.json").unlink(missing_ok=True)
 
 
 def running(folder: Path) -> ClusterRun | None:
-    """The cluster of the folder, if it runs and is ready."""
     if not is_held(folder):
         return None
     with suppress(OSError, ValueError, TypeError):
@@ -131,7 +122,6 @@ def running(folder: Path) -> ClusterRun | None:
 
 
 def all_running() -> list[tuple[Path, ClusterRun | None]]:
-    """All clusters under the root, with those that run."""
     if not root().is_dir():
         return []
     return [(folder, running(folder)) for folder in sorted(root().iterdir()) if folder.is_dir()]

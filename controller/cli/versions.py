@@ -34,8 +34,7 @@ def public_objects() -> list[Document]:
 def chart_version(version: str = __version__) -> str:
     """The version as Helm wants it (Semantic Versioning 2): `1.3.0.dev2` is `1.3.0-dev.2`, `1.0.0rc1` is `1.0.0-rc.1`.
 
-    Raises:
-        ValueError: it is not of the form that releases of this project have: X.Y.Z, then maybe aN, bN, rcN or .devN.
+    Raises ValueError: it is not of the form that releases of this project have: X.Y.Z, then maybe aN, bN, rcN or .devN.
     """
     match = re.fullmatch(r"(\d+\.\d+\.\d+)(?:\.?(a|b|rc|dev)(\d+))?", version)
     if match is None:

@@ -5,6 +5,6 @@ This package exports the contract of providers. A distribution adds a scheme wit
 `trainwright.initializers`, named by the scheme.
 """
 
-from trainwright.controller.initialize.contract import Digest, InitializeError, Provider, RemoteFile, Request
+from trainwright.controller.initialize.contract import Digest, InitializeError, Provider, ProviderRequest, RemoteFile
 
-__all__ = ["Digest", "InitializeError", "Provider", "RemoteFile", "Request"]
+__all__ = ["Digest", "InitializeError", "Provider", "ProviderRequest", "RemoteFile"]

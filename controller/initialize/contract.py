@@ -70,7 +70,7 @@ class RemoteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProviderRequest:
     """What is asked of a provider."""
 
     kind: Kind
@@ -101,7 +101,7 @@ class Provider(Protocol):
     allow: Sequence[str]
     """Patterns of files that come where ALLOW_PATTERNS is not set. Empty means all files."""
 
-    def __init__(self, request: Request) -> None: ...
+    def __init__(self, request: ProviderRequest) -> None: ...
 
     async def resolve(self) -> str:
         """The exact revision, such as a commit. Empty: the source has none, and only its files tell what changed."""
@@ -120,7 +120,7 @@ class Provider(Protocol):
         ...
 
 
-ProviderClass: TypeAlias = Callable[[Request], Provider]
+ProviderClass: TypeAlias = Callable[[ProviderRequest], Provider]
 METHODS = ("resolve", "files", "read", "close")
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import ClassVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from trainwright.controller.initialize.contract import Digest, InitializeError, RemoteFile, Request
+from trainwright.controller.initialize.contract import Digest, InitializeError, ProviderRequest, RemoteFile
 from trainwright.controller.initialize.web import Web, content_range, is_loopback, refused
 
 _SAFE = "/%:@!$&'()*+,;=~"
@@ -20,7 +20,7 @@ class OneFile:
     variables: ClassVar[Sequence[str]] = ()
     secrets: ClassVar[Sequence[str]] = ()
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProviderRequest) -> None:
         try:
             parts = urlsplit(request.address)
             host, port = parts.hostname or "", parts.port

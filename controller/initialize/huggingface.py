@@ -2,24 +2,28 @@
 """`hf://owner/name@revision`: a repository of the Hugging Face hub, or of a mirror that speaks its protocol.
 
 Three kinds of requests: the revision gives a commit, the tree gives sizes and hashes of all files, and each file is one
-more. huggingface_hub asks for each file twice.
+more. huggingface_hub asks for each file twice. Few large files come in several ranges at once.
 """
 
+import asyncio
 import contextlib
 import re
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, quote, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-from trainwright.controller.initialize.contract import Digest, InitializeError, RemoteFile, Request
+from trainwright.controller.initialize.contract import Digest, InitializeError, ProviderRequest, RemoteFile
 from trainwright.controller.initialize.web import IDLE_SECONDS, Answer, Web, origin_of, refused
 
 HUB = "https://huggingface.co"
 MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf")
 _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ACCESS_TOKEN")
 """The first that is set counts, as for huggingface_hub."""
+PIECE = 2**23
+"""Bytes of one range of a large file, which are in memory at once for each connection."""
 _PAGE_BYTES = 2**26
 _PAGES = 10_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -50,7 +54,7 @@ class HuggingFace:
     variables: ClassVar[Sequence[str]] = (*_TOKENS, "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_DOWNLOAD_TIMEOUT")
     secrets: ClassVar[Sequence[str]] = _TOKENS
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProviderRequest) -> None:
         self._kind = request.kind
         self._repository, self._revision = _repository(request)
         self._noun = "model" if self._kind == "model" else "data set"
@@ -62,6 +66,8 @@ class HuggingFace:
             raise InitializeError("WrongAddress", f"HF_ENDPOINT is {self._endpoint}: it must be https://host")
         self._host = parts.hostname
         self._offline = variables.get("HF_HUB_OFFLINE", "").lower() in _TRUE
+        self._connections = request.connections
+        self._at_once = 1
         self._token_name = next((name for name in _TOKENS if variables.get(name, "").strip()), "")
         token = variables.get(self._token_name, "").strip()
         self._web = Web(
@@ -103,6 +109,7 @@ class HuggingFace:
                 files += [_file(entry) for entry in entries if entry.type == "file"]
                 link = answer.links["next"]["url"] if "next" in answer.links else None
             if link is None:
+                self._at_once = max(1, self._connections // max(1, sum(file.size > PIECE for file in files)))
                 return files
             url = self._here(urljoin(url, str(link)))
         raise InitializeError("ServerError", f"{self._host} lists {self._name} without an end")
@@ -114,19 +121,74 @@ class HuggingFace:
         folder = "" if self._kind == "model" else "/datasets"
         commit, path = quote(revision or self._revision, safe=""), quote(file.path)
         url = f"{self._endpoint}{folder}/{self._repository}/resolve/{commit}/{path}"
-        async with self._web.get(url, {"Range": f"bytes={offset}-"} if offset else {}) as answer:
-            if answer.status not in (200, 206):
-                # Signatures of redirects expire: the next try gets another one.
-                elsewhere = origin_of(str(answer.url)) != origin_of(self._endpoint)
-                error = self._refused(answer, f"{file.path} of {self._name}")
-                if answer.status == 403 and elsewhere:
-                    raise InitializeError(
-                        "AccessNotGranted", f"{answer.url.host} refuses the signed address of {file.path}", retry=True
-                    )
-                raise error
+        # Without a hash nobody would see that two ranges are of different contents.
+        in_ranges = self._at_once > 1 and bool(file.identity) and file.size - offset > PIECE
+        end = offset + PIECE if in_ranges else file.size
+        async with self._web.get(url, _range(file, offset, end)) as answer:
+            self._check(answer, file)
+            # A server that knows no ranges sends all of it in this answer.
+            in_ranges = in_ranges and answer.status == 206
             async with contextlib.aclosing(self._web.range(url, file, offset, answer)) as pieces:
                 async for piece in pieces:
+                    offset += len(piece)
                     yield piece
+            # Without another redirect for each range. Its signature may expire: the core's next try gets another one.
+            url = str(answer.url)
+        if in_ranges and offset == end:
+            async with contextlib.aclosing(self._ranges(url, file, offset)) as rest:
+                async for piece in rest:
+                    yield piece
+
+    async def _ranges(self, url: str, file: RemoteFile, offset: int) -> AsyncGenerator[bytes, None]:
+        """The bytes from an offset on, in order, by several requests at once. Ends where one of them is short."""
+        starts = iter(range(offset, file.size, PIECE))
+        running: deque[asyncio.Task[bytes]] = deque()
+        try:
+            while True:
+                while len(running) < self._at_once and (start := next(starts, None)) is not None:
+                    running.append(asyncio.create_task(self._piece(url, file, start), name="initialize-range"))
+                if not running:
+                    return
+                data = await running.popleft()
+                offset += len(data)
+                yield data
+                if offset < file.size and len(data) < PIECE:
+                    return
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _piece(self, url: str, file: RemoteFile, start: int) -> bytes:
+        """One range, whole or as far as the server sends it."""
+        end = min(start + PIECE, file.size)
+        data = bytearray()
+        async with self._web.get(url, _range(file, start, end)) as answer:
+            self._check(answer, file)
+            if answer.status != 206:
+                raise InitializeError(
+                    "ServerError", f"{answer.url.host} sends only some ranges of {file.path}", retry=True
+                )
+            async with contextlib.aclosing(self._web.range(url, file, start, answer)) as pieces:
+                async for piece in pieces:
+                    data += piece
+                    if start + len(data) > end:
+                        raise InitializeError(
+                            "Damaged", f"{answer.url.host} sent a longer range of {file.path} than asked"
+                        )
+        return bytes(data)
+
+    def _check(self, answer: Answer, file: RemoteFile) -> None:
+        """Raises InitializeError unless the answer has bytes of the file."""
+        if answer.status in (200, 206):
+            return
+        elsewhere = origin_of(str(answer.url)) != origin_of(self._endpoint)
+        if answer.status == 403 and elsewhere:
+            # Signatures of redirects expire: the next try gets another one.
+            raise InitializeError(
+                "AccessNotGranted", f"{answer.url.host} refuses the signed address of {file.path}", retry=True
+            )
+        raise self._refused(answer, f"{file.path} of {self._name}")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -180,6 +242,13 @@ class HuggingFace:
         return refused(answer, what)
 
 
+def _range(file: RemoteFile, start: int, end: int) -> dict[str, str]:
+    """The header that asks for these bytes; none for a whole file."""
+    if end < file.size:
+        return {"Range": f"bytes={start}-{end - 1}"}
+    return {"Range": f"bytes={start}-"} if start else {}
+
+
 def _file(entry: _Entry) -> RemoteFile:
     if entry.lfs is not None:
         return RemoteFile(entry.path, entry.lfs.size, Digest("sha256", entry.lfs.oid.removeprefix("sha256:").lower()))
@@ -187,7 +256,7 @@ def _file(entry: _Entry) -> RemoteFile:
     return RemoteFile(entry.path, entry.size, digest)
 
 
-def _repository(request: Request) -> tuple[str, str]:
+def _repository(request: ProviderRequest) -> tuple[str, str]:
     """The name of the repository and the revision of an address."""
     address = request.address
     rest, _, query = address.partition("://")[2].partition("?")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from trainwright.controller.initialize.contract import Digest, InitializeError, RemoteFile, Request, hasher
+from trainwright.controller.initialize.contract import Digest, InitializeError, ProviderRequest, RemoteFile, hasher
 from trainwright.controller.initialize.selection import OWN
 
 _BLOCK = 2**20
@@ -21,7 +21,7 @@ class LocalFolder:
     variables: ClassVar[Sequence[str]] = ()
     secrets: ClassVar[Sequence[str]] = ()
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProviderRequest) -> None:
         parts = urlsplit(request.address)
         path = unquote(parts.path)
         if parts.netloc not in ("", "localhost") or not path.startswith("/") or parts.query or parts.fragment:

@@ -21,7 +21,7 @@ FINISHED = f"{OWN}/finished.jsonl"
 VERSION = 1
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a complete folder."""
 
     path: str
@@ -42,7 +42,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     allow: tuple[str, ...]
     ignore: tuple[str, ...]
-    files: tuple[Entry, ...]
+    files: tuple[ManifestEntry, ...]
 
     def is_of(self, source: str, allow: Sequence[str], ignore: Sequence[str]) -> bool:
         """Whether it was made for this source with these patterns."""
@@ -58,7 +58,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return all(is_untouched(folder, entry) for entry in self.files)
 
 
-def is_untouched(folder: Folder, entry: Entry) -> bool:
+def is_untouched(folder: Folder, entry: ManifestEntry) -> bool:
     """Whether a file has the size and the time that it had at the end."""
     try:
         state = folder.state(entry.path)
@@ -114,7 +114,7 @@ class Finished:
     """
 
     def __init__(self, folder: Folder, source: str) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, ManifestEntry] = {}
         first, *lines = (folder.read(FINISHED) or b"").split(b"\n")
         head = json.dumps(source).encode()
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -122,7 +122,7 @@ class Finished:
             for line in lines:
                 # A kill may have cut the last one.
                 with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-                    entry = msgspec.json.decode(line, type=Entry)
+                    entry = msgspec.json.decode(line, type=ManifestEntry)
                     self.entries[entry.path] = entry
         else:
             flags |= os.O_TRUNC
@@ -130,7 +130,7 @@ class Finished:
         # A line feed first: what is cut stays a line of its own.
         os.write(self._descriptor, b"\n" if first == head else head + b"\n")
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ManifestEntry) -> None:
         """Note a file."""
         os.write(self._descriptor, msgspec.json.encode(entry) + b"\n")
 

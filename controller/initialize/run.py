@@ -17,17 +17,17 @@ from trainwright.controller.initialize.contract import (
     InitializeError,
     Kind,
     Provider,
+    ProviderRequest,
     RemoteFile,
-    Request,
 )
 from trainwright.controller.initialize.folder import Folder, failure, free_bytes
 from trainwright.controller.initialize.lock import locked
 from trainwright.controller.initialize.manifest import (
     MANIFEST,
     VERSION,
-    Entry,
     Finished,
     Manifest,
+    ManifestEntry,
     begin,
     is_untouched,
     read_manifest,
@@ -69,7 +69,7 @@ def run(
             known = provider_class(settings.scheme)
             redactor = Redactor([*secrets_of(variables, known.secrets), *secrets_in(settings.address)])
             log = Log(redactor)
-            request = Request(
+            request = ProviderRequest(
                 kind=kind,
                 address=settings.address,
                 target=settings.target,
@@ -285,10 +285,10 @@ class Run:
         self._log(f"{self._settings.target} is complete")
 
     async def _present(
-        self, folder: Folder, files: Sequence[RemoteFile], known: Mapping[str, Entry]
-    ) -> dict[str, Entry]:
+        self, folder: Folder, files: Sequence[RemoteFile], known: Mapping[str, ManifestEntry]
+    ) -> dict[str, ManifestEntry]:
         """Files that are there and right: known from earlier runs, or by their hash."""
-        done: dict[str, Entry] = {}
+        done: dict[str, ManifestEntry] = {}
 
         async def look(file: RemoteFile) -> None:
             state = folder.state(file.path)
@@ -300,7 +300,7 @@ class Run:
             elif file.digest is not None:
                 found = await hash_file(folder, file.path, file.digest.algorithm, file.size)
                 if found == file.digest.hex:
-                    done[file.path] = Entry(
+                    done[file.path] = ManifestEntry(
                         path=file.path,
                         size=file.size,
                         hash=str(file.digest),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from trainwright.api.extras import install
-from trainwright.controller.initialize.contract import Digest, InitializeError, RemoteFile, Request
+from trainwright.controller.initialize.contract import Digest, InitializeError, ProviderRequest, RemoteFile
 
 if TYPE_CHECKING:
     from opendal import Operator
@@ -57,7 +57,7 @@ class ObjectStorage:
     )
     secrets: ClassVar[Sequence[str]] = ("SECRET_ACCESS_KEY",)
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProviderRequest) -> None:
         bucket, _, self._prefix = request.address.partition("://")[2].partition("/")
         if not _BUCKET.fullmatch(bucket):
             raise InitializeError("WrongAddress", f"{request.address} names no bucket: write s3://bucket/prefix")

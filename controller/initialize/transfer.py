@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from trainwright.controller.initialize.contract import Algorithm, Digest, InitializeError, Provider, RemoteFile, hasher
 from trainwright.controller.initialize.folder import PARTS, Folder, failure
-from trainwright.controller.initialize.manifest import Entry
+from trainwright.controller.initialize.manifest import ManifestEntry
 from trainwright.controller.initialize.pacing import Tries
 from trainwright.controller.initialize.reports import Progress, amount
 
@@ -42,7 +42,7 @@ class Transfer:
         self._tries = tries
         self._etags_are_hashes = True
 
-    async def fetch(self, file: RemoteFile) -> Entry:
+    async def fetch(self, file: RemoteFile) -> ManifestEntry:
         """Bring the file under its name. Raises InitializeError."""
         part = _Part(self._folder, file, part_name(self._provider.source, file), self._progress)
         try:
@@ -58,7 +58,7 @@ class Transfer:
         finally:
             part.close()
 
-    async def _fill(self, file: RemoteFile, part: "_Part") -> Entry:
+    async def _fill(self, file: RemoteFile, part: "_Part") -> ManifestEntry:
         tries = self._tries()
         damaged, best = False, part.size
         while True:
@@ -182,7 +182,7 @@ class _Part:
             view, offset = view[written:], offset + written
         self._hash.update(data)
 
-    async def finish(self, *, compares_etag: bool) -> Entry:
+    async def finish(self, *, compares_etag: bool) -> ManifestEntry:
         """Compare the hash and give the file its name."""
         digest = Digest(self._algorithm, self._hash.hexdigest())
         if self._file.digest and digest.hex != self._file.digest.hex.lower():
@@ -192,7 +192,7 @@ class _Part:
                 raise InitializeError("Damaged", f"{self._file.path} has a wrong {_HASHES[self._algorithm]}")
         with self._failures():
             state = await asyncio.to_thread(self._finish)
-        return Entry(
+        return ManifestEntry(
             path=self._file.path,
             size=state.st_size,
             hash=str(digest),

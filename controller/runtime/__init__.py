@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.api.objects import Key as Key
     from trainwright.controller.runtime.apply.applier import Action as Action, Applied as Applied, Applier as Applier
     from trainwright.controller.runtime.apply.memory import document_digest as document_digest
-    from trainwright.controller.runtime.apply.owner import refuse_foreign as refuse_foreign
+    from trainwright.controller.runtime.apply.applier import refuse_foreign as refuse_foreign
     from trainwright.controller.runtime.cache.cache import Cache as Cache
     from trainwright.controller.runtime.cache.events import Event as Event, EventType as EventType
     from trainwright.controller.runtime.cache.informer import Informer as Informer, Subscription as Subscription
@@ -71,7 +71,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         none_of as none_of,
         resource_version_changed as resource_version_changed,
     )
-    from trainwright.controller.runtime.controller.results import (
+    from trainwright.controller.runtime.controller.controller import (
         Backoff as Backoff,
         Done as Done,
         Result as Result,
@@ -83,7 +83,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         ApiError as ApiError,
         BadRequest as BadRequest,
         CacheError as CacheError,
-        Cause as Cause,
+        ErrorCause as ErrorCause,
         CertificateError as CertificateError,
         ConfigurationError as ConfigurationError,
         Conflict as Conflict,
@@ -113,7 +113,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         Unreachable as Unreachable,
         is_namespace_ending as is_namespace_ending,
     )
-    from trainwright.controller.runtime.events.recorder import EventCollector as EventCollector
+    from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
     from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
@@ -121,7 +121,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.leaderelection.fence import Fence as Fence
     from trainwright.controller.runtime.leaderelection.lock import LeaseLock as LeaseLock
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
-    from trainwright.controller.runtime.leaderelection.timing import Timing as Timing
+    from trainwright.controller.runtime.leaderelection.fence import Timing as Timing
     from trainwright.controller.runtime.manager.settings import (
         freeze_collector as freeze_collector,
         tune_collector as tune_collector,
@@ -155,7 +155,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         together as together,
     )
     from trainwright.controller.runtime.tokens.issuer import own_token as own_token
-    from trainwright.controller.runtime.tokens.memory import TokenMemory as TokenMemory
+    from trainwright.controller.runtime.tokens.reviews import TokenMemory as TokenMemory
     from trainwright.controller.runtime.tokens.verifier import TokenVerifier as TokenVerifier
     from trainwright.controller.runtime.webhook.admission import (
         ALLOWED as ALLOWED,

@@ -48,7 +48,7 @@ class KubernetesError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ErrorCause:
     """One entry of `Status.details.causes`."""
 
     reason: str
@@ -72,7 +72,7 @@ class ApiError(KubernetesError):
         *,
         code: int,
         reason: str = "",
-        causes: tuple[Cause, ...] = (),
+        causes: tuple[ErrorCause, ...] = (),
         retry_after: float | None = None,
         request: str = "",
         attempts: int = 1,
@@ -88,8 +88,6 @@ class ApiError(KubernetesError):
 
 
 class BadRequest(ApiError):
-    """400."""
-
     code = 400
 
 
@@ -100,8 +98,6 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403."""
-
     code = 403
 
 
@@ -130,8 +126,6 @@ class Gone(ApiError):
 
 
 class TooLarge(ApiError):
-    """413."""
-
     code = 413
 
 
@@ -260,7 +254,7 @@ def api_error(
     message: str,
     *,
     reason: str = "",
-    causes: tuple[Cause, ...] = (),
+    causes: tuple[ErrorCause, ...] = (),
     retry_after: float | None = None,
     request: str = "",
     attempts: int = 1,

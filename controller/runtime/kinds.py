@@ -40,7 +40,6 @@ class MetadataOnly:
 
     @property
     def resource(self) -> Resource:
-        """The API resource of the kind."""
         return self.kind if isinstance(self.kind, Resource) else self.kind.RESOURCE
 
     if TYPE_CHECKING:
@@ -103,7 +102,6 @@ def name_type(obj: AnyObject, resource: Resource) -> None:
 
 
 def codec_of(kind: KindOf[T]) -> Codec[T]:
-    """The codec of a kind; cached."""
     return _codec_of(cast("Any", kind))
 
 

@@ -45,7 +45,6 @@ class LoopLag:
         return time.monotonic() - self._beat
 
     async def run(self) -> None:
-        """Measure until cancelled."""
         self._thread_id = threading.get_ident()
         self._beat = time.monotonic()
         end = threading.Event()
@@ -96,7 +95,6 @@ class Pacer:
         self._since = self._ticks()
 
     def due(self) -> bool:
-        """Whether the slice is used up."""
         return self._ticks() - self._since >= self._slice
 
     async def pause(self) -> None:

@@ -42,7 +42,6 @@ class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 

@@ -2,7 +2,7 @@
 """One reconcile of a TrainJob: from a key to applied objects and a written status.
 
 The sequence is always the same: make the job's objects, observe their state, decide, carry the decision out. Each step
-has a module of its own: `build.objects`, the pipeline's status, `job.decision`, `job.memory`. docs/architecture.md
+has a module of its own: `build.objects`, the pipeline's status, `job.decision`, `job.obstacles`. docs/architecture.md
 shows where these steps belong between the watch and the status.
 """
 
@@ -41,8 +41,7 @@ from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, decide
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.memory import JobMemory
-from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
+from trainwright.controller.trainer.job.obstacles import JobMemory, Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.job.state import is_ours
@@ -61,12 +60,9 @@ RETRY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How the controller works."""
-
     workers: int = WORKERS
     """How many TrainJobs are reconciled at the same time."""
     created_condition: bool = False
-    """Whether to write the condition `Created`."""
     obsolete: frozenset[str] = frozenset()
     """Types of conditions to remove: the part that writes them is off."""
     now: Now = wall_clock
@@ -101,20 +97,7 @@ class TrainJobController:
         *,
         recoveries: Recoveries | None = None,
     ) -> None:
-        """Declare everything; `manager.run` starts it.
-
-        Args:
-            manager: of the process.
-            pipeline: with the plugins.
-            kinds: the kinds that the plugins watch and the cluster serves.
-            facts: looks up the objects that plugins ask for.
-            runtimes: reads runtimes from the manager's cache.
-            snapshots: reads and creates the snapshots of runtimes.
-            events: reports to users and admins.
-            records: what is remembered of jobs.
-            options: how it works.
-            recoveries: what is known of the attempts of jobs that recover; None: none do.
-        """
+        """Declare everything; `manager.run` starts it. Without `recoveries` no job recovers."""
         self._recoveries = recoveries
         self._client = manager.client
         self._cache = manager.cache
@@ -138,7 +121,6 @@ class TrainJobController:
         runtimes.index()
 
     async def reconcile(self, key: Key) -> Result:
-        """Reconcile one TrainJob."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job):
             self._records.drop(key, JobMemory)
@@ -194,12 +176,7 @@ class TrainJobController:
             return references, None, error
 
     def _attempt(
-        self,
-        job: TrainJob,
-        memory: JobMemory,
-        obstacle: Obstacle | None,
-        failure: Exception | None,
-        end_unknown: str,
+        self, job: TrainJob, memory: JobMemory, obstacle: Obstacle | None, failure: Exception | None, end_unknown: str
     ) -> Attempt:
         """The outcome of this attempt, together with what is remembered of earlier ones."""
         now, since = self._time(), memory.counters_since

@@ -13,8 +13,8 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import (
     AdmissionRequest,
     AdmissionResponse,
-    Cause,
     Done,
+    ErrorCause,
     Key,
     LeaderElector,
     Manager,
@@ -54,7 +54,9 @@ def default(request: AdmissionRequest[ConfigMap]) -> None:
 def validate(request: AdmissionRequest[ConfigMap]) -> AdmissionResponse:
     """Return all errors at once."""
     data = (request.new.data if request.new else None) or {}
-    errors = [Cause("FieldValueInvalid", f"data.{key}", "must not be empty") for key, text in data.items() if not text]
+    errors = [
+        ErrorCause("FieldValueInvalid", f"data.{key}", "must not be empty") for key, text in data.items() if not text
+    ]
     warnings = [] if "name" in data else ["data.name is not set: there is no one to greet"]
     return AdmissionResponse(errors=tuple(errors), warnings=tuple(warnings))
 

@@ -80,7 +80,6 @@ class Component:
 
     @property
     def reference(self) -> Reference:
-        """Which object it is."""
         metadata = self.document["metadata"]
         return Reference(self.resource, metadata.get("namespace", ""), metadata["name"])
 

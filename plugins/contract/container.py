@@ -6,6 +6,9 @@ container (resources, probes, security context, ...) belongs to the runtime and 
 template and into the ledger.
 """
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from trainwright.api.kubernetes.core.v1 import (
     Container,
     ContainerPort,
@@ -18,7 +21,6 @@ from trainwright.api.kubernetes.core.v1 import (
 )
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_INDEX
 from trainwright.plugins.contract.provenance import Ledger
-from trainwright.plugins.contract.upsert import upsert_env, upsert_mount, upsert_port
 
 _TERMINATION_MESSAGE = "/dev/termination-log"
 _INDEX_PATH = f"metadata.annotations['{ANNOTATION_COMPLETION_INDEX}']"
@@ -52,22 +54,18 @@ class ContainerModel:
 
     @property
     def args(self) -> tuple[str, ...]:
-        """The arguments in the template."""
         return tuple(self._container.args or ())
 
     @property
     def env(self) -> tuple[EnvVar, ...]:
-        """The environment variables, in order."""
         return tuple(self._container.env or ())
 
     @property
     def ports(self) -> tuple[ContainerPort, ...]:
-        """The ports, in order."""
         return tuple(self._container.ports or ())
 
     @property
     def mounts(self) -> tuple[VolumeMount, ...]:
-        """The volume mounts, in order."""
         return tuple(self._container.volume_mounts or ())
 
     @property
@@ -87,11 +85,9 @@ class ContainerModel:
         return resources.deepcopy() if resources is not None else None
 
     def variable(self, name: str) -> EnvVar | None:
-        """The variable of that name."""
         return next((variable for variable in self._container.env or () if variable.name == name), None)
 
     def set_image(self, image: str, *, why: str, source: str = "") -> None:
-        """Replace the image."""
         before, self._container.image = self._container.image, image
         self._record("image", image, before, why, source)
 
@@ -123,7 +119,7 @@ class ContainerModel:
         """Set a variable from any source. An existing variable keeps its place; a new one goes to the end."""
         if self._container.env is None:
             self._container.env = []
-        before = upsert_env(self._container.env, variable)
+        before = upsert(self._container.env, variable, lambda other: other.name == variable.name)
         self._record(f"env[{variable.name}]", variable, before, why, source)
 
     def set_port(self, port: ContainerPort, *, why: str) -> None:
@@ -137,7 +133,7 @@ class ContainerModel:
         """Mount a volume; a mount at the same path is replaced."""
         if self._container.volume_mounts is None:
             self._container.volume_mounts = []
-        before = upsert_mount(self._container.volume_mounts, mount)
+        before = upsert(self._container.volume_mounts, mount, lambda other: other.mount_path == mount.mount_path)
         self._record(f"volumeMounts[{mount.mount_path}]", mount, before, why)
 
     def add_env_from(self, item: EnvFromSource, *, why: str, source: str = "") -> None:
@@ -147,3 +143,34 @@ class ContainerModel:
 
     def _record(self, what: str, value: object, before: object, why: str, source: str = "") -> None:
         self._ledger.record(f"{self.path}.{what}", value, before=before, why=why, source=source)
+
+
+T = TypeVar("T")
+
+
+def upsert(items: list[T], item: T, same: Callable[[T], bool]) -> T | None:
+    """Set an item in the place of the first one that is the same; returns that one."""
+    for index, other in enumerate(items):
+        if same(other):
+            items[index] = item
+            return other
+    items.append(item)
+    return None
+
+
+def upsert_port(items: list[ContainerPort], item: ContainerPort) -> ContainerPort | None:
+    """Set a port; returns the one that it replaced.
+
+    It replaces the port with the same number or the same name. A port without a name also replaces the only other port
+    without a name, whatever its number: Kubeflow Trainer does so, and the JobSets of existing jobs cannot be changed.
+    With several ports without a name it is ambiguous which one to replace, so the port is added.
+    """
+    return upsert(items, item, lambda other: other is _port_like(items, item))
+
+
+def _port_like(items: Sequence[ContainerPort], item: ContainerPort) -> ContainerPort | None:
+    for other in items:
+        if other.container_port == item.container_port or (item.name and other.name == item.name):
+            return other
+    nameless = [other for other in items if not other.name]
+    return nameless[0] if len(nameless) == 1 and not item.name else None

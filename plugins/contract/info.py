@@ -138,12 +138,10 @@ class Info:
 
     @property
     def pod_labels(self) -> Mapping[str, str]:
-        """Labels for every pod."""
         return self._pod_labels
 
     @property
     def pod_annotations(self) -> Mapping[str, str]:
-        """Annotations for every pod."""
         return self._pod_annotations
 
     @property
@@ -157,12 +155,10 @@ class Info:
         self._ledger.record("spec.failurePolicy", policy, before=before, why=why)
 
     def set_pod_label(self, key: str, value: str, *, why: str) -> None:
-        """Label every pod."""
         self._note_marks("labels", self._pod_labels, key, value, why)
         self._pod_labels[key] = value
 
     def set_pod_annotation(self, key: str, value: str, *, why: str) -> None:
-        """Annotate every pod."""
         self._note_marks("annotations", self._pod_annotations, key, value, why)
         self._pod_annotations[key] = value
 

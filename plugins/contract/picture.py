@@ -241,12 +241,10 @@ def moment(text: Any) -> datetime | None:
 
 
 def since_of(condition: Document | None) -> datetime | None:
-    """When the condition changed last."""
     return moment(dig(condition, "lastTransitionTime"))
 
 
 def created_at(obj: Document) -> datetime | None:
-    """When the object was created."""
     return moment(dig(obj, "metadata.creationTimestamp"))
 
 

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """One replicated job, as plugins see and change it: its pods, their number and their host names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.kubernetes.batch.v1 import JobSpec, PodFailurePolicy
-from trainwright.api.kubernetes.core.v1 import Container, PodSpec, PodTemplateSpec, Volume
+from trainwright.api.kubernetes.core.v1 import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+    PodTemplateSpec,
+    Volume,
+)
 from trainwright.api.quantity import Quantity
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
-from trainwright.plugins.contract.container import ContainerModel
+from trainwright.plugins.contract.container import ContainerModel, upsert
 from trainwright.plugins.contract.errors import Refusal
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger
 from trainwright.plugins.contract.requests import pod_requests
-from trainwright.plugins.contract.upsert import upsert_volume
 
 
 class PodSet:
@@ -47,7 +56,6 @@ class PodSet:
 
     @property
     def name(self) -> str:
-        """Name of the replicated job."""
         return self._job.name
 
     @property
@@ -67,7 +75,6 @@ class PodSet:
 
     @property
     def priority_class_name(self) -> str | None:
-        """Priority class of the pods."""
         return self._pod.priority_class_name
 
     @property
@@ -77,7 +84,6 @@ class PodSet:
 
     @property
     def runtime_class_name(self) -> str | None:
-        """Runtime class of the pods."""
         return self._pod.runtime_class_name
 
     @property
@@ -99,7 +105,6 @@ class PodSet:
 
     @property
     def containers(self) -> tuple[ContainerModel, ...]:
-        """The regular containers."""
         return self._containers
 
     @property
@@ -109,11 +114,9 @@ class PodSet:
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
-        """The volumes of the pods."""
         return tuple(self._pod.volumes or ())
 
     def container(self, name: str) -> ContainerModel | None:
-        """The regular container of that name."""
         return next((container for container in self._containers if container.name == name), None)
 
     def any_container(self, name: str) -> ContainerModel | None:
@@ -133,7 +136,6 @@ class PodSet:
         return pod_requests(self._pod)
 
     def set_count(self, count: int, *, why: str, source: str = "") -> None:
-        """Change the number of pods."""
         before, self._count = self._count, count
         self._ledger.record(f"{self.path}.template.spec.parallelism", count, before=before, why=why, source=source)
 
@@ -160,11 +162,29 @@ class PodSet:
         before, spec.pod_failure_policy = spec.pod_failure_policy, policy
         self._ledger.record(f"{self.path}.template.spec.podFailurePolicy", policy, before=before, why=why)
 
+    def avoid_nodes(self, names: Sequence[str], *, why: str) -> None:
+        """Keep the pods off nodes, beside what their affinity asks for already."""
+        if self._pod.affinity is None:
+            self._pod.affinity = Affinity()
+        if self._pod.affinity.node_affinity is None:
+            self._pod.affinity.node_affinity = NodeAffinity()
+        nodes = self._pod.affinity.node_affinity
+        required = nodes.required_during_scheduling_ignored_during_execution
+        before = required.node_selector_terms if required is not None else None
+        # A requirement on names takes one value. A pod fits if one of the terms does, so each of them needs all.
+        others = [NodeSelectorRequirement(key="metadata.name", operator="NotIn", values=[name]) for name in names]
+        terms = [one.deepcopy() for one in before or [NodeSelectorTerm()]]
+        for term in terms:
+            term.match_fields = [*(term.match_fields or ()), *others]
+        nodes.required_during_scheduling_ignored_during_execution = NodeSelector(node_selector_terms=terms)
+        path = f"{self._pod_path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        self._ledger.record(path, terms, before=before, why=why)
+
     def set_volume(self, volume: Volume, *, why: str) -> None:
         """Add a volume. It replaces a volume of the same name entirely."""
         if self._pod.volumes is None:
             self._pod.volumes = []
-        before = upsert_volume(self._pod.volumes, volume)
+        before = upsert(self._pod.volumes, volume, lambda other: other.name == volume.name)
         path = f"{self._pod_path}.volumes[{volume.name}]"
         self._ledger.record(path, volume, before=before, why=why)
 

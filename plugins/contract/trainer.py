@@ -38,7 +38,6 @@ class TrainerSettings:
         return None if self._args is None else tuple(self._args)
 
     def set_command(self, command: list[str], *, why: str) -> None:
-        """Replace the command."""
         self._command = list(command)
         self._why["command"] = (self._ledger.plugin, why)
 

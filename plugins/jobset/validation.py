@@ -29,7 +29,6 @@ _PATCHES = "spec.runtimePatches"
 
 
 def findings(info: Info, old: TrainJob | None, job: TrainJob, jobset: Reference) -> Iterator[Finding]:
-    """Everything that is wrong."""
     yield from _initializer_findings(info, job)
     yield from patch_findings(info, job)
     yield from _moment_findings(info, old, job, jobset)

@@ -112,5 +112,4 @@ class GuardedInputs:
         self._shared = None
 
     def guard(self, *, strict: bool = False) -> PluginGuard:
-        """A guard with copies of its own."""
         return PluginGuard(*self._given, strict=strict)

@@ -41,7 +41,6 @@ class PluginCandidate:
 
 
 def built_in(catalogue: Mapping[str, str] = BUILT_IN) -> list[PluginCandidate]:
-    """The plugins of this distribution, by name."""
     return [
         PluginCandidate(name, target, OURSELVES, trainwright.__version__) for name, target in sorted(catalogue.items())
     ]

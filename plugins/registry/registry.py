@@ -5,7 +5,9 @@ All problems are collected, so that one start shows every one of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -15,7 +17,6 @@ from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
 from trainwright.plugins.contract import EXTENSION_POINTS, Installation, Plugin, RegistryError, Rule, Watch
 from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
-from trainwright.plugins.registry.order import OrderingCycle, ordered
 from trainwright.plugins.registry.verification import class_problems, plugin_problems
 
 T = TypeVar("T")
@@ -32,7 +33,6 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        """The name of the plugin."""
         return self.candidate.name
 
     @property
@@ -42,17 +42,14 @@ class Loaded:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rights that the plugin declares."""
         return tuple(getattr(self.plugin, "rules", ()))
 
     @property
     def before(self) -> frozenset[str]:
-        """The plugins that it runs before."""
         return frozenset(getattr(self.plugin, "before", ()))
 
     @property
     def after(self) -> frozenset[str]:
-        """The plugins that it runs after."""
         return frozenset(getattr(self.plugin, "after", ()))
 
 
@@ -139,7 +136,6 @@ class Registry:
         return len(self._plugins)
 
     def having(self, hook: str) -> tuple[Loaded, ...]:
-        """The plugins with that hook, in order."""
         return self._by_hook[hook]
 
     def watches(self) -> tuple[Watch, ...]:
@@ -243,3 +239,36 @@ def _made(found: Any, settings: Any, installation: Installation) -> Plugin:
         return cast("Plugin", found(**passed))
     given = settings if isinstance(settings, model) else msgspec.convert(settings or {}, model)
     return cast("Plugin", found(given, **passed))
+
+
+class OrderingCycle(Exception):  # noqa: N818 - it names what was found
+    """Plugins that are to run before each other. `members` is one such circle, with its first name again at the end."""
+
+    def __init__(self, members: tuple[str, ...]) -> None:
+        super().__init__(" before ".join(members))
+        self.members = members
+
+
+def ordered(before: Mapping[str, AbstractSet[str]], after: Mapping[str, AbstractSet[str]]) -> tuple[str, ...]:
+    """The names in an order that every `before` and `after` agrees with.
+
+    Both mappings have all names as keys; other names in their values are ignored. Raises OrderingCycle.
+    """
+    sorter = TopologicalSorter({name: sorted(after[name] & before.keys()) for name in sorted(before)})
+    for name, followers in sorted(before.items()):
+        for follower in sorted(followers & before.keys()):
+            sorter.add(follower, name)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        members = error.args[1][:-1]
+        start = members.index(min(members))
+        raise OrderingCycle((*members[start:], *members[:start], members[start])) from None
+    ready: list[str] = []
+    result: list[str] = []
+    while sorter.is_active():
+        ready += sorter.get_ready()
+        result.append(min(ready))
+        ready.remove(result[-1])
+        sorter.done(result[-1])
+    return tuple(result)

@@ -27,7 +27,6 @@ def class_problems(found: Any) -> Iterator[str]:
 
 
 def plugin_problems(plugin: Any, expected_name: str) -> Iterator[str]:
-    """Problems of an instance."""
     name = getattr(plugin, "name", None)
     if name != expected_name:
         yield f"name: expected {expected_name!r} as in the entry point, found {name!r}"

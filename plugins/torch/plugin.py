@@ -47,7 +47,6 @@ class TorchPlugin:
         return process_findings(info, job, processes_per_node(info, job)[0])
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
-        """The first pod, which has rank 0."""
         return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.torch is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:

@@ -16,7 +16,6 @@ _QUANTISED_ON_ONE_DEVICE = (_LLAMA_1B, _LLAMA_3B)
 
 
 def findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator[Finding]:
-    """Everything that is wrong."""
     yield from _injection_findings(info, policy, job)
     trainer = job.spec_or_empty.trainer
     if trainer is None:

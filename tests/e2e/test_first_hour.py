@@ -56,16 +56,22 @@ def environment(home: Path) -> dict[str, str]:
     return {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home), "LANG": "C.UTF-8"}
 
 
-def session(folder: Path) -> tuple[str, list[Step]]:
-    """The session as one script, which announces each command, and its commands."""
+def session(page: Path, folder: Path, test: str = "tests/e2e/test_first_hour.py") -> tuple[str, list[Step]]:
+    """The session of a page as one script, which announces each command, and its commands.
+
+    Args:
+        page: what is replayed.
+        folder: gets the files of the page.
+        test: the test that the page names before each block of the session.
+    """
     lines: list[str] = []
     steps: list[Step] = []
-    for block in blocks_of(PAGE):
+    for block in blocks_of(page):
         if block.title:
             file = folder / f"{len(lines)}-{block.title}"
             file.write_text(block.text)
             lines.append(f"cp {shlex.quote(str(file))} {shlex.quote(block.title)}")
-        elif block.language == "console" and block.mark == "not run: tests/e2e/test_first_hour.py replays it":
+        elif block.language == "console" and block.mark == f"not run: {test} replays it":
             for line in block.text.splitlines():
                 if line.startswith("$ "):
                     steps.append(Step(line.removeprefix("$ ")))
@@ -76,22 +82,18 @@ def session(folder: Path) -> tuple[str, list[Step]]:
     return "\n".join(lines), steps
 
 
-def test_the_session_goes_as_the_page_shows_it(home: Path, tmp_path: Path) -> None:
-    folder, files = tmp_path / "project", tmp_path / "files"
-    folder.mkdir()
-    files.mkdir()
-    script, steps = session(files)
-    assert len(steps) > 20
+def replay(script: str, steps: list[Step], folder: Path, variables: dict[str, str], seconds: int = SECONDS) -> None:
+    """Give the session in a folder; fails at the first command that does not print what the page shows."""
     done = subprocess.run(
         ["bash"],
         input=script,
         cwd=folder,
-        env=environment(home),
+        env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=SECONDS,
+        timeout=seconds,
     )
     printed = re.split(rf"^{MARK}\d+\n", done.stdout, flags=re.MULTILINE)[1:]
     assert len(printed) == len(steps), done.stdout
@@ -99,6 +101,15 @@ def test_the_session_goes_as_the_page_shows_it(home: Path, tmp_path: Path) -> No
         missing = first_missing(step.shown, output)
         assert missing is None, f"$ {step.command}\ndoes not print {missing!r} there, but:\n{output}"
         assert "Traceback" in step.shown or "Traceback" not in output, f"$ {step.command}\n{output}"
+
+
+def test_the_session_goes_as_the_page_shows_it(home: Path, tmp_path: Path) -> None:
+    folder, files = tmp_path / "project", tmp_path / "files"
+    folder.mkdir()
+    files.mkdir()
+    script, steps = session(PAGE, files)
+    assert len(steps) > 20
+    replay(script, steps, folder, environment(home))
     assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "train.py"]
     assert [path for path in home.rglob("*") if not path.is_dir()] == []
     subprocess.run(["sh", "-c", uninstall()], env=environment(home), check=True)

@@ -217,6 +217,37 @@ def test_the_manager_runs_as_in_a_pod(image: Path, tmp_path: Path) -> None:
         assert forbidden(control_plane) == []
 
 
+@pytest.mark.parity
+@pytest.mark.only_where(_may_mount(), "a root of its own and another user need root and the right to mount")
+def test_an_initializer_needs_no_home_and_nothing_but_its_volume(image: Path, tmp_path: Path) -> None:
+    """Scenario 40: a read-only root, a user that the image does not know, and a volume that it may write."""
+    for name in ("root", "account", "data"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "account" / "token").write_text("")
+    (tmp_path / "data" / "x.json").write_text("{}")
+    (tmp_path / "configuration").write_text("")
+    files = [tmp_path / "root", sys.base_prefix, image.parent, tmp_path / "account", tmp_path / "configuration"]
+    copies = f'cp -r {tmp_path}/data "$root/tmp/" && chmod -R a+rX "$root/tmp/data"'
+    script = CONTAINER.replace("mount -o remount,ro", f"{copies}\nmount -o remount,ro", 1).replace("65532", "4242")
+    done = subprocess.run(
+        [
+            *("unshare", "--mount", "sh", "-c", script, "container", *map(str, files)),
+            *(str(image / "bin" / "trainwright"), "initialize", "model"),
+        ],
+        env={
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "STORAGE_URI": "file:///tmp/data",
+            "OUTPUT_PATH": "/tmp/volume/model",
+        },
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "/tmp/volume/model is complete" in done.stderr
+
+
 def test_without_an_engine_it_says_so(tmp_path: Path) -> None:
     for name in ("sh", "dirname", "sed", "tail", "tr", "cat"):
         (tmp_path / name).symlink_to(shutil.which(name) or "")

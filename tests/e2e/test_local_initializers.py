@@ -167,6 +167,63 @@ async def test_what_is_fetched_shows_as_bytes_and_files_and_not_as_a_percentage(
     assert "loading model 50 %, 1 of 2 files" in shown, shown
 
 
+async def test_a_download_goes_on_after_the_job_was_suspended(shell: Shell, hub: Hub) -> None:
+    """Scenario 50: what a suspended job has fetched is not fetched again."""
+    weights = bytes(number % 251 for number in range(6 * 2**20))
+    hub.repositories["models/hf-internal-testing/tiny-random-bert"].files["model.safetensors"] = weights
+    half = len(weights) // 2
+    is_half, is_over, begun_at = asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def halt(request: web.Request) -> web.StreamResponse | None:
+        if not request.path.startswith("/cdn/"):
+            return None
+        begun_at.append(int(request.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")[0]))
+        if len(begun_at) > 1:
+            return None
+        answer = web.StreamResponse(headers={"Content-Length": str(len(weights))})
+        await answer.prepare(request)
+        await answer.write(weights[:half])
+        is_half.set()
+        # The pod is stopped meanwhile, which closes the connection.
+        await is_over.wait()
+        return answer
+
+    hub.faults.append(halt)
+    assert (await local(shell, "up")).returncode == 0
+    running = asyncio.create_task(local(shell, "run", "--keep", "--file", sample(shell)))
+    try:
+        async with asyncio.timeout(100):
+            await is_half.wait()
+            assert (await local(shell, "stop", "models-and-data")).returncode == 0
+            assert (await local(shell, "resume", "models-and-data")).returncode == 0
+            # The command that started the job follows it through both.
+            done = await running
+    finally:
+        is_over.set()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trains with 2 files of model" in done.stdout
+    # At most what was in memory as the pod ended is fetched twice.
+    assert len(begun_at) == 2
+    assert half - 2 * 2**20 <= begun_at[1] <= half
+
+
+async def test_variables_of_a_step_win_over_its_secret(shell: Shell, hub: Hub) -> None:
+    """Scenario 53: all keys of the Secret are variables, and those that the job or the plugin sets win."""
+    text = await asyncio.to_thread(Path(failing(shell, "hf://o/private", secret=True)).read_text)
+    token, *documents = yaml.safe_load_all(text)
+    token["stringData"] |= {"STORAGE_URI": "hf://o/gated", "IGNORE_PATTERNS": "*.json"}
+    token["stringData"] |= {f"OTHER_{number}": str(number) for number in range(7)}
+    documents[-1]["spec"]["initializer"]["model"]["env"] = [{"name": "IGNORE_PATTERNS", "value": "*.md"}]
+    file = shell.folder / "ten-keys.yaml"
+    await asyncio.to_thread(file.write_text, yaml.safe_dump_all([token, *documents]))
+    assert (await local(shell, "up")).returncode == 0
+    done = await local(shell, "run", "--file", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trains with 2 files of model" in done.stdout
+    assert not any("o/gated" in one for one in hub.requests)
+    assert TOKEN not in done.stdout + done.stderr
+
+
 async def shown_while(running: "asyncio.Task[subprocess.CompletedProcess[str]]", shell: Shell) -> str:
     """What `local jobs` and `local show` print as soon as something is half fetched, or the job has ended."""
     while True:

@@ -16,7 +16,7 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("watch and decode", "controller/runtime/client/watch.py"),
     ("watch and decode", "controller/runtime/cache/"),
     ("own writes in the cache", "controller/runtime/cache/echo.py"),
-    ("packing managedFields", "controller/runtime/cache/fields.py"),
+    ("packing managedFields", "controller/runtime/cache/transforms.py"),
     ("compare and apply", "controller/runtime/apply/"),
     ("queue and workers", "controller/runtime/workqueue/"),
     ("queue and workers", "controller/runtime/controller/"),

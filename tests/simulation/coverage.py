@@ -10,7 +10,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.network import Weather
 from trainwright.controller.local.testing.simulation.plan import Step
-from trainwright.controller.local.testing.simulation.rules import Rule, Violation
+from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_ACTIONS
 from trainwright.controller.local.testing.simulation.world import World
 
@@ -29,7 +29,7 @@ FAULTS = {
 _PREFIX = "meets: "
 
 
-class Coverage(Rule):
+class Coverage(WorldRule):
     """Counts the meetings. It is never broken."""
 
     name = "coverage"

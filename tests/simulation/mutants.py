@@ -241,7 +241,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "an object without a controller is taken over unasked",
         [
             Edit(
-                _RUNTIME + "apply/owner.py",
+                _RUNTIME + "apply/applier.py",
                 "    if controller is None and adopt:\n",
                 "    if controller is None:\n",
             )

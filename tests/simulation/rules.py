@@ -9,17 +9,21 @@ from trainwright.api.objects import Document
 from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.memory import NoLeaks, NoOldFailures
-from trainwright.controller.local.testing.simulation.rules import Rule, Violation
+from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
 from trainwright.controller.local.testing.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
 _ENDS = frozenset({"Complete", "Failed"})
+_MINUTE = 60.0
+"""In which a manager looks at the clock again."""
+_SOON_SECONDS = 300.0
+"""More than a fresh look takes."""
 _EXPLAINING = frozenset({"Stuck", "Restarting", "Waiting"})
 _OWNED = ("jobsets.", "podgroups.", "configmaps", "secrets")
 """Beginnings of the names of collections whose objects jobs own."""
 
 
-class OneEnd(Rule):
+class OneEnd(WorldRule):
     """A job ends once: never Complete and Failed, and what has ended stays so."""
 
     name = "one-end"
@@ -49,7 +53,7 @@ class OneEnd(Rule):
             self.world.trace.sometimes(f"a job is {kind}")
 
 
-class ConditionsAreKept(Rule):
+class ConditionsAreKept(WorldRule):
     """Conditions are unique, and those of other programs stay."""
 
     name = "conditions"
@@ -76,7 +80,7 @@ class ConditionsAreKept(Rule):
             self.say(f"{change.name.name}: {types}")
 
 
-class ForeignObjectsAreKept(Rule):
+class ForeignObjectsAreKept(WorldRule):
     """An object of somebody else is not changed."""
 
     name = "foreign-kept"
@@ -90,7 +94,7 @@ class ForeignObjectsAreKept(Rule):
             self.say(f"{change.collection} {change.name.name} of somebody else was taken over")
 
 
-class OneWorker(Rule):
+class OneWorker(WorldRule):
     """A process makes an object of a job in one place at a time."""
 
     name = "one-worker"
@@ -106,7 +110,7 @@ class OneWorker(Rule):
                 self.say(f"{process} writes {path} twice at the same time")
 
 
-class DeadlineInTime(Rule):
+class DeadlineInTime(WorldRule):
     """No job fails by its deadline before that has passed."""
 
     name = "early-deadline"
@@ -123,8 +127,14 @@ class DeadlineInTime(Rule):
         if parse(failed["lastTransitionTime"]) < left:
             self.say(f"{change.name.name} failed at {failed['lastTransitionTime']}, before its deadline {left}")
 
+    def soon(self) -> float:
+        """Until the deadlines of the next minutes have passed, with the minute that a manager may need."""
+        now = self.world.surroundings.now()
+        late = [one for job in self.world.stored(JOBS) if (one := late_by(job, now)) is not None]
+        return max((_MINUTE - one for one in late if -_SOON_SECONDS < one < _MINUTE), default=0.0)
 
-class OneJobSet(Rule):
+
+class OneJobSet(WorldRule):
     """A running JobSet keeps its replicated jobs, and is the JobSet of its job alone."""
 
     name = "jobset"
@@ -138,7 +148,7 @@ class OneJobSet(Rule):
             self.say(f"JobSet {change.name.name}: replicated jobs were changed while it ran")
 
 
-class StatesAreTold(Rule):
+class StatesAreTold(WorldRule):
     """At rest, a TrainJob says what its JobSet says."""
 
     name = "states"
@@ -156,20 +166,12 @@ class StatesAreTold(Rule):
             if not held.keys() & _ENDS:
                 if bool(job["spec"].get("suspend")) != ("Suspended" in held):
                     self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
-                if self._is_late(job):
+                if (late_by(job, self.world.surroundings.now()) or 0.0) > _MINUTE:
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
                 if not is_on("Explain", self.world.notes, self.world.version) and (left := held.keys() & _EXPLAINING):
                     self._tell(job, f"is {min(left)}, and the manager does not explain", "stale-obstacle")
             elif stale := held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
-
-    def _is_late(self, job: Document) -> bool:
-        """Whether its deadline has passed, with the minute in which a manager looks at the clock again."""
-        seconds = job["spec"].get("activeDeadlineSeconds")
-        if not seconds or job["spec"].get("suspend"):
-            return False
-        late: float = (self.world.surroundings.now() - begun_of(job)).total_seconds() - seconds
-        return late > 60
 
     def _with_jobset(self, job: Document, held: dict[str, Document], jobset: Document) -> None:
         over, ends = held.keys() & _ENDS, true_conditions(jobset)
@@ -202,7 +204,7 @@ class NoLeakedJobs(NoLeaks):
     kept = (*NoLeaks.kept, "._records[].", "._discovery._names", "._listeners[]._counts")
 
 
-RULES: tuple[type[Rule], ...] = (
+RULES: tuple[type[WorldRule], ...] = (
     *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, OneWorker, DeadlineInTime),
     *(StatesAreTold, NoLeakedJobs, NoOldFailures),
 )
@@ -221,6 +223,15 @@ def begun_of(job: Document) -> datetime:
     """From when on its deadline counts. A manager whose clock is ahead notes a resume in the future."""
     resumed = [one for one in conditions(job) if one["type"] == "Suspended" and one["status"] == "False"]
     return parse(resumed[0]["lastTransitionTime"] if resumed else job["metadata"]["creationTimestamp"])
+
+
+def late_by(job: Document, now: datetime) -> float | None:
+    """Seconds since the deadline of a job that is not over; less than 0: they are left. None: it has no deadline."""
+    seconds = job["spec"].get("activeDeadlineSeconds")
+    if not seconds or job["spec"].get("suspend") or true_conditions(job).keys() & _ENDS:
+        return None
+    late: float = (now - begun_of(job)).total_seconds() - seconds
+    return late
 
 
 def conditions(document: Document) -> list[Document]:

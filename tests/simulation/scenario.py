@@ -31,7 +31,7 @@ from trainwright.controller.local.testing.simulation.plan import (
     drawn_steps,
     drawn_weather,
 )
-from trainwright.controller.local.testing.simulation.rules import Rule
+from trainwright.controller.local.testing.simulation.rules import WorldRule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action, Outcome, simulate
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
@@ -57,6 +57,13 @@ _POD_GROUPS = Path(__file__).parents[1] / "conformance" / "crds" / "scheduler-pl
 _API = "trainer.kubeflow.org/v1alpha1"
 _ANCESTOR = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 JOBS = 12
+_DEADLINES = ("+deadline", "+deadline", "+deadline", "+hour")
+"""A minute, which passes in most worlds, or an hour, which passes only in a sleep or a jump of the clock."""
+_MOSTLY = 0.6
+_SLOW_STARTS = (5.0, 300.0)
+"""In a third of the other worlds images are large, so that jobs wait for their pods."""
+_ABOUT_A_DEADLINE = (54.0, 62.0)
+"""Where most jobs have a deadline, half of all worlds let pods end about then: jobs complete and fail at once."""
 
 ACTIONS: Mapping[str, float] = {
     "suspend": 3,
@@ -106,7 +113,7 @@ class TrainJobs:
 
     def __init__(self) -> None:
         self.lease = "trainer.kubeflow.org"
-        self.rules: Sequence[type[Rule]] = (*RULES, Coverage)
+        self.rules: Sequence[type[WorldRule]] = (*RULES, Coverage)
         self.actions: Mapping[str, Action] = _ACTIONS
 
     def plan(self, seed: str) -> Plan:
@@ -115,30 +122,38 @@ class TrainJobs:
         replicas = chance.choice([1, 1, 2, 3])
         kinds = list(dict.fromkeys(chance.choices(RUNTIMES, _RUNTIME_WEIGHTS, k=chance.choice([1, 2, 3]))))
         away = chance.choice([0.0, 0.0, 0.4])
-        late = chance.choice([0.1, 0.2, 0.6])
+        late = chance.choice([0.1, 0.2, _MOSTLY])
         targets = []
         for number in range(JOBS):
             more = "+suspended" if chance.random() < 0.2 else ""
-            more += "+deadline" if chance.random() < late else ""
+            more += chance.choice(_DEADLINES) if chance.random() < late else ""
             more += "+ttl" if chance.random() < 0.1 else ""
             more += "+team" if chance.random() < away else ""
             targets.append(f"j{number}:{chance.choice(kinds)}{more}")
+        lives = drawn_lives(chance)
+        if late == _MOSTLY and chance.random() < 0.5:
+            lives = replace(lives, runs=_ABOUT_A_DEADLINE)
         options = {name: chance.random() < 0.4 for name in (*GATES, CLEANUP, QUEUE)}
 
         def fits(action: str, target: str) -> bool:
             return _fits(action, target) and (options["Explain"] or not action.endswith("-record"))
 
-        return Plan(
+        plan = Plan(
             seed=seed,
             weather=drawn_weather(chance),
-            lives=drawn_lives(chance),
+            lives=lives,
             replicas=replicas,
             election=replicas > 1 or chance.random() < 0.4,
             drift=chance.choice([0.0, 0.0, 0.05, 0.1]),
             eager=chance.choice([0.0, 0.3, 0.8]),
             options=options,
-            steps=drawn_steps(chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas, fits=fits),
+            steps=drawn_steps(
+                chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas, fits=fits, clean_up="delete"
+            ),
         )
+        if plan.lives.runs != _ABOUT_A_DEADLINE and chance.random() < 1 / 3:
+            plan = replace(plan, lives=replace(plan.lives, starts=_SLOW_STARTS))
+        return plan
 
     async def begin(self, world: World, plan: Plan) -> None:
         """Install what `trainwright local` installs, and the runtimes."""
@@ -229,6 +244,8 @@ def train_job(said: str) -> Document:
         spec["suspend"] = True
     if "deadline" in more:
         spec["activeDeadlineSeconds"] = 60
+    elif "hour" in more:
+        spec["activeDeadlineSeconds"] = 3600
     metadata: Document = {"name": name, "namespace": TEAM if "team" in more else SPACE}
     if "ttl" in more:
         metadata["annotations"] = {"trainwright.dev/ttl-seconds-after-finished": "30"}

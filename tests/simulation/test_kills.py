@@ -16,7 +16,7 @@ from tests.simulation.scenario import TrainJobs
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.node import PodLives
 from trainwright.controller.local.testing.simulation.plan import Plan, Step
-from trainwright.controller.local.testing.simulation.rules import Rule
+from trainwright.controller.local.testing.simulation.rules import WorldRule
 from trainwright.controller.local.testing.simulation.simulate import Outcome
 from trainwright.controller.local.testing.simulation.world import World
 from trainwright.controller.runtime.client.transport import Request
@@ -107,10 +107,10 @@ class Killed(TrainJobs):
         self.writes: Counter[str] = Counter()
         self.rules = (*self.rules, self._ends())
 
-    def _ends(self) -> type[Rule]:
+    def _ends(self) -> type[WorldRule]:
         scenario = self
 
-        class Ends(Rule):
+        class Ends(WorldRule):
             """The job has ended as it does without a kill."""
 
             name = "ends"

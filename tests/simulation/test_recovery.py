@@ -14,7 +14,7 @@ from tests.simulation.scenario import TrainJobs
 from trainwright.api.objects import Document, annotations_of
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.plan import Plan
-from trainwright.controller.local.testing.simulation.rules import Rule
+from trainwright.controller.local.testing.simulation.rules import WorldRule
 from trainwright.controller.local.testing.simulation.simulate import Outcome
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
 from trainwright.controller.trainer.recovery.verdict import MOST_ATTEMPTS
@@ -29,7 +29,7 @@ _WORLDS = 2
 """Of a test."""
 
 
-class RecordIsTrue(Rule):
+class RecordIsTrue(WorldRule):
     """What the record says of attempts, beside what the JobSet counts."""
 
     name = "recovery-record"

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from tests.integration.runtime.elections import Election, Wire
-from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.leaderelection.fence import Timing
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import at_least, eventually
 

@@ -13,7 +13,6 @@ VERSION: Final = "v1alpha1"
 # Labels and annotations.
 LABEL_ANCESTOR_STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
 """On replicated jobs of a runtime: the step of a TrainJob that they run."""
-LABEL_FRAMEWORK: Final = "trainer.kubeflow.org/framework"
 LABEL_SUPPORT: Final = "trainer.kubeflow.org/support"
 SUPPORT_DEPRECATED: Final = "deprecated"
 LABEL_WEBHOOK_VALIDATION: Final = "trainer.kubeflow.org/webhook-validation"
@@ -56,6 +55,7 @@ ANNOTATION_CHECKPOINTS: Final = "trainwright.dev/checkpoints"
 ANNOTATION_RESUME_FROM: Final = "trainwright.dev/resume-from"
 """The checkpoint that the first attempt begins from: a path in the pods, or an address."""
 ANNOTATION_ATTEMPT_BASE: Final = "trainwright.dev/attempt-base"
+ANNOTATION_AVOIDED_NODES: Final = "trainwright.dev/avoided-nodes"
 """Of pods: how many attempts there were before the first one of their JobSet, or before its last resume."""
 
 # Steps, which are also the names of replicated jobs and containers of initializers.
@@ -80,14 +80,9 @@ TRAINER_PORT: Final = 29500
 
 # Managers.
 MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
-MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 FIELD_MANAGER: Final = "trainer"
-FIELD_MANAGER_STATUS: Final = "trainer-status"
-PATCH_MANAGER_SDK: Final = "trainer.kubeflow.org/kubeflow-sdk"
-PATCH_MANAGER_KUEUE: Final = "kueue.x-k8s.io/manager"
 
 # Kinds of runtimes.
-KIND_TRAINING_RUNTIME: Final = "TrainingRuntime"
 KIND_CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
 
 # Conditions of a TrainJob and their reasons.
@@ -97,7 +92,6 @@ CONDITION_FAILED: Final = "Failed"
 REASON_SUSPENDED: Final = "Suspended"
 REASON_RESUMED: Final = "Resumed"
 REASON_DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
-REASON_RUNTIME_NOT_SUPPORTED: Final = "TrainingRuntimeNotSupported"
 EVENT_RESOURCES_CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
 
 # Objects that belong to a TrainJob, by suffix of its name.

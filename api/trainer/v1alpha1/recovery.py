@@ -33,12 +33,14 @@ DEFAULT_RETRIES_MEMORY = 1
 DEFAULT_RETRIES_INFRASTRUCTURE = 50
 DEFAULT_RETRIES_HANG = 2
 MOST_RETRIES = 100
+MOST_OF_A_CAUSE = 1000
 STANDING = Resource(
     group="trainwright.dev", version="v1alpha1", kind="RecoveryStanding", plural="recoverystandings", namespaced=True
 )
 """Stands for what the manager knows of the recovery of a job, as a fact for plugins. No API server has this kind."""
-STANDING_BASE, STANDING_HOLD, STANDING_RETRIES = "base", "hold", "retries"
-"""Its annotations: attempts before the next JobSet or resume; whether that is held back; the retries that it has."""
+STANDING_BASE, STANDING_HOLD, STANDING_RETRIES, STANDING_AVOIDED = "base", "hold", "retries", "avoided"
+"""Its annotations: attempts before the next JobSet or resume; whether that is held back; the retries that it has; nodes
+that it avoids, with commas between them."""
 CANNOT_RUN = (126, 127)
 """Exit codes of shells for a program that they cannot run. A retry does not change that."""
 CLAIM_SCHEME = "pvc://"
@@ -46,19 +48,48 @@ _NO_PARENT = r"(?!.*(?:^|/)[.][.](?:/|$))"
 _CLAIM = re.compile(r"pvc://([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)((?:/(?![.][.](?:/|$))[^/\s]+)*/?)")
 _PATH = re.compile(rf"{_NO_PARENT}/[^\x00-\x1f]*")
 _ADDRESS = re.compile(r"(?!pvc:)[a-z][a-z0-9+.-]*://[^\s]+")
-_MOST_OF_A_CAUSE = 1000
 _CODES = range(1, 256)
 _DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """What an administrator allows."""
+    """What an administrator allows of one budget."""
 
-    default: int = DEFAULT_RETRIES
+    default: int
     """For jobs that do not say."""
-    most: int = MOST_RETRIES
+    most: int
     """That a job may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an administrator allows, by field of the declaration."""
+
+    retries: Retries = Retries(DEFAULT_RETRIES, MOST_RETRIES)
+    memory: Retries = Retries(DEFAULT_RETRIES_MEMORY, MOST_OF_A_CAUSE)
+    infrastructure: Retries = Retries(DEFAULT_RETRIES_INFRASTRUCTURE, MOST_OF_A_CAUSE)
+    hang: Retries = Retries(DEFAULT_RETRIES_HANG, MOST_OF_A_CAUSE)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, int]) -> "Allowed":
+        """By the section `recovery` of the Configuration; what it leaves out is as in the Configuration's schema."""
+        plain = {name: getattr(cls(), name) for name in SETTINGS}
+        return cls(
+            **{
+                name: Retries(settings.get(default, plain[name].default), settings.get(most, plain[name].most))
+                for name, (default, most) in SETTINGS.items()
+            }
+        )
+
+
+SETTINGS: Mapping[str, tuple[str, str]] = {
+    "retries": ("defaultRetries", "maxRetries"),
+    "memory": ("defaultRetriesMemory", "maxRetriesMemory"),
+    "infrastructure": ("defaultRetriesInfrastructure", "maxRetriesInfrastructure"),
+    "hang": ("defaultRetriesHang", "maxRetriesHang"),
+}
+"""The fields of the section `recovery`, by field of the declaration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +110,8 @@ class Declaration:
     resume_from: str = ""
     restarts_stalled: bool = False
     """Whether ranks that stand still are restarted, not only shown."""
+    avoids_nodes: bool = False
+    """Whether the next attempt avoids a node that fails again and again."""
 
     @property
     def is_gang(self) -> bool:
@@ -87,11 +120,11 @@ class Declaration:
 
 
 def declared(
-    job: Mapping[str, str], runtime: Mapping[str, str], allowed: Retries
+    job: Mapping[str, str], runtime: Mapping[str, str], allowed: Allowed
 ) -> tuple[Declaration, tuple[Problem, ...]]:
     """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
     problems: list[Problem] = []
-    fields: dict[str, Any] = {"retries": allowed.default}
+    fields: dict[str, Any] = {budget: getattr(allowed, budget).default for budget in SETTINGS}
     origin: dict[str, bool] = {}
     for annotation, (field, read) in _READERS.items():
         for of_job, annotations in ((False, runtime), (True, job)):
@@ -100,13 +133,13 @@ def declared(
                 continue
             try:
                 found = read(value)
-                if annotation == ANNOTATION_RETRIES and found > allowed.most:
-                    raise ValueError(f"must be at most {allowed.most}, by the administrator's Configuration")
+                most = getattr(allowed, field).most if field in SETTINGS else None
+                if most is not None and found > most:
+                    raise ValueError(f"must be at most {most}, by the administrator's Configuration")
             except ValueError as error:
                 problems.append(Problem(annotation, value, str(error), of_job))
             else:
                 fields[field], origin[field] = found, of_job
-    fields = {name: value for name, value in fields.items() if name}
     both = sorted({*fields.get("free", ())} & {*fields.get("no_retry", ())})
     if both:
         of_job = origin["free"]
@@ -120,11 +153,6 @@ def declared(
 def named(annotations: Mapping[str, str]) -> list[str]:
     """The annotations about recovery that are set."""
     return [name for name in _READERS if name in annotations]
-
-
-def without_effect_yet(annotations: Mapping[str, str]) -> list[str]:
-    """Those of them that are reserved, and that this version does not act on."""
-    return [name for name in named(annotations) if not _READERS[name][0]]
 
 
 def late_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:
@@ -148,6 +176,10 @@ def _one_of(*values: str) -> Callable[[str], str]:
 
 def _on_stall(text: str) -> bool:
     return _one_of("mark", "restart")(text) == "restart"
+
+
+def _true_or_false(text: str) -> bool:
+    return _one_of("true", "false")(text) == "true"
 
 
 def _place(text: str) -> str:
@@ -213,12 +245,12 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_RETRIES: ("retries", _whole(MOST_RETRIES)),
     ANNOTATION_NO_RETRY_EXIT_CODES: ("no_retry", _codes),
     ANNOTATION_FREE_EXIT_CODES: ("free", _free_codes),
-    ANNOTATION_RETRIES_MEMORY: ("memory", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_HANG: ("hang", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_MEMORY: ("memory", _whole(MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_HANG: ("hang", _whole(MOST_OF_A_CAUSE)),
     ANNOTATION_ON_STALL: ("restarts_stalled", _on_stall),
-    ANNOTATION_AVOID_NODES: ("", _one_of("true", "false")),
+    ANNOTATION_AVOID_NODES: ("avoids_nodes", _true_or_false),
     ANNOTATION_CHECKPOINTS: ("checkpoints", _place),
     ANNOTATION_RESUME_FROM: ("resume_from", _start),
 }
-"""Field and reader by annotation; no field: it is reserved."""
+"""Field and reader by annotation."""

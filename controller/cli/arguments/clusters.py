@@ -36,7 +36,7 @@ def doctor(parser: argparse.ArgumentParser) -> None:
         "--namespace",
         help="where objects are tried as dry runs (default: the one that the manager is limited to, or default)",
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format (default: text)")
 
 
 def explain(parser: argparse.ArgumentParser) -> None:

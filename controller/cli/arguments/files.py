@@ -49,9 +49,7 @@ def initialize(parser: argparse.ArgumentParser) -> None:
         )
         one.add_argument("--storage-uri", metavar="URI", help="where from (default: the variable STORAGE_URI)")
         one.add_argument(
-            "--output",
-            metavar="FOLDER",
-            help=f"where to (default: the variable OUTPUT_PATH, or /workspace/{kind})",
+            "--output", metavar="FOLDER", help=f"where to (default: the variable OUTPUT_PATH, or /workspace/{kind})"
         )
         do = one.add_mutually_exclusive_group()
         do.add_argument("--dry-run", action="store_true", help="list files, sizes and free space, and write nothing")
@@ -63,7 +61,7 @@ def initialize(parser: argparse.ArgumentParser) -> None:
 
 
 def kubectl(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("arguments", nargs="*", metavar="ARGS")
+    parser.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments and options of kubectl")
     parser.set_defaults(passed_on=None)
 
 
@@ -119,7 +117,9 @@ def plugins(parser: argparse.ArgumentParser) -> None:
         "1 with every reason if they cannot be loaded together."
     )
     add_config(parser, ", whose section plugins is used")
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json", "yaml"), default="table", help="format (default: table)"
+    )
 
 
 def rbac(parser: argparse.ArgumentParser) -> None:

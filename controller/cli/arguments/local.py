@@ -184,9 +184,6 @@ def outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="delete without a question")
 
 
-# ---------------------------------------------------------------------- options of several commands
-
-
 def add_place(parser: argparse.ArgumentParser) -> None:
     """The options that say which cluster is meant."""
     parser.add_argument("--name", type=_name, default=state.DEFAULT, help="name of the cluster (default: %(default)s)")
@@ -232,7 +229,6 @@ def add_node(parser: argparse.ArgumentParser) -> None:
 
 
 def several(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
-    """Jobs by their names."""
     add_place(parser)
     parser.add_argument("jobs", nargs=how_many, metavar="JOB", help=_JOB)
     _add_namespace(parser)
@@ -259,9 +255,6 @@ def _add_output(parser: argparse.ArgumentParser, third: str = "yaml") -> None:
     parser.add_argument(
         "--output", "-o", choices=("text", "json", third), default="text", help="format (default: %(default)s)"
     )
-
-
-# ---------------------------------------------------------------------- from texts to values
 
 
 def _count(text: str) -> int:

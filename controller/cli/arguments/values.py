@@ -10,7 +10,6 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
-    """The options that choose the cluster."""
     parser.add_argument(
         "--kubeconfig",
         type=Path,
@@ -25,7 +24,6 @@ def add_config(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def add_namespaces(parser: argparse.ArgumentParser) -> None:
-    """One namespace, or all."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", help="namespace (default: the one of the kubeconfig's context)")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="TrainJobs of all namespaces")

@@ -27,32 +27,24 @@ MOST = 24
 
 
 class Parameter(msgspec.Struct, kw_only=True, rename="camel"):
-    """Names a parameter."""
-
     group: str
     """`job`, `code`, `argument`, `environment` or `patch`."""
     name: str
 
 
 class Same(msgspec.Struct, kw_only=True, rename="camel"):
-    """A parameter that all jobs have with one value."""
-
     group: str
     name: str
     value: str
 
 
 class ComparedMetric(msgspec.Struct, kw_only=True, rename="camel"):
-    """Names a metric."""
-
     name: str
     best: Direction | None
     """Which value is the best one. Null: its name does not say."""
 
 
 class Compared(msgspec.Struct, kw_only=True, rename="camel"):
-    """One job of a comparison."""
-
     namespace: str
     name: str
     uid: str
@@ -67,12 +59,9 @@ class Compared(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Missing(msgspec.Struct, kw_only=True, rename="camel"):
-    """A job that was asked for and is not compared."""
-
     namespace: str
     name: str
     message: str
-    """Why."""
 
 
 class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
@@ -82,17 +71,13 @@ class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
     jobs: list[Compared]
     """In the order in which they were asked for."""
     parameters: list[Parameter]
-    """Those that differ."""
     same: list[Same]
-    """Those that do not."""
     metrics: list[ComparedMetric]
     missing: list[Missing]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """What is known of one job."""
-
     job: Document
     reports: Sequence[MeasuredReport] = ()
     """Of the whole run, oldest first, as far as they are known."""

@@ -43,27 +43,15 @@ class MeasuredReport(Protocol):
         ...
 
     @property
-    def step(self) -> float | None:
-        """The step, if the training told it."""
-        ...
+    def step(self) -> float | None: ...
 
     @property
-    def values(self) -> Mapping[str, float]:
-        """The last values that are finite."""
-        ...
-
-    def low(self, metric: str) -> float | None:
-        """The lowest value of a metric."""
-        ...
-
-    def high(self, metric: str) -> float | None:
-        """The highest value of a metric."""
-        ...
+    def values(self) -> Mapping[str, float]: ...
+    def low(self, metric: str) -> float | None: ...
+    def high(self, metric: str) -> float | None: ...
 
 
 class Measure(msgspec.Struct, kw_only=True, rename="camel"):
-    """What one metric of a run came to."""
-
     last: str
     """As it was reported: may be `NaN`, `Infinity`, or no number."""
     last_number: float | None

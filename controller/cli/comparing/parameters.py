@@ -14,7 +14,6 @@ from typing import Any
 from trainwright.api.messages import one_line
 from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.controller.cli.comparing.secrets import HIDDEN, looks_secret, shown, within
 
 ANNOTATION_COMMIT = "trainwright.dev/git-commit"
 """Of a TrainJob: the commit that the folder of its script was at."""
@@ -24,7 +23,6 @@ ARGUMENT, ENVIRONMENT, CODE, JOB, PATCH = "argument", "environment", "code", "jo
 GROUPS = (JOB, CODE, ARGUMENT, ENVIRONMENT, PATCH)
 """The order in which they are shown."""
 MOST = 500
-"""Parameters of one job."""
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
 _NAMED = re.compile(r"\+{0,2}[A-Za-z_][\w.@/-]*")
 _OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": ""}
@@ -37,10 +35,7 @@ _ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ParameterName:
-    """Of a parameter."""
-
     group: str
-    """One of GROUPS."""
     name: str
 
     def __str__(self) -> str:
@@ -74,7 +69,6 @@ def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str
 
 
 def _shape(spec: Mapping[str, Any], trainer: Mapping[str, Any], built: "_Built") -> Iterator[tuple[str, str, str]]:
-    """The runtime, the image, and how much of each there is."""
     found = {
         "runtime": _mapping(spec.get("runtimeRef")).get("name"),
         "image": within(str(trainer.get("image") or built.image)),
@@ -95,13 +89,8 @@ def _code(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         yield CODE, "git changes", "uncommitted" if annotations[ANNOTATION_DIRTY] == "true" else "none"
 
 
-# ---------------------------------------------------------------------- what the runtime decided
-
-
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """Of the trainer in a JobSet."""
-
     image: str = ""
     nodes: int | None = None
 
@@ -121,9 +110,6 @@ class _Built:
             nodes = spec.get("parallelism")
             return cls(str(container.get("image") or ""), nodes if isinstance(nodes, int) else None)
         return cls()
-
-
-# ---------------------------------------------------------------------- arguments
 
 
 def _arguments(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -157,9 +143,6 @@ def _is_named(word: str) -> bool:
     return word == "--" or _OPTION.fullmatch(word.partition("=")[0]) is not None
 
 
-# ---------------------------------------------------------------------- environment and patches
-
-
 def _environment(variables: Any, before: str) -> Iterator[tuple[str, str, str]]:
     for one in _documents(variables):
         if one.get("name"):
@@ -167,7 +150,6 @@ def _environment(variables: Any, before: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _value(variable: Mapping[str, Any]) -> str:
-    """The value of a variable, or where it comes from."""
     for kind, source in _mapping(variable.get("valueFrom")).items():
         told = _mapping(source)
         match kind:
@@ -206,9 +188,6 @@ def _patch(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
         yield PATCH, path, HIDDEN if looks_secret(path.rpartition(".")[2]) else within(text)
 
 
-# ---------------------------------------------------------------------- what a document may hold
-
-
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
@@ -219,3 +198,56 @@ def _documents(value: Any) -> list[Mapping[str, Any]]:
 
 def _texts(value: Any) -> Iterable[str]:
     return [str(one) for one in value] if isinstance(value, list) else []
+
+
+HIDDEN = "(hidden)"
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+_LOOKS_SECRET = re.compile(
+    # Anywhere, since words are written together, too: MYSECRET, dbpassword.
+    r"secret|passw|passphrase|passcode|credential|bearer|api_?keys?(_|$)|(access|private|signing|encryption|ssh|master)_?key"
+    # `token`, but not what counts or makes tokens: max_tokens, tokenizer, tokenization.
+    r"|token(?!s|i[sz])|(auth|access|api|hf|hub|git(hub|lab)?|bot)_?tokens"
+    # As words of their own.
+    r"|(^|_)(o?auth|authorization|cookies?|jwt|dsn|webhook|sas|pin|keys?|pat)(_?\d+)?$|(^|_)(o?auth|cookie|jwt|dsn)_"
+    r"|_pwd(_|$)|conn(ection)?_str(ing)?|connection_?uri|database_url"
+)
+_IN_TEXT = re.compile(
+    r"(?<![\w.])(?P<name>[A-Za-z_][\w.-]*+)(?P<between>['\"]?\s*+[=:]\s*+|\s++)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|,}]+)"
+)
+_MOST = 20_000
+"""Characters of a text; what follows is not shown."""
+_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/\s@]+@")
+_IN_QUERY = re.compile(r"(?P<before>[?&])(?P<name>[^=&\s]+)=(?P<value>[^&\s]+)")
+
+
+def looks_secret(name: str) -> bool:
+    """Whether the name of a variable, an option or a field says that its value is a secret."""
+    words = "_".join(word for word in _WORDS.split(name) if word).lower()
+    return _LOOKS_SECRET.search(words) is not None
+
+
+def shown(name: str, value: str) -> str:
+    """The value as it may be shown; what looks like a secret in it is hidden, and all of it if its name does."""
+    return HIDDEN if looks_secret(name) else within(value)
+
+
+def within(text: str) -> str:
+    """A text without the secrets in it: of `NAME=value` and `--name value`, and what an address has before its host."""
+    text = text if len(text) <= _MOST else f"{text[:_MOST]}…"
+    text = _USER_INFO.sub(rf"\g<scheme>{HIDDEN}@", text)
+    text = _IN_QUERY.sub(lambda found: f"{found['before']}{found['name']}={_part(found['name'], found['value'])}", text)
+    made, at = "", 0
+    # Found one after the other, and not all at once: a word may be a value of the one before it, or the next name.
+    while (found := _IN_TEXT.search(text, at)) is not None:
+        is_option = found["between"].strip() == "" and text[: found.start("name")].endswith("-")
+        if looks_secret(found["name"]) and (found["between"].strip() or is_option):
+            made += text[at : found.start("value")] + HIDDEN
+            at = found.end("value")
+        else:
+            made += text[at : found.end("name")]
+            at = found.end("name")
+    return made + text[at:]
+
+
+def _part(name: str, value: str) -> str:
+    return HIDDEN if looks_secret(name) else value

@@ -68,9 +68,6 @@ def _title(group: str, name: str) -> str:
     return f"env {name}" if group == "environment" else name
 
 
-# ---------------------------------------------------------------------- terminals
-
-
 def as_text(comparison: JobComparison, *, namespaces: bool = False) -> list[str]:
     """The same for a terminal: one column for each job, since names of parameters and metrics are many and long."""
     jobs = comparison.jobs

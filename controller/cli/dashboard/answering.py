@@ -13,12 +13,12 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.changing import Changing
 from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import ServerLink
-from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
+from trainwright.controller.cli.dashboard.curves import Marker, points_of, with_segments
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import RenderedObjects
-from trainwright.controller.cli.dashboard.reports import KeptReports
+from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.runtime import (
@@ -56,7 +56,6 @@ class DashboardSite:
         changes: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        """As `commands.server_of` has it."""
         self._changing = Changing(client, is_on=changes)
         self.watched = WatchedJobs(client, cluster, reports=reports, now=now)
         self._reports = reports
@@ -79,11 +78,9 @@ class DashboardSite:
             await watching
 
     def close(self) -> None:
-        """End the streams."""
         self.watched.close()
 
     def jobs(self) -> contract.JobList:
-        """All jobs."""
         return self.watched.snapshot()
 
     async def job(self, key: Key) -> contract.Job:
@@ -105,11 +102,11 @@ class DashboardSite:
             points=points_of(held.uid, seen, Marker(held.starts)),
             since=format_time(held.since),
             recorded=record.read,
-            joined=max((one.report.count for one in seen if one.report is not None), default=1),
+            joined=max((one.count for one in seen), default=1),
             unread=record.unread,
         )
 
-    async def reports(self, key: Key) -> list[Seen]:
+    async def reports(self, key: Key) -> list[KeptReport]:
         """The run of a job, oldest first: the whole one where it is kept on disk, else what is known.
 
         Raises NotFound.
@@ -125,11 +122,11 @@ class DashboardSite:
             raise _missing(key)
         return held
 
-    async def _seen(self, key: Key, held: HeldJob) -> tuple[list[Seen], HistoryRead]:
+    async def _seen(self, key: Key, held: HeldJob) -> tuple[list[KeptReport], HistoryRead]:
         if self._reports is None:
             record = await self._looking.record(key)
             return held.seen(), record
-        seen = seen_of(await self._reports.read(held.uid))
+        seen = with_segments(await self._reports.read(held.uid))
         return seen, HistoryRead(read=True, unread=self._reports.problem)
 
     async def comparison(self, keys: Sequence[Key]) -> JobComparison:
@@ -152,7 +149,6 @@ class DashboardSite:
         return await self._rendered.objects(key.namespace, key.name)
 
     def list_events(self) -> Events:
-        """The stream of the list."""
         return list_events(self.watched)
 
     def job_events(self, key: Key) -> Events:
@@ -203,7 +199,6 @@ class DashboardSite:
             raise NotFound(text, code=404, reason="NotFound")
 
     def _why_missing(self, key: Key) -> str:
-        """Why nothing is known of a job."""
         if self.watched.informer.synced:
             return _missing(key).message
         why = self.watched.connection.message or "the list of jobs has not arrived yet"
@@ -218,7 +213,6 @@ class DashboardSite:
 
 
 def problem_of(error: Exception) -> contract.PageProblem:
-    """The answer to a question that could not be asked."""
     text = error.message if isinstance(error, ApiError) else str(error)
     if isinstance(error, (Forbidden, NotFound, BadRequest, Conflict, Invalid)):
         return contract.PageProblem(code=error.status, reason=type(error).__name__, message=text)

@@ -44,6 +44,5 @@ def show(url: str) -> bool:
 
 
 def forget() -> None:
-    """Delete the files."""
     while _made:
         shutil.rmtree(_made.pop(), ignore_errors=True)

@@ -15,7 +15,6 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.runtime import ApiError, Client, Conflict, Forbidden, KubernetesError, NotFound
 
 OPTION = "--allow-changes"
-"""Of `trainwright dashboard`."""
 VERBS: dict[str, str] = {"stop": "patch", "resume": "patch", "delete": "delete", "again": "create"}
 """Actions, and the verb on TrainJobs that each needs."""
 ASKED_SECONDS = 60.0
@@ -37,15 +36,12 @@ _SUFFIX = 6
 
 
 class Changing:
-    """Changes jobs for pages."""
-
     def __init__(self, client: Client, *, is_on: bool) -> None:
         self._client, self._is_on = client, is_on
         self._allowed: dict[str, tuple[float, list[str]]] = {}
         """By namespace: when it was asked, and the verbs."""
 
     async def actions(self, namespace: str) -> contract.Actions:
-        """What the user may do with jobs of a namespace."""
         if not self._is_on:
             why = f"this dashboard only shows; start it with {OPTION} to stop, resume, delete and repeat jobs"
             return contract.Actions(allowed=[], why=why)
@@ -106,11 +102,7 @@ class Changing:
 
     async def _may(self, namespace: str, verb: str) -> bool:
         attributes = {"namespace": namespace, "verb": verb, "group": _JOB.group, "resource": _JOB.plural}
-        review = {
-            "apiVersion": _REVIEW.api_version,
-            "kind": _REVIEW.kind,
-            "spec": {"resourceAttributes": attributes},
-        }
+        review = {"apiVersion": _REVIEW.api_version, "kind": _REVIEW.kind, "spec": {"resourceAttributes": attributes}}
         answer = await self._client.create(review, kind=_REVIEW)
         return bool(dig(answer, "status.allowed"))
 

@@ -8,7 +8,10 @@ Nothing listens in the cluster.
 import argparse
 import asyncio
 import contextlib
+import logging
 import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from trainwright.controller.cli.dashboard import browser
@@ -16,7 +19,7 @@ from trainwright.controller.cli.dashboard.answering import DashboardSite
 from trainwright.controller.cli.dashboard.contract import Cluster
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.dashboard.renewal import Renewing
-from trainwright.controller.cli.dashboard.reports import KeptReports
+from trainwright.controller.cli.dashboard.reports import FILE, KeptReports
 from trainwright.controller.cli.dashboard.security import PageGuard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
@@ -25,12 +28,15 @@ from trainwright.controller.runtime import (
     Client,
     ClusterConfig,
     TaskScope,
+    Transport,
     configure_logging,
     load_config,
     tune_collector,
 )
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
+
+log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-
     config = chosen_cluster(arguments)
     namespace = "" if arguments.all_namespaces else arguments.namespace or config.namespace
     transport = Renewing(config, lambda: load_config(arguments.kubeconfig, arguments.context))
@@ -72,7 +77,6 @@ async def _serve(arguments: argparse.Namespace) -> None:
 async def _announce(
     arguments: argparse.Namespace, server: Server, config: ClusterConfig, namespace: str, listening: asyncio.Event
 ) -> None:
-
     await listening.wait()
     where = f"namespace {namespace}" if namespace else "all namespaces"
     of = f" of context {config.context}" if config.context else ""
@@ -96,23 +100,11 @@ def server_of(
     kept: KeptKeys | None = None,
     command: str = "trainwright dashboard",
 ) -> Server:
-    """The dashboard of a cluster.
+    """The dashboard of a cluster. Raises RegistryError: a plugin is broken.
 
-    Args:
-        client: with the user's rights.
-        config: of the API server.
-        namespace: empty for all.
-        port: to listen on; 0 for a free one.
-        changes: whether the page may stop, resume, delete and repeat jobs, where the user may.
-        reports: keeps the runs of a local cluster.
-        logs: the folder of a local node's logs, which has those of pods that are gone.
-        kept: port and secret of a local cluster.
-        command: what the user types to have this dashboard again.
-
-    Raises:
-        RegistryError: a plugin is broken.
+    `namespace` is empty for all. A local cluster keeps the runs of its jobs in `reports`, the logs of pods that are
+    gone in `logs`, and port and secret in `kept`. `command` is what the user types to have this dashboard again.
     """
-
     cluster = Cluster(context=config.context, server=config.server, namespace=namespace)
     site = DashboardSite(
         client,
@@ -124,3 +116,36 @@ def server_of(
         changes=changes,
     )
     return Server(site, PageGuard(), port=port, kept=kept, command=command)
+
+
+@asynccontextmanager
+async def embedded(
+    transport: Transport, config: ClusterConfig, folder: Path, *, command: str, memory: bool = False
+) -> AsyncIterator[str]:
+    """Serve all namespaces for the length of the block; yields the address, which holds the token.
+
+    It is a convenience: if it cannot be served, or fails, the block goes on without it, and the address is empty. With
+    `memory`, no file of the runs is kept. `command` is what the user types to have the cluster again.
+    """
+    client = Client(transport, user_agent="trainwright-dashboard")
+    reports = await asyncio.to_thread(KeptReports, None if memory else folder / FILE)
+    server = server_of(
+        client, config, "", changes=True, reports=reports, logs=folder / "logs", kept=KeptKeys(folder), command=command
+    )
+    try:
+        async with TaskScope("embedded dashboard") as tasks:
+            decided = asyncio.Event()
+            tasks.start("embedded dashboard/server", _survived(server, decided.set))
+            await decided.wait()
+            yield server.address if server.port else ""
+    finally:
+        await asyncio.to_thread(reports.close)
+
+
+async def _survived(server: Server, decided: Callable[[], None]) -> None:
+    try:
+        await server.run(decided)
+    except Exception:
+        log.exception("the dashboard has failed; `trainwright dashboard` starts another one")
+    finally:
+        decided()

@@ -11,7 +11,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, Key
 from trainwright.api.times import Now
 from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, Missing, compare
-from trainwright.controller.cli.dashboard.curves import Seen
+from trainwright.controller.cli.dashboard.reports import KeptReport
 from trainwright.controller.cli.dashboard.watching import HeldJob
 from trainwright.controller.runtime import Client, KubernetesError
 
@@ -25,23 +25,19 @@ KEPT = 500
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A JobSet that was asked for."""
-
     at: float
     """Time of the event loop."""
     jobset: Document | None
 
 
 class Comparing:
-    """Compares jobs for pages."""
-
     def __init__(self, client: Client, now: Now) -> None:
         self._client, self._now = client, now
         self._read: dict[str, _Read] = {}
         """By uid of the job."""
 
     async def comparison(
-        self, found: Sequence[tuple[Key, HeldJob, Sequence[Seen]]], missing: Mapping[Key, str]
+        self, found: Sequence[tuple[Key, HeldJob, Sequence[KeptReport]]], missing: Mapping[Key, str]
     ) -> JobComparison:
         """The jobs beside each other, each with its reports. `missing`: those that are not there, and why."""
         jobsets = await self._jobsets([(key, held.uid) for key, held, _ in found])
@@ -53,7 +49,6 @@ class Comparing:
         return compare(runs, self._now(), told)
 
     async def _jobsets(self, jobs: Sequence[tuple[Key, str]]) -> list[Document | None]:
-        """The JobSets of jobs, which are given with their uids."""
         now = asyncio.get_running_loop().time()
         wanted = [
             (key, uid)

@@ -50,7 +50,6 @@ class ServerLink:
         self._contact: datetime | None = None
 
     async def run(self) -> None:
-        """Look until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             self.look(loop.time())

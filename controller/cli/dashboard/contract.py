@@ -54,7 +54,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from trainwright.controller.cli.causes import ExplanationView, ReferenceView, StateName
+from trainwright.controller.cli.causes import ExplanationView, ReferenceView
+from trainwright.controller.trainer.job.state import Word
 
 VERSION = 1
 """Of the contract. Fields are added without a new version, and never change their meaning."""
@@ -166,7 +167,7 @@ class JobRow(PageAnswer):
     """Differs if a job was deleted and created again under its name."""
     version: str
     """Opaque. Changes with every change of the row."""
-    state: StateName
+    state: Word
     reason: str
     """Reason of the condition that the state comes from; empty if it comes from none."""
     message: str
@@ -201,6 +202,8 @@ class JobRow(PageAnswer):
     """When it became Complete or Failed."""
     managed_by: str
     """The controller that works on the job, if it is not Trainwright or Kubeflow Trainer. Else empty."""
+    attempt: int | None
+    """The present attempt, or the last one; 1 for the first. Null: not known, as without the right to list JobSets."""
 
 
 class Cluster(PageAnswer):

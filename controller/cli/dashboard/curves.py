@@ -4,51 +4,14 @@
 import bisect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from itertools import chain, pairwise
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.reports import KeptReport, falls
 from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
-
-_STEP = "current_step"
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One report, with what a history does not keep."""
-
-    point: Point
-    not_finite: frozenset[str] = frozenset()
-    """The metrics that were NaN or infinite."""
-    report: KeptReport | None = None
-    """What the file of the cluster has of it; it may stand for several reports."""
-
-    @property
-    def at(self) -> float:
-        """Seconds since 1970."""
-        return self.point.at.timestamp()
-
-    @property
-    def step(self) -> float | None:
-        """The step, if the training told it."""
-        return self.point.step
-
-    @property
-    def values(self) -> Mapping[str, float]:
-        """The metrics that are finite numbers."""
-        return self.point.metrics
-
-    def low(self, metric: str) -> float | None:
-        """The lowest value of a metric in what it stands for."""
-        return self.report.low(metric) if self.report is not None else self.point.metrics.get(metric)
-
-    def high(self, metric: str) -> float | None:
-        """The highest value of a metric in what it stands for."""
-        return self.report.high(metric) if self.report is not None else self.point.metrics.get(metric)
 
 
 @dataclass(slots=True)
@@ -66,22 +29,22 @@ class Marker:
     """The latest time: clocks of pods may be set back, and an axis of time cannot."""
     _last: tuple[int, int | None] | None = None
 
-    def take(self, point: Point) -> tuple[float, int | None, bool]:
+    def take(self, report: KeptReport) -> tuple[float, int | None, bool]:
         """Time and attempt of a report, and whether a segment begins with it."""
-        self.highest = max(self.highest, point.at.timestamp())
-        attempt = point.attempt if point.attempt is not None else self._attempt_at(point.at)
+        self.highest = max(self.highest, report.at)
+        attempt = report.attempt if report.attempt is not None else self._attempt_at(report.at)
         before = self._last
         if before is not None and before[1] is not None:
             # Clocks and late reports: attempts follow each other, and their segments do not mix.
             attempt = max(before[1], attempt or 0)
-        self._last = point.segment, attempt
+        self._last = report.segment, attempt
         # A report from before the first attempt is known does not belong to another one.
-        is_new = before is None or before[0] != point.segment or (attempt is not None and attempt != (before[1] or 1))
+        is_new = before is None or before[0] != report.segment or (attempt is not None and attempt != (before[1] or 1))
         self.segment += is_new
         return self.highest, attempt, is_new
 
-    def _attempt_at(self, moment: datetime) -> int | None:
-        return max((number for number, start in self.starts.items() if start <= moment), default=None)
+    def _attempt_at(self, moment: float) -> int | None:
+        return max((number for number, start in self.starts.items() if start.timestamp() <= moment), default=None)
 
 
 def not_finite_in(job: TrainJob) -> frozenset[str]:
@@ -89,7 +52,19 @@ def not_finite_in(job: TrainJob) -> frozenset[str]:
     return frozenset(name for name, text in metrics_of(job).items() if _is_not_finite(text))
 
 
-def with_notes(points: Sequence[Point], notes: Iterable[tuple[datetime, str]]) -> list[Seen]:
+def report_of(point: Point, not_finite: frozenset[str] = frozenset()) -> KeptReport:
+    """A point of a history, with the metrics that were NaN or infinite, which the history leaves out."""
+    return KeptReport(
+        at=point.at.timestamp(),
+        percentage=point.percentage,
+        attempt=point.attempt,
+        values=point.metrics,
+        not_finite=not_finite,
+        segment=point.segment,
+    )
+
+
+def with_notes(points: Sequence[Point], notes: Iterable[tuple[datetime, str]]) -> list[KeptReport]:
     """The points of a history with the metrics that were not finite, of which time and name were noted.
 
     A history is thinned: a note goes to the point that stands for its time.
@@ -100,64 +75,62 @@ def with_notes(points: Sequence[Point], notes: Iterable[tuple[datetime, str]]) -
         index = min(bisect.bisect_left(times, moment.replace(microsecond=0)), len(points) - 1)
         if index >= 0 and name not in points[index].metrics:
             found[index].add(name)
-    return [Seen(point, frozenset(names)) for point, names in zip(points, found, strict=True)]
+    return [report_of(point, frozenset(names)) for point, names in zip(points, found, strict=True)]
 
 
-def seen_of(reports: Iterable[KeptReport]) -> list[Seen]:
-    """The reports of a run that was kept, as they would have been seen."""
-    found: list[Seen] = []
-    segment = 0
-    for before, report in pairwise(chain((None,), reports)):
-        assert report is not None
-        segment += before is not None and falls(before, report)
-        at = datetime.fromtimestamp(report.at, UTC)
-        point = Point(at, report.percentage, report.values, segment, report.attempt)
-        found.append(Seen(point, report.not_finite, report))
+def with_segments(reports: Iterable[KeptReport]) -> list[KeptReport]:
+    """The reports of a run that was kept, each with its segment."""
+    found: list[KeptReport] = []
+    for report in reports:
+        segment = found[-1].segment + falls(found[-1], report) if found else 0
+        found.append(replace(report, segment=segment))
     return found
 
 
-def points_of(uid: str, seen: Sequence[Seen], marker: Marker) -> contract.Points:
+def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker) -> contract.Points:
     """The columns of reports that follow those that the marker has taken."""
     answer = contract.Points(uid=uid, replace=False, times=[], steps=[], percentages=[], curves=[], marks=[])
     for index, one in enumerate(seen):
-        time, attempt, is_new = marker.take(one.point)
+        time, attempt, is_new = marker.take(one)
         if is_new:
             answer.marks.append(contract.Mark(index=index, segment=marker.segment, attempt=attempt))
         answer.times.append(time)
-        answer.steps.append(one.point.metrics.get(_STEP))
-        answer.percentages.append(one.point.percentage)
+        answer.steps.append(one.step)
+        answer.percentages.append(one.percentage)
     answer.curves.extend(_curve(name, seen) for name in _names(seen))
     return answer
 
 
 def replaced(uid: str) -> contract.Points:
-    """That the series has to be read again."""
+    """Tells the page to read the series again."""
     return contract.Points(uid=uid, replace=True, times=[], steps=[], percentages=[], curves=[], marks=[])
 
 
-def _names(seen: Sequence[Seen]) -> Collection[str]:
+def _names(seen: Sequence[KeptReport]) -> Collection[str]:
     found: dict[str, None] = {}
     for one in seen:
-        found.update(dict.fromkeys(one.point.metrics))
+        found.update(dict.fromkeys(one.values))
         found.update(dict.fromkeys(sorted(one.not_finite)))
     return [name for name in found if name not in COUNTERS]
 
 
-def _curve(name: str, seen: Sequence[Seen]) -> contract.Curve:
+def _curve(name: str, seen: Sequence[KeptReport]) -> contract.Curve:
     return contract.Curve(
         name=name,
-        values=[one.point.metrics.get(name) for one in seen],
+        values=[one.values.get(name) for one in seen],
         lows=_edges(name, seen, KeptReport.low),
         highs=_edges(name, seen, KeptReport.high),
         not_finite=[index for index, one in enumerate(seen) if name in one.not_finite],
     )
 
 
-def _edges(name: str, seen: Sequence[Seen], edge: Callable[[KeptReport, str], float | None]) -> list[float | None]:
+def _edges(
+    name: str, seen: Sequence[KeptReport], edge: Callable[[KeptReport, str], float | None]
+) -> list[float | None]:
     """The lowest or highest values of reports that were joined; empty if none was."""
-    if not any(one.report is not None and (name in one.report.lows or name in one.report.highs) for one in seen):
+    if not any(name in one.lows or name in one.highs for one in seen):
         return []
-    return [edge(one.report, name) if one.report is not None else one.point.metrics.get(name) for one in seen]
+    return [edge(one, name) for one in seen]
 
 
 def _is_not_finite(text: str) -> bool:

@@ -20,7 +20,7 @@ from trainwright.controller.cli.causes import shown_explanation
 from trainwright.controller.cli.comparing.measures import finite
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
-from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
+from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
 from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
@@ -31,6 +31,7 @@ from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.controller.trainer.why.job.jobset import base_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.plugins.contract import Explains, Picture
@@ -42,8 +43,6 @@ _PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attemp
 
 
 class Details:
-    """Reads jobs through one client."""
-
     def __init__(
         self,
         client: Client,
@@ -92,17 +91,18 @@ def job_of(
     job = msgspec.convert(picture.job, TrainJob)
     failures = _failures(picture)
     jobset = picture.jobset or {}
-    restarts = dig(jobset, "status.restarts") or 0
-    most = dig(jobset, "spec.failurePolicy.maxRestarts") or 0
-    attempt = int(restarts) + 1 if jobset else None
+    before = base_of(jobset)
+    restarts = before + int(dig(jobset, "status.restarts") or 0)
+    most = before + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
+    attempt = restarts + 1 if jobset else None
     numbers = set(failures) | ({attempt} if attempt is not None else set())
     return contract.Job(
         now=format_time(now),
         cluster=cluster,
         connection=connection,
-        row=row_of(job, history, now, explanation.cause.message),
+        row=row_of(job, history, now, explanation.cause.message, attempt=attempt),
         attempt=attempt,
-        most_attempts=max(int(most), int(restarts)) + 1 if jobset else None,
+        most_attempts=max(most, restarts) + 1 if jobset else None,
         suspended=bool(job.spec_or_empty.suspend),
         conditions=[
             contract.ConditionView(
@@ -112,7 +112,7 @@ def job_of(
                 message=one.message,
                 since=one.last_transition_time or None,
             )
-            for one in conditions_of(job)
+            for one in job.status_or_empty.conditions or ()
         ],
         timeline=timeline_of(job, _events(picture), failures),
         pods=pods_of(picture, gone),
@@ -131,7 +131,6 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
 
 
 def last_metrics(job: TrainJob) -> list[contract.MetricView]:
-    """The metrics of the last report, as they were reported."""
     status = job.status_or_empty.trainer_status
     return [
         contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
@@ -140,7 +139,6 @@ def last_metrics(job: TrainJob) -> list[contract.MetricView]:
 
 
 def starts_of(picture_pods: Sequence[contract.Pod]) -> dict[int, datetime]:
-    """When each attempt of which there are pods began."""
     found: dict[int, datetime] = {}
     for pod in picture_pods:
         if pod.attempt is not None and pod.created:
@@ -149,11 +147,7 @@ def starts_of(picture_pods: Sequence[contract.Pod]) -> dict[int, datetime]:
     return found
 
 
-# ---------------------------------------------------------------------- the picture
-
-
 def _wanted(picture: Picture) -> None:
-    """Ask for all that the answer holds."""
     _events(picture)
     _failures(picture)
 

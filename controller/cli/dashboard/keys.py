@@ -149,7 +149,6 @@ class KeptKeys:
 
 
 def is_free(port: int) -> bool:
-    """Whether a port of this machine can be listened on."""
     with closing(socket.socket()) as tried:
         # As the server will: a closed connection of the last run does not keep the port.
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

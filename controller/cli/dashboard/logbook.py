@@ -24,7 +24,6 @@ from trainwright.controller.runtime import ApiError, BadRequest, Client, Forbidd
 MOST_LINES = 2000
 """Of one answer."""
 MOST_FOUND = 10_000
-"""Lines of one search."""
 MOST_SOURCES = 64
 """Containers that are merged: each takes a connection to the API server."""
 MOST_BYTES = 1 << 30
@@ -43,8 +42,6 @@ ALL = "*"
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogRun:
-    """One run of one container."""
-
     pod: str
     container: str
     run: int
@@ -57,8 +54,6 @@ class LogRun:
 
 @dataclass(frozen=True, slots=True)
 class WantedLog:
-    """Which log a page asks about."""
-
     pod: str
     """ALL: those of all ranks."""
     container: str = ""
@@ -100,7 +95,6 @@ class Book:
         return self._ends[-1] if self._ends else 0
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
 
     def begin(self) -> None:
@@ -113,7 +107,6 @@ class Book:
         self.tell()
 
     def tell(self) -> None:
-        """Wake whoever waits."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -181,8 +174,6 @@ class Book:
 
 
 class Logs:
-    """The logs that pages look at."""
-
     def __init__(self, client: Client, *, now: Now) -> None:
         self._client, self._now = client, now
         self._books: dict[tuple[str, WantedLog], Book] = {}
@@ -289,7 +280,6 @@ class Logs:
             end.is_final = isinstance(error, (Forbidden, NotFound))
 
     async def _followed(self, book: Book, namespace: str, source: LogRun, end: "_End") -> None:
-        """Append the lines that come."""
         number = book.sources.index(source)
         try:
             while not (source.previous or end.is_final or book.is_cut):
@@ -326,7 +316,6 @@ class _End:
     time: bytes = b""
     count: int = 0
     is_final: bool = False
-    """There is nothing to follow."""
     _skip: int = 0
     _until: bytes = b""
 

@@ -34,8 +34,6 @@ RECORD_LIMIT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Read:
-    """The last reading of a job."""
-
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     at: float = float("-inf")
     """Time of the event loop."""
@@ -45,8 +43,6 @@ class _Read:
 
 
 class Looking:
-    """Reads jobs for pages."""
-
     def __init__(self, watched: WatchedJobs, details: Details, client: Client) -> None:
         self._watched, self._details, self._client = watched, details, client
         self._reads: dict[Key, _Read] = {}
@@ -156,7 +152,6 @@ class Looking:
         return msgspec.structs.replace(shown, unread=[unread, *shown.unread])
 
     def _bare(self, held: HeldJob, why: str) -> contract.Job:
-        """What the watch alone knows of a job."""
         now = self._watched.now()
         return contract.Job(
             now=format_time(now),
@@ -199,7 +194,6 @@ def _clock(time: str) -> str:
 
 
 def _why(error: KubernetesError, key: Key) -> str:
-    """Why a job could not be read."""
     if isinstance(error, Forbidden):
         resource = f"{TrainJob.RESOURCE.plural}.{TrainJob.RESOURCE.group}"
         return f"no right to get {resource} in namespace {key.namespace}"

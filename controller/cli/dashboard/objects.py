@@ -27,8 +27,6 @@ VALUE_LENGTH = 100
 
 
 class RenderedObjects:
-    """Renders jobs of the cluster."""
-
     def __init__(self, client: Client, pipeline: Callable[[], Pipeline], *, now: Now = wall_clock) -> None:
         """`pipeline` is called when the first job is rendered: to load all plugins takes a while."""
         self._client = client
@@ -40,10 +38,7 @@ class RenderedObjects:
     async def objects(self, namespace: str, name: str) -> contract.ObjectsView:
         """The objects of a job; what stands in the way is in `problems`.
 
-        Raises:
-            NotFound: the job does not exist.
-            KubernetesError: no answer.
-            RegistryError: a plugin is broken.
+        Raises NotFound: the job does not exist; KubernetesError: no answer; RegistryError: a plugin is broken.
         """
         job = await self._client.get(TrainJob, name, namespace)
         try:
@@ -62,7 +57,6 @@ class RenderedObjects:
             return self._refused(str(error))
 
     async def _runtime(self, job: TrainJob) -> Runtime | None:
-        """The runtime that the job was built from, else the one that it names."""
         try:
             return runtime_in(await self._client.get(ConfigMap, name_of_snapshot(job), job.namespace), job)
         except NotFound:

@@ -9,7 +9,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDE
 from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, uid_of
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.trainer.failures.first import Failure
-from trainwright.controller.trainer.job.pods import number
+from trainwright.controller.trainer.job.pods import attempt_of, number
 from trainwright.plugins.contract import Picture
 from trainwright.plugins.contract.picture import index_of
 
@@ -37,7 +37,6 @@ def pods_of(picture: Picture, gone: Iterable[Document] = ()) -> list[contract.Po
 
 
 def _place(pod: Document) -> tuple[str, str, int]:
-    """Which of the job's pods it is."""
     labels = labels_of(pod)
     return labels.get(LABEL_REPLICATED_JOB, ""), labels.get(LABEL_JOB_INDEX, ""), index_of(pod)
 
@@ -52,7 +51,6 @@ def job_path(namespace: str, name: str, *more: str) -> str:
 
 
 def failure_of(failure: Failure, log: Iterable[str]) -> contract.FailureView:
-    """A failure with the last lines of its log."""
     return contract.FailureView(
         pod=failure.pod,
         container=failure.container,
@@ -79,14 +77,13 @@ def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
         for one in spec.get(key) or ()
     ]
     reason, message = _why(status, containers)
-    attempt = labels.get(LABEL_ATTEMPT)
     return contract.Pod(
         name=name_of(pod),
         uid=uid_of(pod),
         replicated_job=labels.get(LABEL_REPLICATED_JOB, ""),
         job_index=number(labels.get(LABEL_JOB_INDEX)),
         rank=index_of(pod),
-        attempt=number(attempt) + 1 if attempt is not None else None,
+        attempt=attempt_of(pod) + 1 if LABEL_ATTEMPT in labels else None,
         current=current,
         phase="Terminating" if deletion_timestamp_of(pod) else str(status.get("phase") or "Unknown"),
         reason=reason,

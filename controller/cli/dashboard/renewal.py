@@ -47,7 +47,6 @@ class Renewing:
         self._looked_at = float("-inf")
 
     async def send(self, request: Request) -> Response:
-        """See Transport."""
         answer = await self._current.send(request)
         if answer.status == _REFUSED:
             self._look()
@@ -55,7 +54,6 @@ class Renewing:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Stream]:
-        """See Transport."""
         async with self._current.open(request) as stream:
             if stream.status == _REFUSED:
                 self._look()
@@ -63,7 +61,6 @@ class Renewing:
 
     @asynccontextmanager
     async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator[WebSocket]:
-        """See Transport."""
         async with self._current.connect(request, protocols, limit=limit) as socket:
             yield socket
 

@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 FILE = "curves.db"
 """In the folder of the cluster."""
 MOST = 4096
-"""Rows of one run."""
 SHOWN = 1000
 """Rows of a run that are given to a chart: a screen has not many more columns."""
 WRITE_SECONDS = 0.5
@@ -62,7 +61,8 @@ class KeptReport:
     not_finite: frozenset[str] = frozenset()
     """Metrics that were NaN or infinite at least once."""
     count: int = 1
-    """How many reports it stands for."""
+    segment: int = 0
+    """Rises where the training fell back to an earlier step. Not in the file: see `curves.with_segments`."""
     lows: Mapping[str, float] = field(default_factory=dict)
     """The lowest value of a metric, where several reports were joined and it is not the only one."""
     highs: Mapping[str, float] = field(default_factory=dict)
@@ -70,15 +70,12 @@ class KeptReport:
 
     @property
     def step(self) -> float | None:
-        """The step, if the training told it."""
         return self.values.get(_STEP)
 
     def low(self, metric: str) -> float | None:
-        """The lowest value of a metric."""
         return self.lows.get(metric, self.values.get(metric))
 
     def high(self, metric: str) -> float | None:
-        """The highest value of a metric."""
         return self.highs.get(metric, self.values.get(metric))
 
 
@@ -102,7 +99,6 @@ def falls(before: KeptReport, report: KeptReport) -> bool:
 
 
 def joined(first: KeptReport, second: KeptReport) -> KeptReport:
-    """One report for two in a row."""
     names = [name for name in {**first.values, **second.values} if name not in COUNTERS]
     values = {**first.values, **second.values}
     lows = {name: min(_known(first.low(name), second.low(name))) for name in names}
@@ -144,8 +140,6 @@ def thinned(reports: Sequence[KeptReport], most: int) -> list[KeptReport]:
 
 @dataclass(slots=True)
 class _Tail:
-    """The end of a run in the file."""
-
     number: int
     """Of the last row; -1: there is none."""
     rows: int
@@ -174,7 +168,6 @@ class KeptReports:
     # ------------------------------------------------------------------ the interface
 
     def append(self, uid: str, report: KeptReport) -> None:
-        """Take in the next report of the job with this uid."""
         if len(self._pending) < _PENDING:
             self._pending.append((uid, report))
             self._wake.set()
@@ -184,7 +177,6 @@ class KeptReports:
         return await self._in_thread(lambda: thinned(self._rows(uid), most))
 
     async def last(self, uid: str) -> KeptReport | None:
-        """The last report of a job."""
         return await self._in_thread(lambda: self._tail(uid).last)
 
     def forget(self, uid: str) -> None:

@@ -3,7 +3,6 @@
 
 from datetime import datetime, timedelta
 
-from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.comparing.measures import finite
@@ -12,15 +11,17 @@ from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, view_of
 
 
-def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.JobRow:
-    """The row as of `now`. `failure` is as in `view_of`."""
-    view = view_of(job, history, now, failure=failure)
+def row_of(
+    job: TrainJob, history: History, now: datetime, failure: str = "", *, attempt: int | None = None
+) -> contract.JobRow:
+    """The row as of `now`. `failure` and `attempt` are as in `view_of`."""
+    view = view_of(job, history, now, attempt=attempt, failure=failure)
     return contract.JobRow(
         namespace=view.namespace,
         name=view.name,
         uid=view.uid,
         version=view.version,
-        state=view.state.value,
+        state=view.state,
         reason=view.reason,
         message=view.message,
         stalled=view.stalled,
@@ -42,17 +43,13 @@ def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") ->
         created=time_text(view.created),
         finished=time_text(view.ended),
         managed_by=view.managed_by,
+        attempt=view.attempt,
     )
 
 
 def time_text(moment: datetime | None) -> str | None:
     """A time on the wire."""
     return format_time(moment) if moment is not None else None
-
-
-def conditions_of(job: TrainJob) -> list[Condition]:
-    """All conditions of a job."""
-    return list(job.status_or_empty.conditions or ())
 
 
 def _remaining(view: JobView) -> contract.RemainingView | None:

@@ -49,20 +49,15 @@ _OWN_SITES = frozenset({"same-origin", "none"})
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What of a request counts here."""
-
     method: str
     path: str
     headers: Mapping[str, str]
     cookies: Mapping[str, str]
     token: str | None
-    """The parameter `token` of `/`."""
 
 
 @dataclass(slots=True)
 class PageGuard:
-    """Decides about requests."""
-
     keys: Keys = field(default_factory=Keys)
 
     @property
@@ -99,8 +94,7 @@ class PageGuard:
         is_inside = _same(asked.path[: len(self.place) + 1], f"{self.place}/")
         if not self.is_entering(asked) and not (is_inside and _same(asked.cookies.get(cookie), self.keys.session)):
             return _refused(
-                "NoToken",
-                "open the address that the dashboard printed: it holds the token that this page lacks",
+                "NoToken", "open the address that the dashboard printed: it holds the token that this page lacks"
             )
         if is_action and (
             "Origin" not in asked.headers or not _same(asked.headers.get(ACTION_HEADER), self.keys.action)
@@ -109,7 +103,6 @@ class PageGuard:
         return None
 
     def is_entering(self, asked: PageRequest) -> bool:
-        """Whether the request brings the token, for the cookie."""
         return asked.method == "GET" and asked.path == "/" and _same(asked.token, self.keys.token)
 
     def cookie(self, name: str) -> str:
@@ -118,7 +111,6 @@ class PageGuard:
 
 
 def cookie_name(port: int) -> str:
-    """The name of the cookie of the server on a port."""
     return f"trainwright-dashboard-{port}"
 
 

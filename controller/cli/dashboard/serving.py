@@ -11,7 +11,8 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -24,7 +25,6 @@ from trainwright.controller.cli.comparing.tables import as_csv
 from trainwright.controller.cli.dashboard import contract, logbook
 from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
-from trainwright.controller.cli.dashboard.files import PageFile, files_of
 from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, is_free
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageGuard, PageRequest, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
@@ -41,7 +41,6 @@ RETRY_MILLISECONDS = 2000
 SHUTDOWN_SECONDS = 1.0
 """Streams end by themselves; this is for a log that is followed."""
 _MOST_TEXT = 1000
-"""Characters to search for."""
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _JSON = "application/json"
@@ -50,22 +49,55 @@ _NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">%s<title>Trai
 <p>Open the address that <code>trainwright dashboard</code> printed.</p></html>
 """
 _GO_ON = '<meta http-equiv="refresh" content="0;url=./">'
-"""For who came by a link of another page, or of a file: browsers send the cookie only when this site leads on."""
+"""Browsers send no cookie after a link on another page or in a file. They do when this page loads itself again."""
+
+
+PAGE = Path(__file__).parent / "page"
+INDEX = "index.html"
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/vnd.microsoft.icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".map": "application/json",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
+"""Files of other types are not served."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    path: Path
+    content_type: str
+
+
+def files_of(folder: Path = PAGE) -> dict[str, PageFile]:
+    found = {
+        f"/{path.relative_to(folder).as_posix()}": PageFile(path, TYPES[path.suffix])
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in TYPES and path.is_file() and not path.is_symlink()
+    }
+    if f"/{INDEX}" in found:
+        found["/"] = found[f"/{INDEX}"]
+    return found
+
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RefusedRequest(Exception):  # noqa: N818 - what happened to the request
-    """The request gets this answer."""
-
     def __init__(self, problem: contract.PageProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
 
 class Server:
-    """Serves the page and its data."""
-
     def __init__(
         self,
         site: DashboardSite,
@@ -76,15 +108,8 @@ class Server:
         kept: KeptKeys | None = None,
         command: str = "trainwright dashboard",
     ) -> None:
-        """Make it.
-
-        Args:
-            site: what is shown.
-            guard: who sees it.
-            port: to listen on; 0 takes a free one. Read `port` once it listens.
-            files: of the page.
-            kept: port and secret of a local cluster, in place of those of `port` and `guard`.
-            command: what the user types to have this dashboard again.
+        """`kept` has port and secret of a local cluster, in place of those of `port` and `guard`. Read `port` once it
+        listens.
         """
         self.port = port
         self._site = site
@@ -96,7 +121,6 @@ class Server:
 
     @property
     def address(self) -> str:
-        """What the user opens. It holds the token."""
         return self._guard.keys.address
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -179,11 +203,7 @@ class Server:
             elif self._guard.is_entering(asked):
                 response = web.Response(
                     status=303,
-                    headers={
-                        **HEADERS,
-                        "Location": f"{self._guard.place}/",
-                        "Set-Cookie": self._guard.cookie(cookie),
-                    },
+                    headers={**HEADERS, "Location": f"{self._guard.place}/", "Set-Cookie": self._guard.cookie(cookie)},
                 )
             else:
                 response = await handler(request)
@@ -347,7 +367,6 @@ def _stream(kind: str, more: Mapping[str, str] = MappingProxyType({})) -> web.St
 
 
 async def _answer_about(ask: Callable[[Key], Awaitable[contract.PageAnswer]], request: web.Request) -> web.Response:
-    """The answer to a question about one job."""
     return _answer(await ask(_key(request)))
 
 
@@ -374,7 +393,6 @@ def _key(request: web.Request) -> Key:
 
 
 def _keys(request: web.Request) -> list[Key]:
-    """The jobs that are to be compared."""
     found = [Key(*one.split("/", 1)) for one in request.query.getall("job", ()) if "/" in one]
     if any(_NAME.fullmatch(part) is None for key in found for part in key):
         raise RefusedRequest(_bad("job is namespace/name"))

@@ -23,7 +23,6 @@ PAUSE_SECONDS = 0.25
 """Between two events with changes."""
 
 Events: TypeAlias = AsyncGenerator[tuple[str, contract.PageAnswer], None]
-"""Names and data."""
 _Event: TypeAlias = tuple[str, contract.PageAnswer] | None
 
 
@@ -91,8 +90,6 @@ async def job_events(watched: WatchedJobs, looking: Looking, key: Key) -> Events
 
 
 class _Told:
-    """What the stream of one job has sent."""
-
     def __init__(self, watched: WatchedJobs, looking: Looking, subscriber: Subscriber, key: Key) -> None:
         self._watched, self._looking, self._subscriber, self._key = watched, looking, subscriber, key
         self._sent: contract.Job | None = None
@@ -146,7 +143,6 @@ def _timeless(job: contract.Job) -> contract.Job:
 
 
 async def _ended(reading: "asyncio.Task[_Event]") -> None:
-    """End a reading whose result is not wanted any more."""
     if not reading.done():
         reading.cancel()
         await asyncio.wait({reading})

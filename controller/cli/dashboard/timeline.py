@@ -10,7 +10,6 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.rows import conditions_of
 from trainwright.plugins.contract.picture import event_time, moment
 
 MOST = 200
@@ -47,7 +46,6 @@ def _once(
     *,
     calm: bool,
 ) -> contract.Moment:
-    """What happened one time."""
     severity: Literal["normal", "warning"] = "normal" if calm else "warning"
     return contract.Moment(
         at=at, first=at, count=1, source=source, severity=severity, reason=reason, message=message, object=about
@@ -70,7 +68,7 @@ def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
 
 
 def _of_conditions(job: TrainJob) -> Iterable[contract.Moment]:
-    for one in conditions_of(job):
+    for one in job.status_or_empty.conditions or ():
         if at := one.last_transition_time:
             is_calm = one.status != "True" or one.type in _CALM
             yield _once(at, _itself(job), "condition", one.reason or one.type, one.message, calm=is_calm)

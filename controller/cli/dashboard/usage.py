@@ -25,8 +25,6 @@ _NANO = 10**9
 
 
 class Usage:
-    """Reads what the pods of jobs use."""
-
     def __init__(self, client: Client) -> None:
         self._client = client
         self._not_before: dict[str, float] = {}
@@ -47,7 +45,6 @@ class Usage:
 
 
 def usage_of(metrics: Document) -> contract.UsageView:
-    """What all containers of a pod use together."""
     used = [one.get("usage") or {} for one in metrics.get("containers") or ()]
     memory, gpu_memory = _sum(used, "memory"), _sum(used, GPU_MEMORY)
     return contract.UsageView(

@@ -19,13 +19,14 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.curves import Seen, not_finite_in, with_notes
+from trainwright.controller.cli.dashboard.curves import not_finite_in, report_of, with_notes
 from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
+from trainwright.controller.trainer.job.pods import present_attempt
 
 NOTES = 256
 """Of one job."""
@@ -39,8 +40,6 @@ PENDING = 20_000
 
 @dataclass(slots=True)
 class HeldJob:
-    """A job, and what this process has seen of it."""
-
     job: TrainJob
     history: History
     since: datetime
@@ -54,7 +53,6 @@ class HeldJob:
 
     @property
     def uid(self) -> str:
-        """Of the job."""
         return uid_of(self.job)
 
     def remember(self, run: Iterable[KeptReport]) -> None:
@@ -68,38 +66,31 @@ class HeldJob:
         self.history.begin_with(ring)
 
     def attempt_at(self, moment: datetime) -> int | None:
-        """The attempt at a time; None if it is not known."""
         return max((number for number, start in self.starts.items() if start <= moment), default=None)
 
-    def seen(self) -> list[Seen]:
-        """All reports that are kept."""
+    def seen(self) -> list[KeptReport]:
         return with_notes(self.history.points, self.notes)
 
-    def take(self) -> Seen | None:
+    def take(self) -> KeptReport | None:
         """Take in the report of the job; None if it is not new."""
         if not observe(self.job, self.history) or (point := self.history.last) is None:
             return None
-        seen = Seen(point, not_finite_in(self.job))
+        seen = report_of(point, not_finite_in(self.job))
         self.notes.extend((point.at, name) for name in seen.not_finite)
         return seen
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRead:
-    """The result of reading the history that a manager keeps."""
-
     read: bool
     """There was one, and it is in the job's history."""
     unread: str = ""
-    """Why there may be one that was not read."""
     at: float = 0.0
     """When it was asked for, by the clock of the event loop."""
 
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """What one stream has to send."""
-
     only: Key | None = None
     """Changes of this job alone."""
     changed: set[Key] = field(default_factory=set)
@@ -108,14 +99,13 @@ class Subscriber:
     """Too much has changed: send a snapshot."""
     connection: bool = False
     """The state of the connection to the API server has changed."""
-    reports: list[Seen] = field(default_factory=list)
+    reports: list[KeptReport] = field(default_factory=list)
     """Of a stream about one job: those that it has not sent."""
     again: bool = False
     """There were too many of them, or the past has changed: the page has to read the series again."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def touch(self, key: Key, *, deleted: bool) -> None:
-        """A job has changed or is gone."""
         if self.only is not None and key != self.only:
             return
         (self.changed, self.deleted)[not deleted].discard(key)
@@ -126,14 +116,12 @@ class Subscriber:
             self.everything = True
         self.wake.set()
 
-    def report(self, seen: Seen) -> None:
-        """The job of this stream has reported."""
+    def report(self, seen: KeptReport) -> None:
         self.reports.append(seen)
         if len(self.reports) > REPORTS:
             self.read_again()
 
     def read_again(self) -> None:
-        """The page has to read the series again."""
         self.reports.clear()
         self.again = True
         self.wake.set()
@@ -152,13 +140,12 @@ class WatchedJobs:
     def __init__(
         self, client: Client, cluster: contract.Cluster, *, reports: KeptReports | None = None, now: Now = wall_clock
     ) -> None:
-        """`reports`: keeps the runs of a local cluster."""
         self.cluster = cluster
         self.reports = reports
         self._kept: dict[str, list[KeptReport]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
-        """The present attempts by uid, of jobs whose runs are kept."""
+        """The present attempts by uid of the job, of JobSets that may be listed."""
         self.now = now
         self._jobs: dict[Key, HeldJob] = {}
         self._undecodable: dict[Key, None] = {}
@@ -174,11 +161,9 @@ class WatchedJobs:
         self._cache = Cache(client, namespace=cluster.namespace)
         self.informer = self._cache.informer(TrainJob)
         self.informer.add_handler(self._take, undecodable=True)
-        if reports is not None:
-            self._cache.informer(JobSet).add_handler(self._take_jobset)
+        self._cache.informer(JobSet).add_handler(self._take_jobset)
 
     async def run(self) -> None:
-        """Follow changes until cancelled."""
         if self.reports is not None:
             self._kept = await self.reports.all(POINTS)
         while True:
@@ -218,20 +203,17 @@ class WatchedJobs:
     # ------------------------------------------------------------------ reading
 
     def held(self, key: Key) -> HeldJob | None:
-        """A job, if it is there."""
         return self._jobs.get(key)
 
     def row(self, key: Key) -> contract.JobRow | None:
-        """The row of a job as of now; None if it is gone."""
         held = self._jobs.get(key)
         return self.row_of(held) if held is not None else None
 
     def row_of(self, held: HeldJob) -> contract.JobRow:
-        """The row of a job as of now."""
-        return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job))
+        attempt = self._attempts.get(held.uid)
+        return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)
 
     def snapshot(self) -> contract.JobList:
-        """Everything."""
         now = self.now()
         return contract.JobList(
             contract=contract.VERSION,
@@ -244,7 +226,6 @@ class WatchedJobs:
         )
 
     def rows(self, changed: set[Key], deleted: set[Key]) -> contract.Rows:
-        """The jobs that changed, as of now."""
         found = [row for row in map(self.row, changed) if row is not None]
         return contract.Rows(
             now=format_time(self.now()), changed=found, deleted=[reference(key) for key in sorted(deleted)]
@@ -254,12 +235,10 @@ class WatchedJobs:
 
     @property
     def is_looked_at(self) -> bool:
-        """Whether a page is open."""
         return bool(self._subscribers)
 
     @property
     def streams(self) -> int:
-        """How many."""
         return len(self._subscribers)
 
     def subscribe(self, only: Key | None = None) -> Subscriber:
@@ -270,11 +249,9 @@ class WatchedJobs:
         return made
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """The stream has ended."""
         self._subscribers.discard(subscriber)
 
     def set_connection(self, connection: contract.Connection) -> None:
-        """The connection to the API server has this state now."""
         is_news = (connection.state, connection.message) != (self.connection.state, self.connection.message)
         self.connection = connection
         if is_news:
@@ -317,14 +294,16 @@ class WatchedJobs:
         owner = controller_of(jobset)
         if event.type is EventType.DELETED or owner is None or not isinstance(jobset, JobSet):
             return
-        restarts = jobset.status_or_empty.restarts or 0
-        self._attempts[owner.uid] = restarts + 1
+        attempt = present_attempt(jobset) + 1
+        if self._attempts.get(owner.uid) == attempt:
+            return
+        self._attempts[owner.uid] = attempt
         held = self._jobs.get(event.key)
         if held is not None and held.uid == owner.uid:
             self._begin_attempt(held)
+            self._tell(event.key, deleted=False)
 
     def _begin_attempt(self, held: HeldJob) -> None:
-        """Note when the present attempt began."""
         attempt = self._attempts.get(held.uid)
         if attempt is not None and attempt not in held.starts:
             created = held.job.metadata_or_empty.creation_timestamp
@@ -352,7 +331,6 @@ class WatchedJobs:
                 subscriber.read_again()
 
     def _of(self, key: Key) -> list[Subscriber]:
-        """The streams about one job."""
         return [one for one in self._subscribers if one.only == key]
 
     def _tell(self, key: Key, *, deleted: bool) -> None:
@@ -375,5 +353,4 @@ def _report_of(held: HeldJob) -> KeptReport:
 
 
 def reference(key: Key) -> ReferenceView:
-    """The name of a job."""
     return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)

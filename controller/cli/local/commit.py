@@ -27,8 +27,6 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The commit that a folder is at."""
-
     name: str
     """40 hexadecimal digits, or 64."""
     dirty: bool | None
@@ -106,9 +104,6 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Without what points git to another repository, as in a hook; and git must not ask, nor lock the index."""
     kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
     return {**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-
-
-# ---------------------------------------------------------------------- without git
 
 
 def _read(folder: Path) -> str:

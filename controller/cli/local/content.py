@@ -8,8 +8,7 @@ from pathlib import Path
 from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.objects import dig
 from trainwright.api.quantity import Quantity
-from trainwright.controller.cli.local.jobs import TRAINJOB
-from trainwright.controller.runtime import Client, HTTPTransport, load_config
+from trainwright.controller.cli.local.managing import jobs_of
 from trainwright.controller.trainer.why.words import counted
 
 _GPU = "nvidia.com/gpu"
@@ -21,20 +20,15 @@ def content_of(folder: Path) -> list[str]:
 
 
 async def _content(folder: Path) -> list[str]:
-    transport = HTTPTransport(load_config(folder / "kubeconfig"))
-    try:
-        client = Client(transport, user_agent="trainwright-local")
-        lines: list[str] = []
-        for node in (await client.list(Node.RESOURCE)).items:
-            allocatable = dig(node, "status.allocatable") or {}
-            lines.append(f"room         {room_of(allocatable)}")
-        pods = (await client.list(Pod.RESOURCE)).items
-        running = sum(dig(pod, "status.phase") == "Running" for pod in pods)
-        jobs = (await client.list(TRAINJOB)).items
-        lines.append(f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running")
-        return lines
-    finally:
-        await transport.close()
+    async with jobs_of(folder, "") as local:
+        nodes = (await local.client.list(Node.RESOURCE)).items
+        pods = (await local.client.list(Pod.RESOURCE)).items
+        jobs = await local.all()
+    running = sum(dig(pod, "status.phase") == "Running" for pod in pods)
+    return [
+        *(f"room         {room_of(dig(node, 'status.allocatable') or {})}" for node in nodes),
+        f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running",
+    ]
 
 
 def room_of(allocatable: Mapping[str, str]) -> str:

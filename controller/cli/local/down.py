@@ -9,10 +9,10 @@ from trainwright.controller.cli.local import kubeconfigs, outputs, serving
 from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.local.node.recovery import end_survivors
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.trainer.why.words import counted
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """End a cluster; returns the exit code."""
     options = options_of(arguments)
     if arguments.delete:
         folders.check_deletable(options.folder, arguments.dir)
@@ -48,7 +48,7 @@ def _delete(options: LocalOptions) -> None:
         print(f"{options.folder}: deleted")
     its = [one for one in outputs.kept_in(options.runs) if one.owner.cluster == str(options.folder)]
     if its:
-        said = outputs.number(len(its), "output")
+        said = counted(len(its), "output")
         print(f"{said} of its jobs stay{'s' if not its[1:] else ''} in {options.runs}: {options.command('outputs')}")
 
 

@@ -2,8 +2,8 @@
 """Ends a job of `trainwright local run` that failed or was interrupted, so that it stays as it is.
 
 The job gets the condition `Failed`, which is written once and for all: nothing is built for such a job any more. Then
-its JobSet is suspended, which deletes the pods that run, with their grace, and leaves those that have failed. So
-neither the controllers nor the next start of the cluster run it again.
+its JobSet is suspended, which deletes the pods that run, with their grace, and leaves those that have failed. Neither
+the controllers nor the next start of the cluster run it again.
 """
 
 import asyncio

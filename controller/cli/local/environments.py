@@ -26,12 +26,9 @@ _ISOLATED = ["-I", "-S"]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The Python of a script."""
-
     python: str = ""
     """An environment or an interpreter; empty: what runs in place of the image of the container."""
     said: str = ""
-    """A line for the user."""
     is_found: bool = False
     """Nobody asked for it: it is that of the shell. What `images.yaml` says goes before it."""
 
@@ -101,7 +98,6 @@ def _named(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _interpreter_of(prefix: Path) -> str:
-    """The interpreter of an environment; empty if it has none."""
     candidates = (str(prefix / "bin" / name) for name in PYTHONS)
     return next((path for path in candidates if os.access(path, os.X_OK)), "")
 

@@ -18,6 +18,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
+from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.asked import NodeAnnotations
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.pods import RESTARTS
@@ -41,8 +42,6 @@ _GENERATED = "xxxxx"
 
 @dataclass(frozen=True, slots=True)
 class PartContainer:
-    """A container that a job would have."""
-
     part: str
     """Name of its replicated Job."""
     document: Document
@@ -62,14 +61,10 @@ async def runtime_of(job: Document, documents: Sequence[Document], client: Clien
         if document.get("kind") == kind.RESOURCE.kind and dig(document, "metadata.name") == key.name:
             found: Runtime | None = _decoded(document, kind)
             return found
-    try:
-        return await client.get(kind, key.name, key.namespace)
-    except NotFound:
-        return None
+    return await if_there(client.get(kind, key.name, key.namespace))
 
 
 def shipped_runtime_of(job: Document) -> Runtime | None:
-    """The runtime that the job names, if it is one of the shipped ones."""
     decoded = _decoded(job, TrainJob)
     if decoded is None:
         return None
@@ -119,8 +114,6 @@ async def unserved(objects: Sequence[Document], client: Client) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """What starts the script of a job."""
-
     command: tuple[str, ...]
     missing: str = ""
     """What the environment lacks; the script runs without it."""
@@ -142,18 +135,13 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, py
 
 
 def environments_of(objects: Sequence[Document], images: Images) -> list[Environment]:
-    """Those of the images of the job's containers."""
     return [images.environment_of(one.document.get("image") or "") for one in containers_of(objects) if not one.init]
 
 
 def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], manager: str) -> None:
     """Ask the local node for something for the containers of the trainer; see `node/asked.py`.
 
-    Args:
-        job: of which the patches change.
-        objects: that it becomes.
-        asked: values by the prefix of the annotation.
-        manager: of the patch; what it has asked for before is forgotten.
+    `asked` has values by the prefix of the annotation. What this manager of patches has asked for before is forgotten.
     """
     _annotate(job, _trainers(objects), {f"{prefix}{NODE}": value for prefix, value in asked.items()}, manager)
 
@@ -170,20 +158,17 @@ def _annotate(job: Document, parts: Sequence[Document], annotations: Mapping[str
 
 
 def has_output(objects: Sequence[Document]) -> bool:
-    """Whether the containers of the trainer ask for an output."""
     pods = [part["template"]["spec"]["template"] for part in _trainers(objects)]
     asked = [NodeAnnotations.of({"metadata": pod.get("metadata") or {}}, NODE) for pod in pods]
     return any(one.output or one.runs for one in asked)
 
 
 def _parts(objects: Sequence[Document]) -> list[Document]:
-    """The replicated Jobs of the JobSets."""
     found = (document for document in objects if document["kind"] == JobSet.RESOURCE.kind)
     return [part for document in found for part in document["spec"]["replicatedJobs"]]
 
 
 def _trainers(objects: Sequence[Document]) -> list[Document]:
-    """The replicated Jobs that train."""
     return [
         part
         for part in _parts(objects)
@@ -213,7 +198,6 @@ def _has(environment: Environment, program: str) -> bool:
 
 
 def _decoded(document: Document, model: Any) -> Any:
-    """The document as a model with its defaults; None if it is not one."""
     try:
         found = msgspec.convert(document, model)
     except msgspec.ValidationError:

@@ -5,24 +5,32 @@ import argparse
 import asyncio
 import functools
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainwright.api.errors import UserError
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
-from trainwright.controller.cli.local import comparing, kept, lines, managing
+from trainwright.controller.cli.comparing import comparison
+from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison
+from trainwright.controller.cli.comparing.tables import as_csv, as_text
+from trainwright.controller.cli.dashboard.reports import FILE, KeptReport, KeptReports
+from trainwright.controller.cli.local import kept, lines, managing
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.options import options_of
+from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import TransportError
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
 
 
 def _with_jobs(command: _JobsCommand) -> Run:
-    """The command with a connection to the cluster, which must run."""
-
     @functools.wraps(command)
     def run(arguments: argparse.Namespace) -> int:
         options = options_of(arguments)
@@ -49,7 +57,6 @@ def _with_jobs(command: _JobsCommand) -> Run:
 
 async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
     """Replace `latest` and names of scripts by those of jobs. Raises RefusedError where that is not clear."""
-
     given: dict[str, Any] = vars(arguments)
     if (name := given.get("job")) is not None:
         arguments.job = await managing.meant(jobs, name)
@@ -64,7 +71,6 @@ async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
 
 @_with_jobs
 async def jobs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     found = await jobs.all()
     if arguments.output != "text":
         managing.show_objects(found, arguments.output)
@@ -96,22 +102,17 @@ async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     if len(set(arguments.jobs)) < 2:
         raise WrongUseError("name two jobs or more to compare")
-    found = await comparing.compared(jobs, arguments.jobs, options_of(arguments).folder)
-    comparing.show(found, arguments.output)
+    found = await _compared(jobs, arguments.jobs, options_of(arguments).folder)
+    _show_comparison(found, arguments.output)
     return 0
 
 
 @_with_jobs
 async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     wanted = lines.WantedLines(
-        ranks=frozenset(arguments.rank),
-        since_seconds=arguments.since,
-        tail=arguments.tail,
-        attempt=arguments.attempt,
+        ranks=frozenset(arguments.rank), since_seconds=arguments.since, tail=arguments.tail, attempt=arguments.attempt
     )
     if not arguments.follow:
         return await lines.show(jobs, arguments.job, wanted)
@@ -124,7 +125,8 @@ async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 async def stop(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     code = await _each(arguments.jobs, jobs.stop)
     if code == 0:
-        print(f"resume with: {_command(arguments, 'resume')}")
+        command = options_of(arguments).command_on("resume", " ".join(arguments.jobs), arguments.namespace)
+        print(f"resume with: {command}")
     return code
 
 
@@ -145,7 +147,6 @@ async def delete(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-
     ended = kept.ended_jobs(await jobs.all())[arguments.keep :]
     if not ended:
         print("no jobs to delete: none has ended" + (f" but the last {arguments.keep}" if arguments.keep else ""))
@@ -173,7 +174,6 @@ async def wait(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]) -> int:
     """Do it with each job, whatever becomes of the others; returns the exit code."""
-
     code = 0
     for name in names:
         try:
@@ -184,6 +184,36 @@ async def _each(names: list[str], act: Callable[[str], Coroutine[Any, Any, str]]
     return code
 
 
-def _command(arguments: argparse.Namespace, name: str) -> str:
-    namespace = "" if arguments.namespace == "default" else f" --namespace={arguments.namespace}"
-    return f"{options_of(arguments).command(name)} {' '.join(arguments.jobs)}{namespace}"
+async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobComparison:
+    """The jobs with their whole runs. Raises RefusedError if one does not exist, KubernetesError."""
+    found = [await jobs.get(name) for name in dict.fromkeys(names)]
+    runs = await _reports(folder / FILE, [uid_of(job) for job in found])
+    made = [
+        ComparedRun(job=job, reports=reports, jobset=await _jobset(jobs, job))
+        for job, reports in zip(found, runs, strict=True)
+    ]
+    return comparison.compare(made, wall_clock())
+
+
+def _show_comparison(found: JobComparison, form: str) -> None:
+    if form == "json":
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    elif form == "csv":
+        sys.stdout.write(as_csv(found))
+    else:
+        print(*as_text(found), sep="\n")
+
+
+async def _reports(file: Path, uids: Sequence[str]) -> list[list[KeptReport]]:
+    """The runs of jobs; empty ones where the cluster has kept none."""
+    if not await asyncio.to_thread(file.is_file):
+        return [[] for _ in uids]
+    reports = await asyncio.to_thread(KeptReports, file)
+    try:
+        return [await reports.read(uid) for uid in uids]
+    finally:
+        reports.close()
+
+
+async def _jobset(jobs: LocalJobs, job: Document) -> Document | None:
+    return await if_there(jobs.client.get(JobSet.RESOURCE, job["metadata"]["name"], jobs.namespace))

@@ -12,19 +12,25 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, TextIO, TypeAlias
+
+import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, annotations_of, dig, name_of, uid_of
-from trainwright.api.times import parse
+from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
-from trainwright.controller.cli.local.reports import ReportLines
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
-from trainwright.controller.runtime import Client, KubernetesError, NotFound, Request, TaskScope, Transport
+from trainwright.controller.cli.progress import text
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import observe, view_of
+from trainwright.controller.cli.reading import if_there
+from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.first import LATE_SECONDS
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
@@ -54,8 +60,6 @@ _TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff", "TrainJobR
 
 @dataclass
 class Followed:
-    """How a job ended."""
-
     code: int
     """Exit code of the command: 0 if it is Complete."""
     message: str
@@ -66,14 +70,7 @@ class Followed:
 class Follower:
     """Follows one job to its end.
 
-    Args:
-        transport: the way to the API server.
-        namespace: of the job.
-        name: of the job.
-        out: where lines go.
-        stop_at_failure: end the job at the first failure of a container of the trainer.
-        takes: whether the lines of a pod are shown; None: those of all.
-        stalls: looks whether the job seems to hang; None: nobody asks.
+    `takes` says whether the lines of a pod are shown, and `stalls` whether the job seems to hang.
     """
 
     def __init__(
@@ -102,6 +99,8 @@ class Follower:
         """By uid, each as it was seen last, also those that are gone."""
         self._failed: dict[tuple[str, str], int] = {}
         """The first run that failed, by pod and container."""
+        self._suspended: set[str] = set()
+        """The uids of pods that a suspension of the job stopped. That they ended is no failure."""
         self._not_told = _STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
@@ -118,11 +117,11 @@ class Follower:
         end_job: Callable[[str], Awaitable[object]] | None = None,
         stop_job: Callable[[], Awaitable[object]] | None = None,
     ) -> Followed:
-        """Follow until the job is finished, a container of it failed, or nothing started in time.
+        """Follow until the job is finished, a container of it failed, or nothing started within `start_seconds`.
 
         Args:
             start_seconds: how long to wait for the first container that runs.
-            seconds: how long the job may take from now on; None: as long as it likes.
+            seconds: how long the job may take from now on.
             end_job: ends a job that failed, and returns when none of its pods runs. Only then is known how each of
                 them ended, and so which failed first. It is given what is known by then.
             stop_job: stops a job that seems to hang, and returns when none of its pods runs; None: such a job goes on.
@@ -144,8 +143,10 @@ class Follower:
                 self._tell_progress(job)
                 await self._tell_events(job)
                 ended = self._ended(job)
-                if ended is not None and ended.code and await self._job() is None:
-                    continue  # it was deleted just now, and its pods fail of that
+                if ended is not None and ended.code:
+                    job = await self._job()
+                    if job is None or (not ended.failed and self._is_suspended(job)):
+                        continue  # just now, and its pods fail because of that
                 if ended is not None:
                     return await self._concluded(ended, end_job)
                 hang = self._tell_stall(job)
@@ -185,14 +186,20 @@ class Follower:
 
     async def _job(self) -> Document | None:
         """The job; None once it is deleted, when its pods end without a failure, also if another got its name."""
-        try:
-            job = await self._client.get(TRAINJOB, self._name, self._namespace)
-        except NotFound:
+        job = await if_there(self._client.get(TRAINJOB, self._name, self._namespace))
+        if job is None:
             return None
         self._uid = self._uid or uid_of(job)
         return job if uid_of(job) == self._uid and not job["metadata"].get("deletionTimestamp") else None
 
     # ------------------------------------------------------------------ the end
+
+    def _is_suspended(self, job: Document) -> bool:
+        """Whether the job is suspended, which stops its pods, and may be resumed."""
+        if not dig(job, "spec.suspend"):
+            return False
+        self._suspended |= self._pods.keys()
+        return True
 
     def _ended(self, job: Document) -> Followed | None:
         conditions = {entry["type"]: entry for entry in dig(job, "status.conditions") or ()}
@@ -212,7 +219,7 @@ class Follower:
 
     def _first_failure(self) -> "RunFailure | None":
         """Of the pods that are there; of all that there were, where one failure ends the job."""
-        known = list(self._pods.values())
+        known = [pod for uid, pod in self._pods.items() if uid not in self._suspended]
         present = [pod for pod in known if uid_of(pod) in self._watch.present]
         words = {key: list(lines) for key, lines in self._last_lines.items()}
         if self._stop_at_failure:
@@ -254,7 +261,6 @@ class Follower:
         return [pod for uid, pod in self._pods.items() if uid in self._watch.present]
 
     def _of_failed(self) -> list[asyncio.Task[None]]:
-        """The copies of logs of runs that failed."""
         failed = {(uid, container, run) for uid, pod in self._pods.items() for container, run in failed_runs(pod)}
         return [copy for key, copy in self._copies.items() if key in failed]
 
@@ -267,7 +273,6 @@ class Follower:
                     await self._watch.changed.wait()
 
     async def _finish(self, copies: list[asyncio.Task[None]], seconds: float) -> None:
-        """Let copies of logs come to their end."""
         if waiting := [copy for copy in copies if not copy.done()]:
             await asyncio.wait(waiting, timeout=seconds)
 
@@ -356,8 +361,6 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class RunFailure:
-    """The first container that failed."""
-
     code: int
     text: str
 
@@ -437,7 +440,6 @@ def signal_of(code: int) -> str:
 
 
 def _ended_with(pod: Document, container: str, code: int) -> Document:
-    """What the status says of an end of the container with that code."""
     for status in container_statuses(pod):
         for ended in _ends(status):
             if status.get("name") == container and ended.get("exitCode") == code:
@@ -483,7 +485,6 @@ def _time(text: Any) -> str:
 
 
 def failed_runs(pod: Document) -> list[tuple[str, int]]:
-    """The runs of the pod's containers that failed."""
     seen = {(one.container, one.run) for one in written_failures(pod)}
     for status in container_statuses(pod):
         seen |= {(status["name"], _run_of(status, ended)) for ended in _ends(status) if ended.get("exitCode")}
@@ -491,7 +492,6 @@ def failed_runs(pod: Document) -> list[tuple[str, int]]:
 
 
 def ended_runs(pod: Document) -> list[tuple[str, int]]:
-    """The runs of the pod's containers that have ended."""
     return [(one["name"], _run_of(one, ended)) for one in container_statuses(pod) for ended in _ends(one)]
 
 
@@ -553,3 +553,34 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
             yield line.decode(errors="replace").rstrip("\r")
     if rest:
         yield rest.decode(errors="replace")
+
+
+QUIET = timedelta(minutes=1)
+"""A report with the percentage of the last line is told when that line is so old."""
+
+
+class ReportLines:
+    def __init__(self, now: Callable[[], datetime] = wall_clock) -> None:
+        self._now = now
+        self._history = History()
+        self._reported: tuple[int | None, bool] | None = None
+        self._told_at: datetime | None = None
+
+    def line(self, document: Document) -> str:
+        """What is new in the job: percentage, time to go, step and loss. Empty: nothing that is worth a line."""
+        if not dig(document, "status.trainerStatus"):
+            return ""
+        job = msgspec.convert(document, TrainJob)
+        if not observe(job, self._history):
+            return ""
+        now = self._now()
+        view = view_of(job, self._history, now)
+        reported = (view.percentage, view.at_end)
+        if self._told_at is not None and reported == self._reported and now - self._told_at < QUIET:
+            return ""
+        self._reported, self._told_at = reported, now
+        is_told = view.remaining is not None and not view.remaining.late
+        left = f"{text.remaining(view)} to go" if is_told else ""
+        loss = f"{text.printable(view.loss)} {text.loss(view)}" if view.loss is not None else ""
+        percent = text.AT_END if view.at_end else text.percent(view) if view.percentage is not None else ""
+        return ", ".join(part for part in (percent, left, text.steps(view), loss) if part)

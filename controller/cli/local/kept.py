@@ -32,8 +32,6 @@ def mark(job: Document) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """A job that has ended."""
-
     job: Document
     ended: str
     """When; RFC 3339."""
@@ -93,7 +91,6 @@ def bytes_of(logs: Path, jobs: Sequence[Document]) -> dict[str, int]:
 
 
 def table(jobs: Sequence[EndedJob], taken: Mapping[str, int], now: datetime) -> list[str]:
-    """The jobs, and what their lines take."""
     rows = [["NAME", "STATE", "ENDED", "LINES"]]
     for one in jobs:
         ago = text.duration(max(0.0, (now - parse(one.ended)).total_seconds())) if one.ended else text.NONE
@@ -102,5 +99,4 @@ def table(jobs: Sequence[EndedJob], taken: Mapping[str, int], now: datetime) -> 
 
 
 def size(count: int) -> str:
-    """A number of bytes for people."""
     return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.0f} KiB"

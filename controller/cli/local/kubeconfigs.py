@@ -34,12 +34,7 @@ def user_file() -> Path:
 
 
 def merge(folder: Path, file: Path, *, use_context: bool) -> str:
-    """Put the entries of a cluster into a kubeconfig; returns the name of the context.
-
-    Args:
-        folder: of the cluster.
-        file: the kubeconfig; it is created if there is none.
-        use_context: make the context the current one.
+    """Put the entries of a cluster into a kubeconfig, which is made if there is none; returns the name of the context.
 
     Raises:
         ConfigurationError: the file is not a kubeconfig, or locked, or the cluster's own.

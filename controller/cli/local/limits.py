@@ -40,10 +40,7 @@ LIMITS = (
         "kubectl explain",
         "describes the kinds of definitions, such as TrainJob. Built-in kinds have their fields and types only",
     ),
-    (
-        "Deployments, CronJobs and other kinds that training does not need",
-        "are not served: the answer is 404",
-    ),
+    ("Deployments, CronJobs and other kinds that training does not need", "are not served: the answer is 404"),
     ("storage", "a PersistentVolumeClaim is a folder; its size and access mode are not enforced"),
     (
         "other users of the machine",
@@ -53,12 +50,10 @@ LIMITS = (
         ),
     ),
 )
-"""What a cluster has, and what is here."""
 _LEFT, _WIDTH = 36, 120
 
 
 def lines() -> Iterator[str]:
-    """The table for a terminal."""
     for there, here in (("in a cluster", "here"), *LIMITS):
         left, right = textwrap.wrap(there, _LEFT - 2), textwrap.wrap(here, _WIDTH - _LEFT)
         for index in range(max(len(left), len(right))):

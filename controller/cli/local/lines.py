@@ -8,16 +8,11 @@ from typing import TextIO
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.cli.local.jobs import (
-    Follower,
-    container_statuses,
-    failed_runs,
-    rank_of,
-    runs_with_logs,
-)
+from trainwright.controller.cli.local.jobs import Follower, container_statuses, failed_runs, rank_of, runs_with_logs
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput
-from trainwright.controller.runtime import ApiError, NotFound, Request
+from trainwright.controller.cli.reading import if_there
+from trainwright.controller.runtime import ApiError, Request
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 
@@ -27,8 +22,6 @@ START_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedLines:
-    """Which lines."""
-
     ranks: frozenset[str] = frozenset()
     """Such as `node-0`, or `0` for a rank of any step; empty: all."""
     since_seconds: int | None = None
@@ -38,7 +31,6 @@ class WantedLines:
     """From 1 on; None: the latest."""
 
     def takes(self, pod: Document) -> bool:
-        """Whether the rank of the pod is wanted."""
         rank = rank_of(pod)
         return not self.ranks or rank in self.ranks or rank.rpartition("-")[2] in self.ranks
 
@@ -73,9 +65,8 @@ async def show(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | No
 
 
 async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLines) -> list[str]:
-    """The lines of the runs of a container that there are, one after the other."""
     runs = {run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}
-    # By number: "its log" may be that of the next run at any moment.
+    # By the number of the run: without it, the server may answer with the log of the next run.
     logs = [await _log_of_run(jobs, pod, container, run, wanted) for run in sorted(runs)]
     several = len(_names(pod)) > 1
     prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
@@ -102,10 +93,7 @@ def _names(pod: Document) -> list[str]:
 
 async def _entries(jobs: LocalJobs, name: str) -> dict[int, Entry]:
     """What the record of failures holds, by attempt from 1 on."""
-    try:
-        record = await jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)
-    except NotFound:
-        return {}
+    record = await if_there(jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)) or {}
     return {attempt + 1: entry for attempt, entry in entries_of(record.get("data")).items()}
 
 

@@ -45,7 +45,6 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def clusters(_: argparse.Namespace) -> int:
-    """List the clusters of this user; returns the exit code."""
     found = state.all_running()
     if not found:
         print("no cluster; start one with: trainwright local up")

@@ -31,13 +31,15 @@ from trainwright.controller.cli.local.jobs import (
     rank_of,
     written_failures,
 )
-from trainwright.controller.cli.local.outputs import folder_of_job, number
+from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
+from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.why.words import counted
 
 LATEST = "latest"
 """Names the newest job."""
@@ -53,13 +55,9 @@ class RefusedError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class LocalJobs:
-    """The TrainJobs of one namespace of a cluster.
+    """The TrainJobs of one namespace of a cluster; of all, to list them, if it is empty.
 
-    Args:
-        client: of the cluster.
-        transport: the way to its API server.
-        namespace: of the jobs; empty for all, to list them.
-        logs: the folder of the node's logs, which has those of pods that are gone; None: it is not here.
+    `logs` is the folder of the node's logs, which has those of pods that are gone; None: it is not here.
     """
 
     client: Client
@@ -74,7 +72,6 @@ class LocalJobs:
         return (await self.client.list(TRAINJOB, self.namespace)).items
 
     async def ended(self, jobs: Sequence[Document]) -> Ended:
-        """Why those of the jobs failed that did."""
         found = Ended(self.client)
         await found.read(map(_typed, jobs))
         return found
@@ -118,7 +115,7 @@ class LocalJobs:
                     break
                 if is_last:
                     raise RefusedError(
-                        f"TrainJob {name} is suspended, but {number(len(pods), 'pod')} did not end within "
+                        f"TrainJob {name} is suspended, but {counted(len(pods), 'pod')} did not end within "
                         f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
                     )
         return f"TrainJob {name}: {'is stopped already' if already else 'stopped'}"
@@ -139,12 +136,9 @@ class LocalJobs:
         await self.client.delete(TRAINJOB, name, self.namespace, propagation="Foreground")
         async with aclosing(_looks(time.monotonic() + END_SECONDS)) as looks:
             async for is_last in looks:
-                try:
-                    found = await self.client.get(TRAINJOB, name, self.namespace)
-                except NotFound:
-                    break
-                if found["metadata"]["uid"] != uid:
-                    break  # somebody made one of the same name
+                found = await if_there(self.client.get(TRAINJOB, name, self.namespace))
+                if found is None or found["metadata"]["uid"] != uid:
+                    break  # it is gone, or somebody made one of the same name
                 if is_last:
                     raise RefusedError(
                         f"TrainJob {name} is being deleted, and is still there after {END_SECONDS:.0f} s; "
@@ -160,16 +154,13 @@ class LocalJobs:
     async def wait(self, name: str, until: str, seconds: int | None) -> tuple[int, str]:
         """Wait for a job; returns the exit code and what to say. Raises RefusedError if there is no such job.
 
-        Args:
-            name: of the job.
-            until: `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
-            seconds: how long; None: as long as it takes.
+        `until` is `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
         """
         uid = (await self.get(name))["metadata"]["uid"]
         deadline = None if seconds is None else time.monotonic() + seconds
         async with aclosing(_looks(deadline)) as looks:
             async for is_last in looks:
-                job = await self._again(name)
+                job = await if_there(self.client.get(TRAINJOB, name, self.namespace))
                 if job is None or job["metadata"]["uid"] != uid:
                     return _GONE, f"TrainJob {name} was deleted"
                 reached = await self._reached(job, until)
@@ -178,12 +169,6 @@ class LocalJobs:
                 if is_last:
                     return OUT_OF_TIME, f"TrainJob {name} after {seconds} s: {_state(job)}"
         raise AssertionError("the last look returns")
-
-    async def _again(self, name: str) -> Document | None:
-        try:
-            return await self.client.get(TRAINJOB, name, self.namespace)
-        except NotFound:
-            return None
 
     async def _reached(self, job: Document, until: str) -> int | None:
         """The exit code, if there is nothing to wait for any more."""
@@ -208,7 +193,6 @@ class LocalJobs:
 
 @asynccontextmanager
 async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[LocalJobs]:
-    """The jobs of the cluster of a folder, which must run."""
     transport = HTTPTransport(load_config(folder / "kubeconfig"))
     client = Client(transport, user_agent="trainwright-local")
     try:
@@ -233,10 +217,8 @@ async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
 async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
     """The name of the job that is meant; what was given if there is none. Raises RefusedError.
 
-    Args:
-        jobs: of the namespace.
-        given: a name, `latest`, or the name of a script, which means its last job.
-        only: several jobs of a script are refused: the command changes what it is given.
+    `given` is a name, `latest`, or the name of a script, which means its last job; with `only`, of several jobs of a
+    script none is meant, since the command changes what it is given.
     """
     listed = await jobs.all()
     if any(name_of(job) == given for job in listed):
@@ -310,7 +292,6 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
 
 
 def is_over(job: Document) -> bool:
-    """Whether a job has ended."""
     return _view(job).is_over
 
 
@@ -353,7 +334,6 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
 
 
 def latest_attempt(pods: Sequence[Document]) -> list[Document]:
-    """The pods of the latest attempt."""
     latest = max(map(attempt_of, pods), default=0)
     return [pod for pod in pods if attempt_of(pod) == latest]
 

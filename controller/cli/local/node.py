@@ -45,6 +45,5 @@ def images_of(options: LocalOptions) -> Images:
 
 
 def node_name() -> str:
-    """The name of this machine as the name of an object."""
     name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname().lower())
     return name.strip("-")[:63].strip("-") or "laptop"

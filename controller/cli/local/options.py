@@ -17,8 +17,6 @@ _VERBOSE = "--verbose"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOptions:
-    """Which cluster, and how it runs."""
-
     name: str
     folder: Path
     port: int = 0
@@ -40,6 +38,11 @@ class LocalOptions:
             return f"{typed} --dir={shlex.quote(str(self.folder))}"
         return typed if self.name == state.DEFAULT else f"{typed} --name={self.name}"
 
+    def command_on(self, name: str, jobs: str, namespace: str, more: str = "") -> str:
+        """The same for a command on jobs."""
+        where = "" if namespace == "default" else f" --namespace={namespace}"
+        return f"{self.command(name)} {jobs}{more}{where}"
+
     @property
     def runs(self) -> Path:
         """Where the outputs of jobs lie: of all clusters together, of one with a folder of its own in that folder."""
@@ -50,7 +53,6 @@ class LocalOptions:
         return self.folder != state.folder_of(self.name, None)
 
     def arguments(self) -> list[str]:
-        """The command line that says the same."""
         return [f"--name={self.name}", f"--dir={self.folder}", *self.kept()]
 
     def kept(self) -> list[str]:
@@ -87,7 +89,6 @@ class LocalOptions:
 
 
 def options_of(arguments: argparse.Namespace) -> LocalOptions:
-    """The options of a parsed command line."""
     given = vars(arguments)
     return LocalOptions(
         name=arguments.name,

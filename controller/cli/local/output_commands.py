@@ -19,7 +19,6 @@ _SUCCESS, _FAILURE = 0, 1
 
 
 def run(arguments: argparse.Namespace) -> int:
-
     if arguments.everything and arguments.outputs:
         raise WrongUseError("name outputs, or use --all")
     if arguments.delete and not arguments.everything and not arguments.outputs:
@@ -45,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: bool) -> int:
-
     in_use = _in_use(chosen)
     for path, why in in_use.items():
         _fail(f"{path} is not deleted: {why}")
@@ -73,7 +71,6 @@ def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: boo
 
 
 def _in_use(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
-    """Why outputs cannot be deleted now."""
     found: dict[Path, str] = {}
     clusters = {one.owner.cluster for one in chosen if one.owner.cluster}
     for cluster in map(Path, sorted(clusters)):
@@ -87,8 +84,6 @@ def _in_use(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
 
 
 async def _going(cluster: Path) -> set[str]:
-    """The uids of the jobs that have not ended."""
-
     async with managing.jobs_of(cluster, "") as jobs:
         return {job["metadata"]["uid"] for job in await jobs.all() if not managing.is_over(job)}
 

@@ -25,21 +25,19 @@ from trainwright.controller.local.node.outputs import (
     read_owner,
     refusal,
 )
+from trainwright.controller.trainer.why.words import counted
 
 _SHOWN = 10
 """Files of an output that are named one by one."""
 
 
 class OutputFile(NamedTuple):
-    """One file of an output, or a folder that counts as one."""
-
     size: int
     changed: int
     """In nanoseconds."""
 
 
 def folder_of_job(job: Document) -> Path | None:
-    """The output of a job that was created; None if it has none."""
     asked = _asked_of(job)
     if asked.output:
         return Path(asked.output)
@@ -47,7 +45,6 @@ def folder_of_job(job: Document) -> Path | None:
 
 
 def _asked_of(job: Document) -> NodeAnnotations:
-    """What the job asks the local node for, by its own patches."""
     found: dict[str, str] = {}
     for patch in job["spec"].get("runtimePatches") or ():
         template = dig(patch, "trainingRuntimeSpec.template.spec") or {}
@@ -75,11 +72,7 @@ def check(folder: Path, job: Document) -> None:
 
 
 class JobOutput:
-    """The output of one job, from before it starts to its end.
-
-    Args:
-        given: the folder of the command line; None: one of the job's own, which does not exist yet.
-    """
+    """The output of one job, from before it starts to its end: the folder that was `given`, or one of its own."""
 
     def __init__(self, given: Path | None) -> None:
         self._folder = given
@@ -97,11 +90,9 @@ class JobOutput:
         return made
 
     def created(self, job: Document) -> None:
-        """The job was created, and has a uid."""
         self._folder = folder_of_job(job)
 
     def tell_where(self) -> None:
-        """Print where it will lie."""
         if self._folder is not None:
             print(f"output: {self._folder}")
 
@@ -139,16 +130,10 @@ def table(files: Mapping[str, OutputFile]) -> list[str]:
     width = max(map(len, largest), default=0)
     lines = [f"  {name:<{width}}  {size_of(files[name].size):>9}" for name in sorted(largest)]
     rest = [file.size for name, file in files.items() if name not in largest]
-    return [*lines, f"  and {number(len(rest), 'more file')}, {size_of(sum(rest))}"] if rest else lines
-
-
-def number(count: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return [*lines, f"  and {counted(len(rest), 'more file')}, {size_of(sum(rest))}"] if rest else lines
 
 
 def size_of(count: float) -> str:
-    """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 999.5:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.1f} {unit}"
@@ -156,22 +141,15 @@ def size_of(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-# ---------------------------------------------------------------------- those that are kept
-
-
 @dataclass(frozen=True, slots=True)
 class KeptOutput:
-    """An output of a job, which may be gone."""
-
     folder: Path
     owner: OutputOwner
     began: float
-    """When the job claimed it."""
 
     def summary(self) -> str:
-        """How much it holds."""
         files = files_of(self.folder)
-        return f"{number(len(files), 'file')}, {size_of(sum(file.size for file in files.values()))}"
+        return f"{counted(len(files), 'file')}, {size_of(sum(file.size for file in files.values()))}"
 
 
 def kept_in(runs: Path) -> list[KeptOutput]:
@@ -192,7 +170,6 @@ def named(known: Sequence[KeptOutput], name: str) -> list[KeptOutput]:
 
 
 def overview(known: Sequence[KeptOutput]) -> list[str]:
-    """A table of them."""
     rows = [["OUTPUT", "JOB", "CLUSTER", "MADE", "HOLDS"]]
     for one in known:
         made = format_time(datetime.fromtimestamp(one.began, UTC))

@@ -15,14 +15,7 @@ _RETRY_SECONDS = 0.1
 
 
 class PodWatch:
-    """Watches the pods of a selector.
-
-    Args:
-        client: of the cluster.
-        namespace: of the pods.
-        selector: of their labels.
-        take: called with each state of each pod.
-    """
+    """Watches the pods of a selector; `take` is called with each state of each pod."""
 
     def __init__(self, client: Client, namespace: str, selector: str, take: Callable[[Document], None]) -> None:
         self._client, self._namespace, self._selector, self._take = client, namespace, selector, take

@@ -39,8 +39,6 @@ _LINES = 15
 
 
 class Interpreter(TypedDict):
-    """What an interpreter says of itself."""
-
     executable: str
     version: list[int]
     base: str
@@ -48,7 +46,6 @@ class Interpreter(TypedDict):
 
 
 def root(environ: Mapping[str, str]) -> Path:
-    """The folder of all environments of this user."""
     base = environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "trainwright" / "environments"
 
@@ -56,14 +53,7 @@ def root(environ: Mapping[str, str]) -> Path:
 def environment_for(
     files: Sequence[Path], interpreter: Interpreter, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> Path:
-    """The environment with what the files name; made if there is none. Raises WrongUseError.
-
-    Args:
-        files: of requirements, as pip reads them.
-        interpreter: to make it with.
-        environ: variables of the command.
-        say: shows a line to the user.
-    """
+    """The environment with what the files name; made if there is none. Raises WrongUseError."""
     major, minor, *_ = interpreter["version"]
     digest = hashlib.sha256(json.dumps([interpreter[key] for key in ("version", "base", "platform")]).encode())
     for file in files:
@@ -82,9 +72,6 @@ def environment_for(
 def _is_whole(folder: Path) -> bool:
     # The Python that it was made with may be gone.
     return (folder / _COMPLETE).is_file() and os.access(folder / "bin" / "python", os.X_OK)
-
-
-# ---------------------------------------------------------------------- the content of the files
 
 
 def _content(file: Path, environ: Mapping[str, str], above: frozenset[Path]) -> Iterator[str]:
@@ -139,9 +126,6 @@ def _state(file: Path) -> str:
     except OSError:
         return f"{file} -"
     return f"{file} {found.st_size} {found.st_mtime_ns}"
-
-
-# ---------------------------------------------------------------------- making it
 
 
 @contextmanager
@@ -243,7 +227,6 @@ def _followed(output: int, say: Callable[[str], None]) -> Sequence[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program with all that it has started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)

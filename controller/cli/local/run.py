@@ -18,7 +18,6 @@ class OtherSystemError(UserError):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a job; returns the exit code."""
     options = options_of(arguments)
     if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
         why = "--detach" if arguments.detach else "--stall-after=never"

@@ -41,6 +41,7 @@ from trainwright.controller.cli.local.node import images_of, node_settings
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
@@ -141,7 +142,6 @@ async def _run(
 async def _end(
     client: Client, job: Document, ended: Followed | None, interrupted: "_Interrupted", arguments: argparse.Namespace
 ) -> None:
-    """End the job as far as it has not ended, and keep it or delete it."""
     namespace, name = namespace_of(job), name_of(job)
     early = ended is None or ended.code == OUT_OF_TIME
     if early and not arguments.keep:
@@ -159,7 +159,6 @@ async def _end(
 
 
 async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", client: Client, job: Document) -> None:
-    """Let the job end; a signal kills its processes."""
     if await interrupted.may_end(step, "killing the processes of the job") is None:
         namespace, name = namespace_of(job), name_of(job)
         await _kill(client, namespace, name)
@@ -191,9 +190,7 @@ def _follow_command(options: LocalOptions, job: Document) -> str:
 
 
 def _command(options: LocalOptions, command: str, job: Document, more: str = "") -> str:
-    namespace = namespace_of(job)
-    where = "" if namespace == "default" else f" --namespace={namespace}"
-    return f"{options.command(command)} {name_of(job)}{more}{where}"
+    return options.command_on(command, name_of(job), namespace_of(job), more)
 
 
 def _conclude(ended: Followed | None, interrupted: "_Interrupted") -> int:
@@ -274,7 +271,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     if detach:
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
     # Imported here: a command that uses a cluster that runs needs no server.
-    from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
+    from trainwright.controller.cli.dashboard.commands import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     tune_collector()
@@ -308,14 +305,10 @@ async def prepared(options: LocalOptions, documents: list[Document], arguments: 
         if runtime is not None:
             await _prepare(options, runtime, None, job, arguments)
         return documents
-    transport = HTTPTransport(load_config(options.folder / "kubeconfig"))
-    try:
-        client = Client(transport, user_agent=_MANAGER)
-        runtime = await feasibility.runtime_of(job, documents, client)
+    async with managing.jobs_of(options.folder, "") as local:
+        runtime = await feasibility.runtime_of(job, documents, local.client)
         if runtime is not None:
-            await _prepare(options, runtime, client, job, arguments)
-    finally:
-        await transport.close()
+            await _prepare(options, runtime, local.client, job, arguments)
     return documents
 
 
@@ -350,7 +343,7 @@ async def _prepare(
             job["metadata"].setdefault("annotations", {}).update(here.annotations())
     _recover(job, arguments)
     if _stops_at_failure(arguments) and not arguments.detach:
-        # Of a job that was only submitted nobody ends the other ranks: its containers start again, as on a cluster.
+        # After --detach no command ends the other ranks, so containers start again, as on a cluster.
         feasibility.never_restart(job, objects)
 
 
@@ -426,9 +419,8 @@ async def _make_room(client: Client, job: Document) -> None:
     """A job of that name that has ended goes; one that runs is refused."""
     if not name_of(job):
         return  # the API server makes a name from generateName
-    try:
-        found = await client.get(TRAINJOB, name_of(job), namespace_of(job))
-    except NotFound:
+    found = await if_there(client.get(TRAINJOB, name_of(job), namespace_of(job)))
+    if found is None:
         return
     conditions = dig(found, "status.conditions") or ()
     if not any(entry["type"] in ("Complete", "Failed") and entry["status"] == "True" for entry in conditions):

@@ -21,7 +21,6 @@ from trainwright.controller.local.node.asked import OWN
 from trainwright.controller.local.node.outputs import VARIABLE
 
 RUNTIME = "torch-distributed"
-"""The runtime of scripts."""
 _PATH = "PYTHONPATH"
 _PYTHON_FILES = (".py", ".pyw", ".pyc", ".pyz")
 _MANIFESTS = (".yaml", ".yml", ".json")
@@ -184,5 +183,4 @@ def _of_manifest(file: Path) -> list[Document]:
 
 
 def show(documents: list[Document]) -> None:
-    """Print the objects as YAML."""
     print(yaml.safe_dump_all(documents, sort_keys=False), end="")

@@ -47,13 +47,7 @@ class ClusterStartError(UserError):
 async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Awaitable[None]]) -> None:
     """Run the cluster of the folder until SIGINT, SIGTERM or SIGHUP. A second one kills the pods that still end.
 
-    Args:
-        options: of the cluster.
-        ready: called once it is ready.
-
-    Raises:
-        InUseError: another process runs it.
-        StateFileError, ConfigurationError: it cannot be started.
+    Raises InUseError: another process runs it; StateFileError, ConfigurationError: it cannot be started.
     """
     stop = asyncio.Event()
     hurry: Callable[[], None] | None = None
@@ -102,7 +96,7 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
             freeze_collector()
             yield api.config.server, None, ""
         return
-    from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
+    from trainwright.controller.cli.dashboard.commands import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     async with (
@@ -136,8 +130,7 @@ def run_in_foreground(options: LocalOptions) -> None:
 def start_in_background(options: LocalOptions) -> state.ClusterRun:
     """Start the cluster as a process of its own and wait until it is ready.
 
-    Raises:
-        StartError: it ended or took too long; the text has its last lines.
+    Raises StartError: it ended or took too long; the text has its last lines.
     """
     state.make_folder(options.folder)
     log = options.folder / LOG

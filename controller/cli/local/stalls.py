@@ -28,15 +28,9 @@ EXIT_CODE = 123
 
 @dataclass
 class Stalls:
-    """Looks at one job again and again.
-
-    Args:
-        after: seconds without progress.
-        stops: whether the job is stopped then.
-    """
+    """Looks at one job again and again. `after`: seconds without progress."""
 
     after: float
-    stops: bool = False
     now: Now = wall_clock
     monotonic: Callable[[], float] = time.monotonic
     _clock: StallClock | None = field(default=None, init=False)

@@ -2,8 +2,10 @@
 """The local cluster with what training needs: our definitions, the shipped runtimes, the manager; in one process."""
 
 import asyncio
+import logging
+import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +14,11 @@ import msgspec
 from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, Progress, StatusServer
 from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local.ports import status_port
+from trainwright.controller.cli.dashboard.keys import is_free
 from trainwright.controller.cli.versions import public_objects
 from trainwright.controller.local.apiserver.serving import HOST
 from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
+from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.runtime import AdmissionHandler, Client, TaskScope, webhooks_by_url
@@ -40,11 +43,8 @@ async def training_cluster(
 ) -> AsyncIterator[RunningCluster]:
     """Run a cluster that TrainJobs can be submitted to, for the length of the block.
 
-    Args:
-        settings: of the node; its folder holds everything.
-        port: of the API server; 0 for a free one.
-        memory: keep no state file.
-        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
+    `memory`: keep no state file. `request_log` gets a line about each request, in the form of kube-apiserver's audit
+    log.
 
     Raises:
         StateFileError: the state file cannot be used.
@@ -52,32 +52,49 @@ async def training_cluster(
         KubernetesError: something could not be set up.
     """
     async with local_cluster(settings, port=port, memory=memory, request_log=request_log) as cluster:
-        client = Client(cluster.api.transport(), user_agent=_OWNER)
-        # The namespace comes first: the manager keeps its certificate there.
-        await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
-        chosen = _settings(await asyncio.to_thread(status_port, settings.folder))
+        await install_definitions(cluster)
+        async with training_manager(cluster, settings.folder):
+            client = Client(cluster.api.transport(), user_agent=_OWNER)
+            await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
+            yield cluster
 
-        def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:
-            cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
 
-        manager = await make_manager(
-            cluster.api.config,
-            chosen,
-            user_agent="trainwright",
-            transport=cluster.api.transport(),
-            answer_here=answer_here,
-        )
-        async with TaskScope("training cluster") as tasks:
-            running = tasks.start("manager", manager.run())
-            try:
-                await manager.wait_ready()
-                hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
-                await install(client, hooks, owner=_OWNER)
-                await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
-                yield cluster
-            finally:
-                manager.stop()
-                await asyncio.wait({running})
+async def install_definitions(cluster: RunningCluster) -> None:
+    """Our definitions, and the namespace that the manager keeps its certificate in."""
+    client = Client(cluster.api.transport(), user_agent=_OWNER)
+    await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
+
+
+@asynccontextmanager
+async def training_manager(cluster: RunningCluster, folder: Path) -> AsyncIterator[None]:
+    """Run the manager beside a cluster that has our definitions, for the length of the block.
+
+    Args:
+        cluster: in this process.
+        folder: of the cluster's state.
+    """
+    client = Client(cluster.api.transport(), user_agent=_OWNER)
+
+    def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:
+        cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
+
+    manager = await make_manager(
+        cluster.api.config,
+        _settings(await asyncio.to_thread(status_port, folder)),
+        user_agent="trainwright",
+        transport=cluster.api.transport(),
+        answer_here=answer_here,
+    )
+    async with TaskScope("training cluster") as tasks:
+        running = tasks.start("manager", manager.run())
+        try:
+            await manager.wait_ready()
+            hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
+            await install(client, hooks, owner=_OWNER)
+            yield
+        finally:
+            manager.stop()
+            await asyncio.wait({running})
 
 
 def _settings(port: int) -> ManagerSettings:
@@ -110,3 +127,36 @@ def _shipped() -> Iterator[Document]:
         for document in documents(path.read_text(encoding="utf-8")):
             if document.data["kind"] != "Kustomization":
                 yield document.data
+
+
+log = logging.getLogger(__name__)
+
+FILE = "status-port"
+
+
+def status_port(folder: Path) -> int:
+    """The port of the last run if it is free, else another free one.
+
+    Pods of jobs that go on after a restart know the port of the last run, since their JobSets cannot be changed.
+    """
+    kept = folder / FILE
+    known = _known(kept)
+    if known and is_free(known):
+        return known
+    with closing(socket.socket()) as taken:
+        taken.bind((HOST, 0))
+        port: int = taken.getsockname()[1]
+    if known:
+        log.warning(
+            "another program uses port %d: jobs that exist cannot report their progress; new ones use %d", known, port
+        )
+    write_private(kept, str(port).encode())
+    return port
+
+
+def _known(path: Path) -> int:
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return 0
+    return int(text) if text.isdigit() and 0 < int(text) <= 65535 else 0

@@ -14,7 +14,6 @@ from trainwright.controller.cli.local.run import check_system
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start a cluster; returns the exit code."""
     options = options_of(arguments)
     if arguments.use_context and not arguments.merge_kubeconfig:
         raise WrongUseError("--use-context goes with --merge-kubeconfig")

@@ -16,13 +16,8 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 def variables_of(given: Sequence[str], files: Sequence[Path], environ: Mapping[str, str]) -> dict[str, str]:
     """The variables by name. Those that are given go before those of files, later ones before earlier ones.
 
-    Args:
-        given: `NAME=VALUE`, or `NAME` for the value in `environ`.
-        files: with lines like these.
-        environ: variables of the command.
-
-    Raises:
-        WrongUseError: a file cannot be read, a name is none, or a variable is not set.
+    `NAME` without a value has that of `environ`. Raises WrongUseError: a file cannot be read, a name is none, or a
+    variable is not set.
     """
     found: dict[str, str] = {}
     for file in files:
@@ -46,7 +41,6 @@ def literal(text: str) -> str:
 
 
 def _lines(file: Path) -> list[tuple[str, str]]:
-    """The lines of a file that say something, each with its place."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

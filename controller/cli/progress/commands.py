@@ -23,14 +23,12 @@ AGE_SECONDS = 1.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show; returns the exit code."""
     if arguments.job and arguments.all_namespaces:
         raise WrongUseError("JOB is in one namespace; use -n instead of -A")
     return run_reading(_progress, arguments)
 
 
 async def _progress(arguments: argparse.Namespace) -> int:
-
     output = output_for(
         arguments.output, watch=arguments.watch, one=bool(arguments.job), namespaces=arguments.all_namespaces
     )
@@ -47,7 +45,6 @@ async def _progress(arguments: argparse.Namespace) -> int:
 
 
 async def _watch(following: Following, output: Display) -> int:
-
     async with TaskScope("progress") as tasks:
         tasks.start("watch", following.run())
         with output.begin():

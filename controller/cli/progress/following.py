@@ -8,7 +8,7 @@ from datetime import datetime
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import AnyObject, Key, key_of, uid_of
+from trainwright.api.objects import AnyObject, Key, controller_of, key_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
@@ -16,6 +16,7 @@ from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, JobViews, observe, sorted_views, view_of
 from trainwright.controller.runtime import Cache, Client, Event, EventType, Forbidden, KubernetesError, NotFound
+from trainwright.controller.trainer.job.pods import present_attempt
 from trainwright.controller.trainer.job.state import Word
 
 
@@ -31,8 +32,9 @@ class Following:
         self._now = now
         self._jobs: dict[Key, TrainJob] = {}
         self._histories: dict[str, History] = {}
-        self._attempt: int | None = None
-        self._attempt_wanted = bool(name)
+        self._attempts: dict[str, int] = {}
+        """The present attempts by uid of the job, as far as JobSets may be read."""
+        self._attempts_wanted = True
         self._ended = Ended(client, now=now)
         self.unread = ""
         """Why reports from before the start are missing; empty: none are known to be."""
@@ -75,23 +77,26 @@ class Following:
             self.unread = f"earlier reports are not shown: ConfigMap {name} is damaged: {error}"
 
     async def run(self) -> None:
-        """Follow changes until cancelled."""
         await self._cache.run()
 
     async def read_more(self) -> None:
-        """What the jobs do not tell by themselves: why some failed, and for one job how often it was restarted."""
+        """What the jobs do not tell by themselves: why some failed, and which attempt they make."""
         await self._ended.read(self._jobs.values())
-        await self._read_attempt()
+        await self._read_attempts()
 
-    async def _read_attempt(self) -> None:
-        """For one job: how often its JobSet was restarted, if the user may read that."""
-        if not self._attempt_wanted:
+    async def _read_attempts(self) -> None:
+        """How often JobSets were restarted, if the user may read that."""
+        if not self._attempts_wanted:
             return
-        self._attempt_wanted = False
+        self._attempts_wanted = False
         # What is not known is not shown.
         with suppress(NotFound, Forbidden):
-            found = await self._client.get(JobSet, self._name, self._namespace)
-            self._attempt = 1 + (found.status_or_empty.restarts or 0)
+            if self._name:
+                found = [await self._client.get(JobSet, self._name, self._namespace)]
+            else:
+                found = list((await self._client.list(JobSet, self._namespace)).items)
+            owners = [(controller_of(one), one) for one in found]
+            self._attempts = {owner.uid: present_attempt(one) + 1 for owner, one in owners if owner is not None}
 
     async def wait(self, seconds: float | None) -> None:
         """Until something has changed, or so many seconds have passed."""
@@ -109,7 +114,6 @@ class Following:
 
     @property
     def is_over(self) -> bool:
-        """Whether one job was followed, and has ended or is gone."""
         return bool(self._name) and all(view.is_over for view in self._views(self._now()))
 
     @property
@@ -123,7 +127,13 @@ class Following:
     def _views(self, now: datetime) -> list[JobView]:
         return sorted_views(
             [
-                view_of(job, self._history(job), now, attempt=self._attempt, failure=self._ended.sentence(job))
+                view_of(
+                    job,
+                    self._history(job),
+                    now,
+                    attempt=self._attempts.get(uid_of(job)),
+                    failure=self._ended.sentence(job),
+                )
                 for job in self._jobs.values()
             ]
         )
@@ -152,12 +162,20 @@ class Following:
             if held is not None and _version(held) == _version(job):
                 return  # the first list of the watch tells again what was read before
             self._put(job)
-            self._attempt_wanted = bool(self._name)
+            self._attempts_wanted = self._attempts_wanted or _may_have_restarted(held, job)
         self._wake.set()
 
     def _trouble(self) -> str:
         error: KubernetesError | None = self._informer.last_error
         return f"shown as of an earlier time: {error}" if error is not None else ""
+
+
+def _may_have_restarted(before: TrainJob | None, job: TrainJob) -> bool:
+    """Whether more than the report has changed: lists of JobSets are not read for each report of one of many jobs."""
+    if before is None:
+        return True
+    old, new = before.status_or_empty, job.status_or_empty
+    return (old.jobs_status, old.conditions) != (new.jobs_status, new.conditions)
 
 
 def _version(job: TrainJob) -> str:

@@ -16,19 +16,10 @@ SLOPE = timedelta(minutes=10)
 """The slope of the percentage is that of so long a time."""
 
 
-class _Unknown:
-    """Not computed since the last change."""
-
-
-_UNKNOWN = _Unknown()
-
-
 class History:
-    """The reports of one job, in the order in which they came."""
-
     def __init__(self) -> None:
         self._ring = Ring()
-        self._left: float | _Unknown | None = _UNKNOWN
+        self._left: tuple[float | None] | None = None
         self._means: dict[tuple[str, int], list[float]] = {}
         """The same is asked for again and again, and reports are rare."""
 
@@ -39,7 +30,6 @@ class History:
 
     @property
     def last(self) -> Point | None:
-        """The newest point."""
         return next(self._ring.backwards(), None)
 
     def add(
@@ -66,9 +56,9 @@ class History:
 
         None if there is no percentage, or if it does not rise.
         """
-        if isinstance(self._left, _Unknown):
-            self._left = self._seconds_left()
-        return self._left
+        if self._left is None:
+            self._left = (self._seconds_left(),)
+        return self._left[0]
 
     def _seconds_left(self) -> float | None:
         last, rise = self.last, self._ring.rise(SLOPE.total_seconds())
@@ -88,7 +78,7 @@ class History:
         return found
 
     def _forget(self) -> None:
-        self._left = _UNKNOWN
+        self._left = None
         self._means.clear()
 
 

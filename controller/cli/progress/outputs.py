@@ -16,8 +16,6 @@ INSTALL = "for a live table, install rich: pip install rich"
 
 
 class Display(Protocol):
-    """A way to show."""
-
     ages: bool
     """Whether it shows the time that passes, and so is drawn again without a change."""
 
@@ -25,9 +23,7 @@ class Display(Protocol):
         """Begin to watch; leaving it ends it."""
         return nullcontext()
 
-    def once(self, picture: JobViews) -> None:
-        """Show the only picture."""
-        ...
+    def once(self, picture: JobViews) -> None: ...
 
     def show(self, picture: JobViews) -> None:
         """Show the next picture."""
@@ -44,7 +40,6 @@ class PlainDisplay(Display):
     _trouble: str = ""
 
     def once(self, picture: JobViews) -> None:
-        """Print it."""
         if not picture.views:
             print("no TrainJobs")
         elif self.one:
@@ -53,7 +48,6 @@ class PlainDisplay(Display):
             print(*text.table(picture.views, namespaces=self.namespaces), sep="\n")
 
     def show(self, picture: JobViews) -> None:
-        """Print what has changed."""
         moment = format_time(picture.now)
         for view in picture.views:
             if Key(view.namespace, view.name) in picture.changed:
@@ -76,12 +70,10 @@ class JSONDisplay(Display):
     ages: bool = False
 
     def once(self, picture: JobViews) -> None:
-        """Print it."""
         found = [as_json(view) for view in picture.views]
         print(json.dumps(found[0] if self.one else {"jobs": found}))
 
     def show(self, picture: JobViews) -> None:
-        """Print what has changed."""
         for view in picture.views:
             if Key(view.namespace, view.name) in picture.changed:
                 print(json.dumps(as_json(view)))

@@ -45,13 +45,18 @@ class Layout:
     spark: int
     reported: bool
     loss: bool
+    attempt: bool
+    """Whether one of the jobs makes another attempt than its first."""
 
 
 def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
     """What fits the width. Names keep their first letters; curves, bars, loss and age go first, in this order."""
     longest = max((len(view.name) for view in views), default=0)
     state = max((len(text.state(view)) for view in views), default=0)
+    attempt = any((view.attempt or 1) > 1 for view in views)
     fixed = max(len("STATE"), state) + len("100%") + len("12h34m") + 3 * _GAP
+    if attempt:
+        fixed += len("ATTEMPT") + _GAP
     if namespaces:
         fixed += max((len(view.namespace) for view in views), default=0) + _GAP
     wanted = min(max(longest, len("JOB")), _NAME)
@@ -65,18 +70,18 @@ def layout(views: Sequence[JobView], width: int, *, namespaces: bool) -> Layout:
         more = (bar and bar + 1) + (spark and spark + _GAP) + (len("59m ago") + _GAP if reported else 0)
         room = width - fixed - more - (len("0.0001234") + _GAP if loss else 0)
         if room >= wanted:
-            return Layout(min(room, longest or len("JOB")), bar, spark, reported, loss)
-    return Layout(max(8, width - fixed), 0, 0, reported=False, loss=False)
+            return Layout(min(room, longest or len("JOB")), bar, spark, reported, loss, attempt)
+    return Layout(max(8, width - fixed), 0, 0, reported=False, loss=False, attempt=attempt)
 
 
 def overview(views: Sequence[JobView], console: Console, *, namespaces: bool, note: str = "") -> RenderableType:
     """The table of all jobs, as far as it fits the terminal."""
-
     room = max(1, console.height - _AROUND)
     shown = views[:room]
     fits = layout(shown, console.width, namespaces=namespaces)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
     heads = [*(["NAMESPACE"] if namespaces else []), "JOB", "STATE", "PROGRESS" if fits.bar else "DONE", "ETA"]
+    heads += ["ATTEMPT"] if fits.attempt else []
     heads += [*(["REPORTED"] if fits.reported else []), *(["LOSS"] if fits.loss else [])]
     heads += [""] if fits.spark else []
     for head in heads:
@@ -96,7 +101,6 @@ def _style(view: JobView) -> str:
 
 
 def _cells(view: JobView, fits: Layout, console: Console, *, namespaces: bool) -> list[tuple[str, str]]:
-    """Texts and styles of one row."""
     ascii_only, style = console.options.ascii_only, _style(view)
     name = text.printable(view.name)
     cut = "~" if ascii_only else "…"
@@ -106,6 +110,8 @@ def _cells(view: JobView, fits: Layout, console: Console, *, namespaces: bool) -
     drawn = f"{text.bar(view, fits.bar, ascii_only=ascii_only)} " if fits.bar else ""
     cells.append((f"{drawn}{text.percent(view):>4}", style))
     cells.append((text.remaining(view), "yellow" if view.remaining is not None and view.remaining.late else ""))
+    if fits.attempt:
+        cells.append((text.attempt(view), ""))
     if fits.reported:
         cells.append((text.reported(view), ""))
     if fits.loss:
@@ -117,8 +123,6 @@ def _cells(view: JobView, fits: Layout, console: Console, *, namespaces: bool) -
 
 
 def one_job(view: JobView, console: Console, now: datetime, *, note: str = "") -> RenderableType:
-    """All about one job."""
-
     width = max(8, min(40, console.width - 60))
     rows = text.details(view, now, ascii_only=console.options.ascii_only, width=width)
     room = max(4, console.height - _AROUND)
@@ -141,12 +145,10 @@ class Screen:
     """
 
     def __init__(self) -> None:
-
         self.console = Console()
         self._live = self._begun("")
 
     def _begun(self, what: RenderableType) -> Live:
-
         return Live(what, console=self.console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:
@@ -161,7 +163,6 @@ class Screen:
         self._live.stop()
 
     def draw(self, what: RenderableType) -> None:
-        """Draw in place of what was drawn before."""
         self._live.update(what, refresh=True)
 
     def _pause(self) -> None:
@@ -193,12 +194,10 @@ class TerminalDisplay:
         return self._screen
 
     def once(self, picture: JobViews) -> None:
-        """Print it."""
         console = Screen().console
         console.print(self._drawn(picture, console))
 
     def show(self, picture: JobViews) -> None:
-        """Draw it in place of the last one."""
         assert self._screen is not None
         self._screen.draw(self._drawn(picture, self._screen.console))
 

@@ -33,7 +33,6 @@ def cells(text: str) -> int:
 
 
 def filled(text: str, width: int) -> str:
-    """The text with spaces after it, up to a width on a terminal."""
     return text + " " * (width - cells(text))
 
 
@@ -51,12 +50,10 @@ def duration(seconds: float) -> str:
 
 
 def percent(view: JobView) -> str:
-    """The percentage, or that there is none."""
     return f"{view.percentage}%" if view.percentage is not None else NONE
 
 
 def bar(view: JobView, width: int, *, ascii_only: bool = False) -> str:
-    """A bar of the percentage; empty if there is none."""
     if view.percentage is None:
         return " " * width
     done = view.percentage * width // 100
@@ -68,6 +65,11 @@ def state(view: JobView) -> str:
     """The state, and its reason if that says more."""
     says_enough = view.is_over or view.state == "Suspended" or not view.reason
     return str(view.state) if says_enough else f"{view.state} ({printable(view.reason)})"
+
+
+def attempt(view: JobView) -> str:
+    """The number of the present attempt, or of the last one."""
+    return str(view.attempt) if view.attempt is not None else NONE
 
 
 def why(view: JobView) -> str:
@@ -88,12 +90,10 @@ def remaining(view: JobView) -> str:
 
 
 def reported(view: JobView) -> str:
-    """How old the last report is."""
     return f"{duration(view.age)} ago" if view.age is not None else NONE
 
 
 def loss(view: JobView) -> str:
-    """The loss, shortened."""
     return number(view.metrics[view.loss]) if view.loss is not None else NONE
 
 
@@ -120,7 +120,6 @@ def sparkline(values: Sequence[float], *, width: int = SPARK, ascii_only: bool =
 
 
 def steps(view: JobView) -> str:
-    """Step and epoch, as far as the training told them."""
     found = []
     for what in ("step", "epoch"):
         here, total = view.metrics.get(f"current_{what}"), view.metrics.get(f"total_{what}s")
@@ -130,7 +129,6 @@ def steps(view: JobView) -> str:
 
 
 def line(view: JobView, *, namespace: bool) -> str:
-    """One job in one line, for a log."""
     name = printable(f"{view.namespace}/{view.name}" if namespace else view.name)
     parts = [
         f"{name}: {state(view)}",
@@ -138,6 +136,7 @@ def line(view: JobView, *, namespace: bool) -> str:
         f"ETA {remaining(view)}",
         f"reported {reported(view)}",
         steps(view),
+        f"attempt {view.attempt}" if (view.attempt or 1) > 1 else "",
         why(view),
     ]
     if view.loss is not None:
@@ -146,12 +145,15 @@ def line(view: JobView, *, namespace: bool) -> str:
 
 
 def table(views: Sequence[JobView], *, namespaces: bool) -> list[str]:
-    """A table of plain text, as kubectl prints them."""
     head = ["JOB", "STATE", "PROGRESS", "ETA", "REPORTED", "LOSS"]
     rows = [
         [printable(view.name), state(view), percent(view), remaining(view), reported(view), loss(view)]
         for view in views
     ]
+    if any((view.attempt or 1) > 1 for view in views):
+        head.append("ATTEMPT")
+        for row, view in zip(rows, views, strict=True):
+            row.append(attempt(view))
     if any(map(why, views)):
         head.append("WHY")
         for row, view in zip(rows, views, strict=True):
@@ -171,8 +173,8 @@ def aligned(rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:
 
 def details(view: JobView, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
     """One job: names and texts, in the order in which they are shown."""
-    attempt = f", attempt {view.attempt}" if view.attempt is not None else ""
-    shown = [("state", f"{state(view)}{attempt}")]
+    which = f", attempt {view.attempt}" if view.attempt is not None else ""
+    shown = [("state", f"{state(view)}{which}")]
     if view.message and view.state not in ("Complete", "Suspended"):
         shown.append(("why", printable(view.message)))
     if view.percentage is not None:
@@ -200,7 +202,6 @@ def details(view: JobView, now: datetime, *, ascii_only: bool = False, width: in
 
 
 def detail_lines(view: JobView, now: datetime) -> list[str]:
-    """One job as plain text."""
     shown = details(view, now, ascii_only=True)
     width = max(cells(name) for name, _ in shown)
     return [printable(f"{view.namespace}/{view.name}"), *(f"  {filled(name, width)}  {text}" for name, text in shown)]

@@ -43,8 +43,6 @@ _TRAINING = frozenset({Word.RUNNING, Word.STALLED})
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """The time to go, as of now."""
-
     seconds: float
     """0 or more."""
     late: bool
@@ -62,18 +60,14 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """One job."""
-
     namespace: str
     name: str
     uid: str
     version: str
-    """Its resourceVersion."""
     state: Word
     reason: str
     """Of the condition that the state comes from; empty if it comes from none."""
     message: str
-    """And its message."""
     created: datetime | None
     ended: datetime | None
     """When it became Complete or Failed."""
@@ -99,7 +93,6 @@ class JobView:
     waiting_message: str = ""
     runtime_kind: str = KIND_CLUSTER_TRAINING_RUNTIME
     runtime: str = ""
-    """Its name."""
     nodes: int | None = None
     """`spec.trainer.numNodes`. None: the runtime decides."""
     managed_by: str = ""
@@ -107,7 +100,6 @@ class JobView:
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has ended."""
         return self.state.is_over
 
     @property
@@ -120,8 +112,6 @@ class JobView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobViews:
-    """The jobs at one moment, as they are shown."""
-
     views: Sequence[JobView]
     now: datetime
     changed: Collection[Key] = ()
@@ -208,7 +198,6 @@ def _is_of_pods_before(job: TrainJob) -> bool:
 
 
 def _true(job: TrainJob, condition: str) -> Condition | None:
-    """The condition while it is True."""
     found = find(job.status_or_empty.conditions, condition)
     return found if found is not None and found.status == "True" else None
 

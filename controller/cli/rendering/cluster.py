@@ -6,12 +6,13 @@ It reads and makes dry-run applies, and changes nothing. It never shows the cont
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
+from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import (
     ApiError,
     Client,
@@ -21,16 +22,15 @@ from trainwright.controller.runtime import (
     NotFound,
     load_config,
 )
-from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime, Unreadable
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, Reference, Runtime, Unreadable
 
 _SERVERS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink")
 _HIDDEN = "(hidden)"
 
 
 class ClusterView:
-    """The objects of a cluster."""
-
     advice = "the cluster has no such runtime either"
+    """What to do about a runtime that was not found."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -43,26 +43,17 @@ class ClusterView:
         return cls(Client(transport, user_agent="trainwright-render"))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def job(self, job: TrainJob) -> TrainJob | None:
-        """The TrainJob of that name, if it exists."""
-        try:
-            return await self._client.get(TrainJob, job.name, job.namespace)
-        except NotFound:
-            return None
+        return await if_there(self._client.get(TrainJob, job.name, job.namespace))
 
     async def runtime(self, job: TrainJob) -> Runtime | None:
-        """The runtime that the job names, if it exists."""
         assert job.spec is not None
         reference = job.spec.runtime_ref
-        try:
-            if reference.kind == TrainingRuntime.RESOURCE.kind:
-                return await self._client.get(TrainingRuntime, reference.name, job.namespace)
-            return await self._client.get(ClusterTrainingRuntime, reference.name)
-        except NotFound:
-            return None
+        if reference.kind == TrainingRuntime.RESOURCE.kind:
+            return await if_there(self._client.get(TrainingRuntime, reference.name, job.namespace))
+        return await if_there(self._client.get(ClusterTrainingRuntime, reference.name))
 
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The objects as they are now. A refused read is part of the answer (`Unreadable`)."""
@@ -82,10 +73,7 @@ class ClusterView:
     async def _live(self, document: Document) -> Document | None:
         metadata = document["metadata"]
         resource = await self._resource(document)
-        try:
-            return await self._client.get(resource, metadata["name"], metadata.get("namespace", ""))
-        except NotFound:
-            return None
+        return await if_there(self._client.get(resource, metadata["name"], metadata.get("namespace", "")))
 
     async def _resource(self, document: Document) -> Resource:
         try:
@@ -98,11 +86,35 @@ class ClusterView:
 
     async def _fact(self, reference: Reference) -> Any:
         try:
-            return await self._client.get(reference.resource, reference.name, reference.namespace)
-        except NotFound:
-            return None
+            return await if_there(self._client.get(reference.resource, reference.name, reference.namespace))
         except ApiError as error:
             return Unreadable(str(error))
+
+
+class FilesOnly:
+    """There is no cluster: nothing exists, and every fact counts as absent."""
+
+    advice = "give its file with --runtime"
+
+    async def job(self, job: TrainJob) -> None:
+        """None."""
+
+    async def runtime(self, job: TrainJob) -> None:
+        """None; the runtimes of files are known already."""
+
+    async def read(self, references: Iterable[Reference]) -> ClusterFacts:  # noqa: ARG002 - as of a cluster
+        """Every object counts as absent, and no job is refused because of that."""
+        return OFFLINE
+
+    async def difference(self, component: Component) -> tuple[None, Document]:
+        return None, component.document
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+ExistingObjects: TypeAlias = ClusterView | FilesOnly
+"""Gives runtimes that no file has, the stored TrainJob, and facts for plugins."""
 
 
 def shown(document: Document) -> Document:

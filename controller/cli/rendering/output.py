@@ -17,7 +17,7 @@ from trainwright.api.messages import value_text
 from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_WEBHOOK_VALIDATION, WEBHOOK_VALIDATION_DISABLED
-from trainwright.controller.cli.rendering.views import ExistingObjects
+from trainwright.controller.cli.rendering.cluster import ExistingObjects
 from trainwright.controller.runtime import AdmissionRequest
 from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.plugins.contract import Runtime
@@ -26,8 +26,6 @@ from trainwright.plugins.pipeline import Rendering
 
 @dataclass(frozen=True, slots=True)
 class RenderedJob:
-    """One TrainJob and the objects that it became."""
-
     job: TrainJob
     runtime: Runtime
     rendering: Rendering
@@ -35,12 +33,10 @@ class RenderedJob:
     """Each object as it is in the cluster and as it would be after applying; None without a comparison."""
 
     async def compared(self, view: ExistingObjects) -> "RenderedJob":
-        """The same with a comparison of each object."""
         return replace(self, differences=tuple([await view.difference(c) for c in self.rendering.components]))
 
     @property
     def documents(self) -> list[Document]:
-        """The objects in the order of applying."""
         return [component.document for component in self.rendering.components]
 
 
@@ -134,6 +130,5 @@ def runtime_problems(runtime: Runtime) -> Iterator[str]:
 
 
 def runtime_warnings(runtime: Runtime) -> Iterator[str]:
-    """The warnings for users of the runtime."""
     if isinstance(runtime, ClusterTrainingRuntime) and is_deprecated(runtime):
         yield deprecation(runtime)

@@ -45,8 +45,6 @@ _ROUNDS = 4
 
 @dataclass(slots=True)
 class RenderInputs:
-    """The TrainJobs and runtimes that were read."""
-
     jobs: list[TrainJob] = field(default_factory=list)
     runtimes: list[Runtime] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -159,7 +157,6 @@ class RenderInputs:
 
 
 def _stranger(kind: Any, version: Any) -> str:
-    """Why a document cannot be rendered."""
     near = difflib.get_close_matches(str(kind), KINDS, n=1, cutoff=0.6) if str(kind) not in KINDS else []
     hint = f"; did you mean {near[0]}?" if near else ""
     of = f"of {version}" if version else "without apiVersion"

@@ -53,7 +53,7 @@ def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
     """The body of an endpoint that takes a kind of its own. Raises StatusError."""
     document = _decoded(call, None)
     if not isinstance(document, dict):
-        raise bodykinds.unrecognized(call, bodykinds.not_an_object(document))
+        raise bodykinds.unrecognized(call, bodykinds.NOT_AN_OBJECT)
     if (document.get("kind") or kind, document.get("apiVersion") or version) != (kind, version):
         given = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
         raise errors.bad_request(f"{given} cannot be handled as a {kind}")

@@ -10,7 +10,6 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import RequestInfo
-from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.published import models_by_kind
 from trainwright.controller.local.apiserver.requests import encode
 from trainwright.controller.local.apiserver.resources import ServedResource
@@ -18,7 +17,7 @@ from trainwright.controller.local.apiserver.resources import ServedResource
 _SHOWN_BYTES = 30
 _SCHEME = 'scheme "pkg/runtime/scheme.go:111"'
 """Where the real server keeps its kinds, as its messages name it."""
-_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+NOT_AN_OBJECT = "couldn't get version/kind: the body is not an object"
 
 
 def checked(call: RequestInfo, document: Any) -> Document:
@@ -28,7 +27,7 @@ def checked(call: RequestInfo, document: Any) -> Document:
     if not isinstance(document, dict):
         if document is None:
             raise unrecognized(call, "Object 'Kind' is missing in 'null'")
-        raise unrecognized(call, not_an_object(document))
+        raise unrecognized(call, NOT_AN_OBJECT)
     problem = wrong_type_meta(document)
     if problem is not None:
         raise unrecognized(call, problem)
@@ -39,19 +38,12 @@ def checked(call: RequestInfo, document: Any) -> Document:
     return document
 
 
-def not_an_object(value: Any) -> str:
-    """What is wrong with a body that is another JSON value."""
-    into = f"Go value of type {_TYPE_META}"
-    return f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into {into}"
-
-
 def wrong_type_meta(document: Document) -> str | None:
     """What is wrong with the types of kind and version; None if nothing is."""
     for name in ("apiVersion", "kind"):
         value = document.get(name)
         if value is not None and not isinstance(value, str):
-            into = f"Go struct field .{name} of type string"
-            return f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into {into}"
+            return f"couldn't get version/kind: {name} is not a string"
     return None
 
 

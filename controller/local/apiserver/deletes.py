@@ -227,7 +227,7 @@ def _decoded(body: bytes, media: str) -> Any:
 
 def _as_options(document: Any) -> Document:
     """A body as DeleteOptions. Raises StatusError."""
-    problem = bodykinds.wrong_type_meta(document) if isinstance(document, dict) else bodykinds.not_an_object(document)
+    problem = bodykinds.wrong_type_meta(document) if isinstance(document, dict) else bodykinds.NOT_AN_OBJECT
     if problem is not None:
         raise errors.bad_request(problem)
     kind, version = document.get("kind") or "DeleteOptions", document.get("apiVersion") or "v1"

@@ -13,7 +13,6 @@ from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
 from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.patch import read_json
-from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.requests import go_integer
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
@@ -131,12 +130,11 @@ def _read_token(token: str) -> Continuation:
     if content is None:
         content = {}
     if not isinstance(content, dict):
-        raise _TokenError(f"json: cannot unmarshal {go_kind(content)} into Go value of type storage.continueToken")
-    for name, known, go_type in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
+        raise _TokenError("it is not an object")
+    for name, known in (("v", str), ("rv", int), ("start", str)):
         value = content.get(name)
         if value is not None and type(value) is not known:
-            into = f"Go struct field continueToken.{name} of type {go_type}"
-            raise _TokenError(f"json: cannot unmarshal {go_kind(value)} into {into}")
+            raise _TokenError(f"{name} is of the wrong type")
     if content.get("v") != _ENCODED_VERSION:
         raise _TokenError(f"server does not recognize this encoded version {content.get('v') or ''}")
     version, start = content.get("rv"), content.get("start")

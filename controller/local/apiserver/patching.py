@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patches of all four types, as transforms of the live object."""
 
-import re
-
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, bodykinds, errors, metadata
 from trainwright.controller.local.apiserver.apply import (
     ApplyError,
     BadRequestError,
     ConflictError,
-    values,
 )
 from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.patch import (
@@ -22,7 +19,6 @@ from trainwright.controller.local.apiserver.patch import (
     read_strategic_patch,
     strategic_merge_patch,
 )
-from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.published import published_models
 from trainwright.controller.local.apiserver.requests import WriteQuery, encode
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
@@ -43,9 +39,6 @@ def accepted(call: RequestInfo) -> tuple[str, ...]:
     """The types of patches that a kind takes."""
     strategic = () if call.served.type.custom else (STRATEGIC_PATCH,)
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
-
-
-_OBJECT_FOR_LIST = re.compile(r"json: cannot unmarshal object into Go struct field \S+ of type \[\]")
 
 
 def transform_of(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
@@ -92,18 +85,12 @@ def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery)
             strict = bodies.doubled_keys(body)
         if not isinstance(made, dict):
             raise RejectedResultError(encode(made).decode(), "the result is not an object")
-        # The real server quotes the result, or the strategic patch as Go prints it.
-        strategic = media == STRATEGIC_PATCH
-        text = values.shown(read_strategic_patch(body)) if strategic else encode(made).decode()
+        text = encode(made).decode()
         _check_kind(call, made, text)
         try:
             strict += call.served.decode(made)
         except DocumentDecodeError as error:
-            problem = str(error)
-            if strategic and _OBJECT_FOR_LIST.match(problem):
-                # The real server converts the result then, instead of decoding it.
-                problem = "cannot restore slice from map"
-            raise RejectedResultError(text, problem) from error
+            raise RejectedResultError(text, str(error)) from error
         if options.validation == "Ignore":
             strict = []
         if strict and options.validation == "Strict":
@@ -139,10 +126,7 @@ def _apply_document(call: RequestInfo) -> tuple[Document, list[str]]:
     if document is None:
         return {}, doubled
     if not isinstance(document, dict):
-        raise errors.bad_request(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
-            f"{go_kind(document)} into Go value of type map[string]interface {{}}"
-        )
+        raise errors.bad_request("error decoding YAML: expected an object")
     return document, doubled
 
 

@@ -15,7 +15,7 @@ from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
 from trainwright.controller.local.apiserver.call import RequestInfo
 from trainwright.controller.local.apiserver.requests import ServerResponse
-from trainwright.controller.local.apiserver.schema.gotypes import wrong_time
+from trainwright.controller.local.apiserver.schema.structs import is_time
 from trainwright.controller.local.apiserver.store import ObjectStore
 
 _NO_FIELD = "[]"
@@ -167,9 +167,8 @@ def _log_request(call: RequestInfo) -> LogRequest:
     request = call.request
     tail, limit, since = (request.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     moment = request.asked("sinceTime")
-    problem = wrong_time(moment) if moment else None
-    if problem is not None:
-        raise errors.bad_request(problem)
+    if moment and not is_time(moment):
+        raise errors.bad_request(f"sinceTime: {moment!r} is not a time such as 2026-01-02T03:04:05Z")
     found: list[DocumentError] = []
     if tail is not None and tail < 0:
         found.append(fields.wrong("tailLines", tail, "must be greater than or equal to 0"))

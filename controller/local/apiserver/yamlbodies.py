@@ -1,29 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML bodies as the API server reads them: the first document counts, and the last of two equal keys.
 
-Field validation tells of keys that are there twice. Messages and their lines are those of go.yaml.in/yaml/v2, which is
-a port of the libyaml that reads here.
+Field validation tells of keys that are there twice.
 """
 
-import re
 from typing import Any
 
 import yaml
-from yaml.composer import ComposerError
-from yaml.scanner import ScannerError
 
 from trainwright.api.manifest import ManifestError, check_depth, key, scalar
 from trainwright.controller.local.apiserver.apply.values import literal
 
 _MERGE = "tag:yaml.org,2002:merge"
-_ALIAS = re.compile(r"\*([\w-]+)")
 _UNSUSPICIOUS_ALIASED, _UNSUSPICIOUS = 100, 1000
 _LOW, _HIGH = 400_000, 4_000_000
 """Values decoded, between which the share of aliased values that is allowed falls from 99 % to 10 %."""
 
 
 class YAMLBodyError(ValueError):
-    """A body is not YAML; the text is what Go's reader says after `yaml: `."""
+    """A body is not YAML."""
 
 
 def read_yaml(text: str) -> tuple[Any, list[str]]:
@@ -39,48 +34,19 @@ def read_yaml(text: str) -> tuple[Any, list[str]]:
             node = loader.get_node() if loader.check_node() else None
         finally:
             loader.dispose()
-        reading = _Reading(text)
+        reading = _Reading()
         return (None if node is None else reading.value(node)), reading.doubled
-    except ManifestError as error:
-        raise YAMLBodyError(f"line {error.line}: {error.reason}") from error
-    except ComposerError as error:
-        mark = error.problem_mark
-        found = _ALIAS.match(text, mark.index) if mark is not None else None
-        raise YAMLBodyError(f"unknown anchor '{found[1]}' referenced" if found else _message(error)) from error
     except yaml.MarkedYAMLError as error:
-        raise YAMLBodyError(_message(error)) from error
-    except yaml.YAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark is not None else ""
+        raise YAMLBodyError(f"{line}{error.problem}") from error
+    except (ManifestError, yaml.YAMLError) as error:
         raise YAMLBodyError(str(error)) from error
-
-
-def _message(error: yaml.MarkedYAMLError) -> str:
-    """Go counts lines from zero, except where a token is malformed, and leaves out the first line."""
-    line = 0
-    if error.problem_mark is not None and error.problem_mark.line:
-        line = error.problem_mark.line + (1 if isinstance(error, ScannerError) else 0)
-    elif error.context_mark is not None:
-        line = error.context_mark.line
-    return f"{f'line {line}: ' if line else ''}{error.problem or 'unknown problem parsing YAML content'}"
-
-
-def _recursive_alias(text: str) -> str:
-    """The first alias of what it is itself in."""
-    anchors: list[str | None] = []
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            anchors.append(event.anchor)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchors.pop()
-        elif isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
-            return str(event.anchor)
-    return ""
 
 
 class _Reading:
     """Reads the nodes of one document."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self) -> None:
         self.doubled: list[str] = []
         self._decoded = 0
         self._aliased = 0
@@ -96,7 +62,7 @@ class _Reading:
         """The value of a node; a mapping's keys are added to `into` if that is given."""
         identity = id(node)
         if identity in self._around:
-            raise YAMLBodyError(f"anchor '{_recursive_alias(self._text)}' value contains itself")
+            raise YAMLBodyError(f"line {node.start_mark.line + 1}: an anchor contains itself")
         alias = identity in self._seen
         if alias:
             # An alias is a node of its own.
@@ -121,8 +87,7 @@ class _Reading:
                 self._merge(value_node, made)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                shown = literal(self.value(key_node)).replace("map[string]", "map[interface {}]")
-                raise YAMLBodyError(f"invalid map key: {shown}")
+                raise YAMLBodyError(f"line {key_node.start_mark.line + 1}: a key must be a scalar")
             name = key(key_node)
             value = self.value(value_node)
             if name in made:

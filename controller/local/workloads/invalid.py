@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.runtime import Cause, Invalid
+from trainwright.controller.runtime import ErrorCause, Invalid
 
 _TITLES = {
     "FieldValueInvalid": "Invalid value",
@@ -69,7 +69,7 @@ def refusal(kind: str, name: str, errors: Iterable[InvalidField]) -> Invalid | N
         f'{kind} "{name}" is invalid: {together}',
         code=Invalid.code,
         reason="Invalid",
-        causes=tuple(Cause(error.type, error.field, error.body()) for error in found),
+        causes=tuple(ErrorCause(error.type, error.field, error.body()) for error in found),
     )
 
 

@@ -144,7 +144,6 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
 
 
 def _position(keys: Document, live: list[Any]) -> int | None:
-    """Position of the item with these keys."""
     for index, item in enumerate(live):
         if has_keys(item, keys):
             return index

@@ -21,7 +21,7 @@ from trainwright.api.objects import AnyObject, Document, Key, controller_of, lab
 from trainwright.controller.runtime.cache.echo import Flight
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
-from trainwright.controller.runtime.cache.scope import CacheScope
+from trainwright.controller.runtime.cache.reflector import CacheScope
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.observer import PendingWrite
@@ -147,7 +147,6 @@ class Cache:
                     )
 
     def informers(self) -> Iterator[Informer]:
-        """All declared informers."""
         return iter(list(self._informers.values()))
 
     def remove(self, informer: Informer) -> None:
@@ -211,7 +210,6 @@ class Cache:
                 await informer.wait_synced()
 
     def statistics(self) -> Sequence[InformerStatistics]:
-        """One record per informer."""
         return [informer.statistics() for informer in self._informers.values()]
 
     # ------------------------------------------------------------------ reading

@@ -15,15 +15,21 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
+from trainwright.api.objects import (
+    AnyObject,
+    Document,
+    Key,
+    applied_at,
+    key_of,
+    resource_version_of,
+    uid_of,
+)
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
-from trainwright.controller.runtime.cache.fields import unpacked
-from trainwright.controller.runtime.cache.reflector import Filling, Reflector
-from trainwright.controller.runtime.cache.scope import CacheScope
+from trainwright.controller.runtime.cache.reflector import CacheScope, Filling, Reflector
 from trainwright.controller.runtime.cache.store import IndexFunction, InformerStore
-from trainwright.controller.runtime.cache.transforms import Transform
+from trainwright.controller.runtime.cache.transforms import Transform, unpacked
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError, NotCached
@@ -409,7 +415,6 @@ class _Filling:
         self._unfit: dict[Key, Document] = {}
 
     def add(self, frame: Frame) -> None:
-        """Add one object."""
         decoded = self._informer.decode(frame.object)
         if decoded is None:
             return

@@ -13,12 +13,14 @@ ever. So it is asked whether it has the version.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
 
+from trainwright.api.objects import AnyObject, labels_of, namespace_of
 from trainwright.api.surroundings import fraction
-from trainwright.controller.runtime.cache.scope import CacheScope
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.reads import PAGE
@@ -38,6 +40,38 @@ from trainwright.controller.runtime.errors import (
 )
 from trainwright.controller.runtime.kinds import Kind
 from trainwright.controller.runtime.lag import Pacer
+from trainwright.controller.runtime.selectors import LabelSelector, parse_label_selector
+
+
+@dataclass(frozen=True)
+class CacheScope:
+    """Which objects of a kind a cache holds: a namespace (empty: all) and selectors in string form (empty: no limit).
+
+    The server filters by them. The same filter is applied here to the answers of own writes, which do not come through
+    the watch.
+    """
+
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+    @cached_property
+    def _labels(self) -> LabelSelector:
+        return parse_label_selector(self.label_selector)
+
+    def admits(self, obj: AnyObject) -> bool | None:
+        """Whether the object is in scope; None if only the server knows (field selectors)."""
+        if self.namespace and namespace_of(obj) != self.namespace:
+            return False
+        if not self._labels.matches(labels_of(obj)):
+            return False
+        return None if self.field_selector else True
+
+    def __str__(self) -> str:
+        parts = [f"namespace {self.namespace}" if self.namespace else "all namespaces"]
+        parts += [selector for selector in (self.label_selector, self.field_selector) if selector]
+        return ", ".join(parts)
+
 
 FIRST_SECONDS = 0.8
 CAP_SECONDS = 30.0

@@ -53,7 +53,6 @@ class InformerStore:
     # ------------------------------------------------------------------ reads
 
     def get(self, key: Key) -> AnyObject | None:
-        """The object, or None."""
         return self._objects.get(key)
 
     def list(self, namespace: str = "") -> Iterator[AnyObject]:
@@ -73,7 +72,6 @@ class InformerStore:
         return iter([objects[key] for key in keys])
 
     def index_values(self, index: str) -> Iterator[str]:
-        """All values of an index."""
         return iter(list(self._indexes[index]))
 
     def add_index(self, name: str, function: IndexFunction) -> None:

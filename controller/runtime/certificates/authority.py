@@ -120,7 +120,6 @@ def covers(certificate: x509.Certificate, hosts: Iterable[str]) -> bool:
 
 
 def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether the authority signed the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except Exception:  # noqa: BLE001, RUF100 - InvalidSignature, ValueError or TypeError: all mean no
@@ -129,7 +128,6 @@ def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
 
 
 def certificate_pem(certificate: x509.Certificate) -> bytes:
-    """PEM of a certificate."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
@@ -166,7 +164,6 @@ def _builder(
 
 
 def _signed(builder: x509.CertificateBuilder, authority: KeyPair) -> x509.Certificate:
-    """Sign a certificate, and name the key that signed it."""
     try:
         identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:

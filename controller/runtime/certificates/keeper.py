@@ -21,7 +21,7 @@ from trainwright.api.objects import AnyObject
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
-from trainwright.controller.runtime.cache.scope import CacheScope
+from trainwright.controller.runtime.cache.reflector import CacheScope
 from trainwright.controller.runtime.certificates.authority import key_pem, strict_defects
 from trainwright.controller.runtime.certificates.injection import (
     FIELD_MANAGER,

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from trainwright.controller.runtime.errors import ApiError, Cause, api_error
+from trainwright.api.kubernetes.meta.v1 import Status
+from trainwright.controller.runtime.errors import ApiError, ErrorCause, api_error
 
 _REASONS = {
     400: "BadRequest",
@@ -25,50 +26,26 @@ _REASONS = {
 }
 
 
-class _StatusCause(msgspec.Struct):
-    reason: str | None = None
-    message: str | None = None
-    field: str | None = None
-
-
-class _StatusDetails(msgspec.Struct):
-    causes: list[_StatusCause] | None = None
-    retry_after_seconds: float | None = msgspec.field(name="retryAfterSeconds", default=None)
-
-
-class _Status(msgspec.Struct):
-    kind: str | None = None
-    message: str | None = None
-    reason: str | None = None
-    code: int | None = None
-    details: _StatusDetails | None = None
-
-
-_DECODER = msgspec.json.Decoder(_Status)
+_DECODER = msgspec.json.Decoder(Status)
 
 
 def error_of(
     code: int, headers: Mapping[str, str], body: bytes | msgspec.Raw, *, request: str = "", attempts: int = 1
 ) -> ApiError:
     """The exception for an answer with status `code` (400 and above), or for an ERROR frame of a watch (code 0)."""
-    status = _Status()
+    status, text = Status(), ""
     try:
         decoded = _DECODER.decode(body)
     except msgspec.MsgspecError:
         text = bytes(body)[:200].decode(errors="replace").strip()
     else:
-        text = ""
         if decoded.kind == "Status":
             status = decoded
     code = code or status.code or 500
-    asked = status.details.retry_after_seconds if status.details else None
+    details = status.details_or_empty
     header = headers.get("retry-after", "")
-    if header.isdigit():
-        asked = float(header)
-    causes = tuple(
-        Cause(c.reason or "", c.field or "", c.message or "")
-        for c in (status.details.causes if status.details else None) or ()
-    )
+    asked = float(header) if header.isdigit() else details.retry_after_seconds
+    causes = tuple(ErrorCause(c.reason or "", c.field_ or "", c.message or "") for c in details.causes or ())
     return api_error(
         code,
         status.message or text or f"HTTP {code}",

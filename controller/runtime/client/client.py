@@ -17,11 +17,10 @@ from typing import Literal, Self
 
 from trainwright.controller.runtime.client.exec import Exec
 from trainwright.controller.runtime.client.reads import ReadVerbs
-from trainwright.controller.runtime.client.subresources import Subresources
 from trainwright.controller.runtime.client.writes import WriteVerbs
 
 
-class Client(ReadVerbs, WriteVerbs, Subresources, Exec):
+class Client(ReadVerbs, WriteVerbs, Exec):
     """Talks to one API server through a transport. Copies with other defaults are cheap."""
 
     def with_defaults(

@@ -17,8 +17,7 @@ import aiohappyeyeballs
 import httptools
 
 from trainwright.controller.runtime.client.exchange import RawAnswer, bytes_of
-from trainwright.controller.runtime.client.permission import READS
-from trainwright.controller.runtime.client.transport import SECONDS, Request, Response
+from trainwright.controller.runtime.client.transport import READS, SECONDS, Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable, reason_of
 
 CONNECT_SECONDS = 30.0

@@ -57,7 +57,6 @@ class StaticAuthorization:
         self._credential = Credential(header)
 
     async def credential(self) -> Credential:
-        """The credential."""
         return self._credential
 
     async def renew(self, refused: Credential) -> Credential | None:  # noqa: ARG002 - see Authorization

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Protocol
 from urllib.parse import quote
 
-from trainwright.controller.runtime.client.permission import READS
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.transport import READS, Request
 from trainwright.controller.runtime.errors import BadRequest, ConnectionLost, RequestTimeout, TransportError
 
 UNREAD_BYTES = 2**18
@@ -155,7 +154,6 @@ class RawAnswer:
             self.fields.append((name, value))
 
     def head(self, status: int) -> None:
-        """Status and headers are there."""
         if self._is_complete:  # of an answer that nothing was asked for
             self._keep = False
             return

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.kubernetes.meta.v1 import Status
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.session import ApiSession
 from trainwright.controller.runtime.client.transport import Request, object_path
@@ -46,21 +47,6 @@ class ExecResult:
 
 class CommandTimeout(RequestTimeout):
     """The command has started, and did not end in time. It may still run."""
-
-
-class _Cause(msgspec.Struct):
-    reason: str | None = None
-    message: str | None = None
-
-
-class _Details(msgspec.Struct):
-    causes: list[_Cause] | None = None
-
-
-class _Status(msgspec.Struct):
-    status: str | None = None
-    reason: str | None = None
-    details: _Details | None = None
 
 
 class Exec(ApiSession):
@@ -141,11 +127,11 @@ class Exec(ApiSession):
 def _exit_code(data: bytes, request: Request) -> int:
     """The exit code in a Status. Raises DecodeError, or the ApiError that it is."""
     try:
-        status = msgspec.json.decode(data, type=_Status)
+        status = msgspec.json.decode(data, type=Status)
         if status.status == "Success":
             return 0
         if status.reason == "NonZeroExitCode":
-            causes = (status.details.causes if status.details else None) or ()
+            causes = status.details_or_empty.causes or ()
             return int(next(cause.message or "" for cause in causes if cause.reason == "ExitCode"))
     except (msgspec.MsgspecError, ValueError, StopIteration) as error:
         raise DecodeError(f"{request}: the Status of the command is unreadable: {error!r}") from error

@@ -118,7 +118,6 @@ class HTTPTransport:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Stream]:
-        """One stream; see Transport."""
         credential = await self._authorization.credential()
         answer = await self._exchange(request, credential, stream=True)
         try:

@@ -49,13 +49,11 @@ class LimitedTransport:
         return await self._transport.send(request)
 
     def open(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Not limited; see Transport."""
         return self._transport.open(request)
 
     def connect(
         self, request: Request, protocols: Sequence[str], *, limit: int
     ) -> AbstractAsyncContextManager[WebSocket]:
-        """Not limited; see Transport."""
         return self._transport.connect(request, protocols, limit=limit)
 
     async def close(self) -> None:

@@ -24,8 +24,7 @@ from trainwright.controller.runtime.client.connections import (
     drop_after,
 )
 from trainwright.controller.runtime.client.exchange import warnings_in
-from trainwright.controller.runtime.client.permission import READS, WritePermission
-from trainwright.controller.runtime.client.transport import SECONDS, Request, Response
+from trainwright.controller.runtime.client.transport import READS, SECONDS, Request, Response, WritePermission
 from trainwright.controller.runtime.errors import (
     ConnectionLost,
     OutputTooLarge,
@@ -225,12 +224,10 @@ class SessionAnswer:
 
     @property
     def status(self) -> int:
-        """HTTP status."""
         return self._answer.status
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Lower-case names."""
         return {name.lower(): value for name, value in self._answer.headers.items()}
 
     def warnings(self) -> tuple[str, ...]:
@@ -238,14 +235,12 @@ class SessionAnswer:
         return warnings_in(self._answer.headers.getall("Warning", []))
 
     async def read(self) -> bytes:
-        """The rest of the body."""
         try:
             return await self._answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _lost(self._request, error) from error
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives."""
         try:
             async for chunk in self._answer.content.iter_any():
                 yield chunk
@@ -274,7 +269,6 @@ class HTTPSocket:
         self._answer = answer
 
     async def receive(self) -> bytes | None:
-        """The next message; see WebSocket."""
         assert self._opened is not None
         try:
             message = await self._opened.receive()
@@ -293,7 +287,6 @@ class HTTPSocket:
         return None
 
     async def send(self, message: bytes) -> None:
-        """Send a message; see WebSocket."""
         assert self._opened is not None
         try:
             await self._opened.send_bytes(message)
@@ -301,7 +294,6 @@ class HTTPSocket:
             raise _lost(self._request, error) from error
 
     def abort(self) -> None:
-        """Close the connection at once."""
         if self._answer is not None:
             abort(self._answer)
 

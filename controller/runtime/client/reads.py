@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, overload
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 import msgspec
 
@@ -52,6 +52,23 @@ class ObjectList(Generic[T]):
 
     items: list[T]
     resource_version: str
+
+
+class PodLogOptions(TypedDict, total=False):
+    """Which part of a log is read."""
+
+    container: str
+    """Required if the pod has several."""
+    follow: bool
+    """Keep the stream open for new lines."""
+    previous: bool
+    """The log of the run before the last restart."""
+    timestamps: bool
+    """Start each line with the time."""
+    tail: int | None
+    """Number of lines from the end."""
+    since: int | None
+    """Only the last so many seconds."""
 
 
 class ReadVerbs(ApiSession):
@@ -204,60 +221,20 @@ class ReadVerbs(ApiSession):
                 raise StreamSilent(f"{request}: no answer within {silence} s") from None
             yield await opened.enter_async_context(aclosing(frames(stream, idle=limit)))
 
-    async def logs(
-        self,
-        pod: str,
-        namespace: str,
-        *,
-        container: str = "",
-        follow: bool = False,
-        previous: bool = False,
-        timestamps: bool = False,
-        tail: int | None = None,
-        since: int | None = None,
-    ) -> AsyncGenerator[bytes, None]:
+    async def logs(self, pod: str, namespace: str, **options: Unpack[PodLogOptions]) -> AsyncGenerator[bytes, None]:
         """As `open_log`, in one generator. Close it with `aclosing` if you leave it early."""
-        opened = self.open_log(
-            pod,
-            namespace,
-            container=container,
-            follow=follow,
-            previous=previous,
-            timestamps=timestamps,
-            tail=tail,
-            since=since,
-        )
-        async with opened as chunks:
+        async with self.open_log(pod, namespace, **options) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     @asynccontextmanager
     async def open_log(
-        self,
-        pod: str,
-        namespace: str,
-        *,
-        container: str = "",
-        follow: bool = False,
-        previous: bool = False,
-        timestamps: bool = False,
-        tail: int | None = None,
-        since: int | None = None,
+        self, pod: str, namespace: str, **options: Unpack[PodLogOptions]
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """The log of a container in chunks of any size. Entering says whether it can be read, before the first line.
 
         A log that is followed has no time limit: a kubelet answers with the first line, and that may take for ever. Any
         other one has the limit of the client for the begin of the answer and for each part of it.
-
-        Args:
-            pod: name of the pod.
-            namespace: namespace of the pod.
-            container: required if the pod has several.
-            follow: keep the stream open for new lines.
-            previous: the log of the run before the last restart.
-            timestamps: start each line with the time.
-            tail: number of lines from the end.
-            since: only the last so many seconds.
 
         Raises:
             NotFound: the pod does not exist.
@@ -265,17 +242,13 @@ class ReadVerbs(ApiSession):
             ServerError: the node does not answer.
             TransportError: no answer. RequestTimeout is one, also in the middle of the log.
         """
-        query = {
-            "container": container,
-            "follow": "true" if follow else "",
-            "previous": "true" if previous else "",
-            "timestamps": "true" if timestamps else "",
-            "tailLines": "" if tail is None else str(tail),
-            "sinceSeconds": "" if since is None else str(since),
-        }
+        flags = {name: "true" for name in ("follow", "previous", "timestamps") if options.get(name)}
+        lines = {"tailLines": options.get("tail"), "sinceSeconds": options.get("since")}
+        query = {"container": options.get("container", "")} | flags
+        query |= {name: str(number) for name, number in lines.items() if number is not None}
         path = object_path(Pod.RESOURCE, pod, namespace, "log")
         request = Request("GET", path, {name: value for name, value in query.items() if value})
-        limit = None if follow else self._timeout
+        limit = None if options.get("follow") else self._timeout
         async with AsyncExitStack() as opened:
             stream = await _answered(request, opened.enter_async_context(self.stream(request)), limit)
             chunks = await opened.enter_async_context(aclosing(stream.chunks()))

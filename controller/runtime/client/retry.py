@@ -10,15 +10,13 @@ them share one time limit, so that a server that hangs does not hold its caller 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.client.transport import READS, Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError
 
 RETRIES = 10
 """Retries per request, where a client has no other number."""
 LOST_SECONDS = 1.0
 """Wait before a read is retried after its connection broke."""
-
-_READS = frozenset({"GET", "HEAD"})
 
 
 def retry_after(headers: Mapping[str, str], status: int) -> float | None:
@@ -57,7 +55,7 @@ async def send_with_retries(
         except TransportError as error:
             if on_attempt:
                 on_attempt(request, None)
-            repeatable = request.method in _READS and isinstance(error, (ConnectionLost, RequestTimeout))
+            repeatable = request.method in READS and isinstance(error, (ConnectionLost, RequestTimeout))
             if not repeatable or attempt > retries or time() + LOST_SECONDS >= deadline:
                 if attempt > 1:
                     error.add_note(f"attempt {attempt}")

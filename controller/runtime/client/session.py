@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all verbs of a client share: credentials, retries, warnings, errors, and defaults of writes.
 
-`reads`, `writes`, `subresources` and `exec` build the verbs on it; `client` combines them.
+`reads`, `writes` and `exec` build the verbs on it; `client` combines them.
 """
 
 import logging
@@ -14,9 +14,17 @@ import trainwright
 from trainwright.api.objects import AnyObject
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.observer import RequestObserver, WriteObserver
-from trainwright.controller.runtime.client.permission import READS, permission
 from trainwright.controller.runtime.client.retry import RETRIES, send_with_retries
-from trainwright.controller.runtime.client.transport import SECONDS, Request, Response, Stream, Transport, WebSocket
+from trainwright.controller.runtime.client.transport import (
+    READS,
+    SECONDS,
+    Request,
+    Response,
+    Stream,
+    Transport,
+    WebSocket,
+    permission,
+)
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
 
@@ -78,7 +86,6 @@ class ApiSession:
         return self._kinds
 
     async def close(self) -> None:
-        """Close the transport."""
         await self.transport.close()
 
     async def send(self, request: Request) -> Response:

@@ -9,13 +9,37 @@ one that answers from a script.
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 from urllib.parse import quote
 
 from trainwright.api.base import Resource
-from trainwright.controller.runtime.client.permission import WritePermission
 from trainwright.controller.runtime.errors import BadRequest
+
+READS = frozenset({"GET", "HEAD"})
+"""Methods that need no permission."""
+
+
+class WritePermission(Protocol):
+    """Allows a context to write (leader election), so only leader-elected work and the tasks that it starts carry one.
+
+    The client checks it when a write begins. The transport checks it again when the bytes are handed to the socket,
+    because the request may have waited in between: for a connection, for a retry, or because the process was stopped.
+    """
+
+    def check(self) -> None:
+        """Raise NotLeading if a write must not be sent now."""
+        ...
+
+    def remaining(self) -> float:
+        """Seconds within which a request must have ended."""
+        ...
+
+
+permission: ContextVar[WritePermission | None] = ContextVar("write-permission", default=None)
+"""The permission of this context; None: not needed."""
+
 
 Query: TypeAlias = Mapping[str, str | tuple[str, ...]]
 """The parameters of a query. A tuple repeats its key, one time for each value."""
@@ -27,8 +51,6 @@ SECONDS = 60.0
 
 @dataclass(slots=True)
 class Request:
-    """A request."""
-
     method: str
     path: str
     query: Query = field(default_factory=dict)

@@ -105,7 +105,6 @@ class _Silence:
             self._waiting = None
 
     def close(self) -> None:
-        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

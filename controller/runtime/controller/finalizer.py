@@ -23,7 +23,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.controller.results import Done, Result
+from trainwright.controller.runtime.controller.controller import Done, Result
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.kinds import Kind, kind_of
 

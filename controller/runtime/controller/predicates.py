@@ -46,7 +46,6 @@ annotations_changed: Predicate = _differs(_mapping(annotations_of))
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """True if one predicate is true."""
     return lambda event: any(predicate(event) for predicate in predicates)
 
 
@@ -56,7 +55,6 @@ def all_of(*predicates: Predicate) -> Predicate:
 
 
 def none_of(*predicates: Predicate) -> Predicate:
-    """True if no predicate is true."""
     return lambda event: not any(predicate(event) for predicate in predicates)
 
 

@@ -17,7 +17,6 @@ Mapper: TypeAlias = Callable[[Any], Iterable[Key]]
 
 
 def own_key(obj: AnyObject) -> Iterable[Key]:
-    """The object's own key."""
     return (key_of(obj),)
 
 
@@ -129,7 +128,6 @@ class Trigger:
 
     @property
     def name(self) -> str:
-        """The name of the source."""
         return self._name
 
     def __call__(self, key: Key, *, priority: int = 0, after: float = 0.0, reason: str = "") -> None:

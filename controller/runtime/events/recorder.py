@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject
@@ -127,7 +126,6 @@ class EventRecorder:
             self._put(series)
 
     def statistics(self) -> RecorderStatistics:
-        """A snapshot."""
         return replace(self._statistics, refused=self._correlator.refused)
 
     # ------------------------------------------------------------------ life
@@ -248,26 +246,15 @@ class EventRecorder:
         log.warning("event %s/%s was not written: %s", series.namespace, series.name, error)
 
 
-class EventCollector(Collector):
-    """Reads the statistics of a recorder."""
-
-    def __init__(self, statistics: Callable[[], RecorderStatistics]) -> None:
-        self._statistics = statistics
-
-    def describe(self) -> list[Metric]:
-        """No metrics to describe in advance."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """All metric families."""
-        now = self._statistics()
-        recorded = CounterMetricFamily("event_recorder_events", "Events recorded.")
-        recorded.add_metric([], now.recorded)
-        writes = CounterMetricFamily("event_recorder_writes", "Events written.", labels=["verb"])
-        writes.add_metric(["create"], now.created)
-        writes.add_metric(["patch"], now.patched)
-        lost = CounterMetricFamily("event_recorder_lost", "Events not written, by cause.", labels=["cause"])
-        lost.add_metric(["queue"], now.dropped)
-        lost.add_metric(["limit"], now.refused)
-        lost.add_metric(["failed"], now.failed)
-        yield from (recorded, writes, lost)
+def event_metrics(now: RecorderStatistics) -> Iterator[Metric]:
+    """The metrics of a recorder."""
+    yield CounterMetricFamily("event_recorder_events", "Events recorded.", value=now.recorded)
+    writes = CounterMetricFamily("event_recorder_writes", "Events written.", labels=["verb"])
+    writes.add_metric(["create"], now.created)
+    writes.add_metric(["patch"], now.patched)
+    yield writes
+    lost = CounterMetricFamily("event_recorder_lost", "Events not written, by cause.", labels=["cause"])
+    lost.add_metric(["queue"], now.dropped)
+    lost.add_metric(["limit"], now.refused)
+    lost.add_metric(["failed"], now.failed)
+    yield lost

@@ -17,10 +17,9 @@ from datetime import datetime
 from trainwright.api.surroundings import fraction
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
-from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
+from trainwright.controller.runtime.leaderelection.fence import JITTER, Clock, Fence, Timing, steady_clock
 from trainwright.controller.runtime.leaderelection.lock import Lock
 from trainwright.controller.runtime.leaderelection.record import LeaseRecord, held_by, released
-from trainwright.controller.runtime.leaderelection.timing import JITTER, Timing
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +71,6 @@ class Candidate:
         return record.transitions if record else 0
 
     async def acquire(self) -> None:
-        """Retry until this candidate leads."""
         while not await self._try():
             await self._sleep(self._timing.retry * (1 + JITTER * self._chance()))
         log.info("leader election: %s leads", self.identity)

@@ -74,12 +74,10 @@ class KernelDeadline:
             raise _last_error()
 
     def set(self, at: float) -> None:
-        """See Deadline. Raises OSError."""
         seconds, rest = divmod(at, 1.0)
         self._arm(_Times(seconds=int(seconds), nanoseconds=int(rest * _NANOSECONDS)))
 
     def clear(self) -> None:
-        """See Deadline. Raises OSError."""
         self._arm(_Times())
 
     def _arm(self, times: _Times) -> None:

@@ -7,6 +7,8 @@ Conflict. The answer of a change is the new record; without an answer nothing is
 
 from typing import Protocol
 
+import msgspec
+
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
@@ -45,31 +47,16 @@ class LeaseLock:
         self._namespace = namespace
 
     async def read(self) -> LeaseRecord | None:
-        """See Lock."""
         try:
             return record_of(await self._client.get(Lease, self._name, self._namespace))
         except NotFound:
             return None
 
     async def create(self, spec: Document) -> LeaseRecord:
-        """See Lock."""
         document = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
-        created = await self._client.create(document, kind=Lease.RESOURCE)
-        return _record(created)
+        lease: Lease = msgspec.convert(document, Lease)
+        return record_of(await self._client.create(lease))
 
     async def change(self, spec: Document, version: str) -> LeaseRecord:
-        """See Lock."""
         patch = {"metadata": {"resourceVersion": version}, "spec": spec}
         return record_of(await self._client.patch(Lease, self._name, self._namespace, patch, type="merge"))
-
-
-def _record(document: Document) -> LeaseRecord:
-    spec = document.get("spec") or {}
-    return LeaseRecord(
-        document["metadata"]["resourceVersion"],
-        spec.get("holderIdentity") or "",
-        float(spec.get("leaseDurationSeconds") or 0),
-        spec.get("acquireTime"),
-        spec.get("renewTime"),
-        spec.get("leaseTransitions") or 0,
-    )

@@ -28,7 +28,6 @@ class LeaseRecord:
 
 
 def record_of(lease: Lease) -> LeaseRecord:
-    """The record of a Lease."""
     version, spec = resource_version_of(lease), lease.spec
     if spec is None:
         return LeaseRecord(version)

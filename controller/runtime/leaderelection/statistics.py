@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of an election, as plain data and as metrics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +25,18 @@ class ElectionStatistics:
     last_error: str
 
 
-class ElectionCollector(Collector):
-    """Reads the statistics at each scrape."""
-
-    def __init__(self, statistics: Callable[[], ElectionStatistics]) -> None:
-        self._statistics = statistics
-
-    def describe(self) -> list[Metric]:
-        """No metrics to describe in advance."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """All metric families; the label `name` is the name of the Lease."""
-        now = self._statistics()
-        name = [now.lease.rpartition("/")[2]]
-        master = GaugeMetricFamily("leader_election_master_status", "1 while this replica leads.", labels=["name"])
-        master.add_metric(name, float(now.leader))
-        slow = CounterMetricFamily(
-            "leader_election_slowpath", "Renewals that had to read the lease first.", labels=["name"]
-        )
-        slow.add_metric(name, now.slow_renewals)
-        age = GaugeMetricFamily(
-            "leader_election_renewal_age_seconds", "Time since the last answered renewal.", labels=["name"]
-        )
-        if now.renewed is not None:
-            age.add_metric(name, now.renewed)
-        yield from (master, slow, age)
+def election_metrics(now: ElectionStatistics) -> Iterator[Metric]:
+    """The metrics of an election; the label `name` is the name of the Lease."""
+    name = [now.lease.rpartition("/")[2]]
+    master = GaugeMetricFamily("leader_election_master_status", "1 while this replica leads.", labels=["name"])
+    master.add_metric(name, float(now.leader))
+    yield master
+    text = "Renewals that had to read the lease first."
+    slow = CounterMetricFamily("leader_election_slowpath", text, labels=["name"])
+    slow.add_metric(name, now.slow_renewals)
+    yield slow
+    text = "Time since the last answered renewal."
+    age = GaugeMetricFamily("leader_election_renewal_age_seconds", text, labels=["name"])
+    if now.renewed is not None:
+        age.add_metric(name, now.renewed)
+    yield age

@@ -26,15 +26,14 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
-from trainwright.controller.runtime.client.permission import WritePermission, permission
 from trainwright.controller.runtime.client.session import WriteDefaults
-from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.client.transport import Transport, WritePermission, permission
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
-from trainwright.controller.runtime.events.recorder import EventCollector, EventRecorder
+from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
-from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
+from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics, election_metrics
 from trainwright.controller.runtime.manager.settings import (
     ProcessSettings,
     ServerSettings,
@@ -42,7 +41,13 @@ from trainwright.controller.runtime.manager.settings import (
     tune_collector,
 )
 from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
-from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
+from trainwright.controller.runtime.metrics.registry import (
+    CONTENT_TYPE,
+    EventCollector,
+    Metrics,
+    RequestCounts,
+    StatisticsCollector,
+)
 from trainwright.controller.runtime.servers.access import BearerAccess
 from trainwright.controller.runtime.servers.http import HTTPServer, guarded, json_route, probe_routes, text_route
 from trainwright.controller.runtime.servers.probes import Checks
@@ -182,7 +187,8 @@ class Manager:
         if self._elector is not None:
             self._elector.watch_loop(self.lag.silence)
             self.readyz.add("leader-election", self._elector.unready)
-            self.metrics.registry.register(ElectionCollector(self._elector.statistics))
+            election = self._elector.statistics
+            self.metrics.registry.register(StatisticsCollector(lambda: election_metrics(election())))
             assert self._leadership is not None
             self._supervisor.add(self._leadership, Group.SERVERS, "leadership")
 

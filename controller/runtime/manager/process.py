@@ -57,7 +57,6 @@ class _Signals:
         self._stop: Callable[[], object] | None = None
 
     def received(self) -> bool:
-        """Whether there was one."""
         return self._received
 
     def stops(self, stop: Callable[[], object]) -> None:

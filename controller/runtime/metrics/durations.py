@@ -28,7 +28,6 @@ class Durations:
         """Sum of all."""
 
     def observe(self, seconds: float) -> None:
-        """Count one duration."""
         self.counts[bisect_left(self._bounds, seconds)] += 1
         self.total += seconds
 
@@ -56,7 +55,6 @@ class DurationsCollector(Collector):
         return [HistogramMetricFamily(self._name, self._text, labels=self._labels)]
 
     def collect(self) -> Iterator[Metric]:
-        """All series."""
         family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
         names = [*map(floatToGoString, self._buckets), "+Inf"]
         for values, durations in self._children.items():

@@ -5,7 +5,8 @@ Names and labels are those of controller-runtime. Counts and depths that a compo
 statistics at each scrape; only durations and outcomes are recorded when they happen.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,10 +17,12 @@ from prometheus_client.registry import Collector
 
 from trainwright.controller.runtime.cache.informer import InformerStatistics
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.controller.controller import Controller, ReconcileOutcome
+from trainwright.controller.runtime.controller.controller import Controller, ControllerStatistics, ReconcileOutcome
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.events.recorder import RecorderStatistics, event_metrics
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.metrics.durations import Durations, DurationsCollector
+from trainwright.controller.runtime.workqueue.entries import QueueStatistics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -34,6 +37,44 @@ PRIORITIES = 25
 """Maximum of priorities with a label of their own; further ones share `OVERFLOW`, as in controller-runtime."""
 OVERFLOW = "exceeded_cardinality_limit"
 
+_Family: TypeAlias = type[GaugeMetricFamily] | type[CounterMetricFamily]
+_QUEUE = ("name", "controller")
+"""Labels of the metrics of a queue; both are the name of its controller."""
+_OF_QUEUES: tuple[tuple[_Family, str, str, Callable[[QueueStatistics], float]], ...] = (
+    (CounterMetricFamily, "workqueue_adds", "Keys that became ready.", lambda one: one.adds),
+    (CounterMetricFamily, "workqueue_retries", "Keys queued with a delay.", lambda one: one.retries),
+    (
+        GaugeMetricFamily,
+        "workqueue_unfinished_work_seconds",
+        "Sum of the durations of running work.",
+        lambda one: one.unfinished,
+    ),
+    (
+        GaugeMetricFamily,
+        "workqueue_longest_running_processor_seconds",
+        "Duration of the longest running work.",
+        lambda one: one.longest_running,
+    ),
+)
+_OF_CONTROLLERS: tuple[tuple[str, str, Callable[[ControllerStatistics], float]], ...] = (
+    ("controller_runtime_max_concurrent_reconciles", "Workers of a controller.", lambda one: one.workers),
+    ("controller_runtime_active_workers", "Workers that are running a reconcile.", lambda one: one.active),
+)
+_OF_CACHES: tuple[tuple[_Family, str, str, Callable[[InformerStatistics], float]], ...] = (
+    (GaugeMetricFamily, "informer_synced", "1 once the first list arrived.", lambda one: one.synced),
+    (GaugeMetricFamily, "informer_objects", "Objects held.", lambda one: one.objects),
+    (
+        GaugeMetricFamily,
+        "informer_undecodable_objects",
+        "Objects that do not fit their model.",
+        lambda one: one.undecodable,
+    ),
+    (GaugeMetricFamily, "informer_failing", "1 while list or watch fail.", lambda one: bool(one.last_error)),
+    (CounterMetricFamily, "informer_events", "Changes taken from the watch.", lambda one: one.events),
+    (CounterMetricFamily, "informer_lists", "Lists taken.", lambda one: one.lists),
+    (CounterMetricFamily, "informer_failures", "Failed steps of list and watch.", lambda one: one.failures),
+)
+
 
 class QueueDurations:
     """Records the durations of one queue; a QueueObserver."""
@@ -43,11 +84,9 @@ class QueueDurations:
         self._worked = worked
 
     def waited(self, seconds: float) -> None:
-        """A worker took a key."""
         self._waited.observe(seconds)
 
     def worked(self, seconds: float) -> None:
-        """A worker finished a key."""
         self._worked.observe(seconds)
 
 
@@ -66,7 +105,6 @@ class ControllerCounts:
         """Do nothing: active workers are read from the controller."""
 
     def ended(self, outcome: ReconcileOutcome) -> None:
-        """Count one outcome."""
         self._totals[outcome.result].inc()
         self._seconds.observe(outcome.seconds)
         if outcome.result == "error":
@@ -88,62 +126,33 @@ class Metrics:
         if process:
             ProcessCollector(registry=registry)
             PlatformCollector(registry=registry)
-        by_controller = ["controller"]
         prefix = "controller_runtime"
-        self.reconcile_total = Counter(
-            f"{prefix}_reconcile_total", "Reconciles by outcome.", ["controller", "result"], registry=registry
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def durations(name: str, text: str, *labels: str, buckets: Sequence[float]) -> DurationsCollector:
+            return DurationsCollector(name, text, labels, buckets=buckets, registry=registry)
+
+        self.reconcile_total = counter(f"{prefix}_reconcile_total", "Reconciles by outcome.", "controller", "result")
+        self.reconcile_errors = counter(f"{prefix}_reconcile_errors_total", "Reconciles that failed.", "controller")
+        text = "Reconciles that failed and are not retried."
+        self.terminal_errors = counter(f"{prefix}_terminal_reconcile_errors_total", text, "controller")
+        text = "Reconciles that raised an unexpected exception."
+        self.panics = counter(f"{prefix}_reconcile_panics_total", text, "controller")
+        text = "Reconciles cancelled for taking too long."
+        self.timeouts = counter(f"{prefix}_reconcile_timeouts_total", text, "controller")
+        self.reconcile_seconds = durations(
+            f"{prefix}_reconcile_time_seconds", "Length of a reconcile.", "controller", buckets=RECONCILE_BUCKETS
         )
-        self.reconcile_errors = Counter(
-            f"{prefix}_reconcile_errors_total", "Reconciles that failed.", by_controller, registry=registry
-        )
-        self.terminal_errors = Counter(
-            f"{prefix}_terminal_reconcile_errors_total",
-            "Reconciles that failed and are not retried.",
-            by_controller,
-            registry=registry,
-        )
-        self.panics = Counter(
-            f"{prefix}_reconcile_panics_total",
-            "Reconciles that raised an unexpected exception.",
-            by_controller,
-            registry=registry,
-        )
-        self.timeouts = Counter(
-            f"{prefix}_reconcile_timeouts_total",
-            "Reconciles cancelled for taking too long.",
-            by_controller,
-            registry=registry,
-        )
-        self.reconcile_seconds = DurationsCollector(
-            f"{prefix}_reconcile_time_seconds",
-            "Length of a reconcile.",
-            by_controller,
-            buckets=RECONCILE_BUCKETS,
-            registry=registry,
-        )
-        names = ["name", "controller"]
-        self.queue_waited = DurationsCollector(
-            "workqueue_queue_duration_seconds",
-            "Time from ready to taken by a worker.",
-            names,
-            buckets=QUEUE_BUCKETS,
-            registry=registry,
-        )
-        self.queue_worked = DurationsCollector(
-            "workqueue_work_duration_seconds",
-            "Time from taken by a worker to done.",
-            names,
-            buckets=QUEUE_BUCKETS,
-            registry=registry,
-        )
-        self.requests = Counter(
-            "rest_client_requests_total",
-            "Requests to the API server by outcome.",
-            ["code", "method", "host"],
-            registry=registry,
-        )
-        self._runtime = _RuntimeCollector()
-        registry.register(self._runtime)
+        text = "Time from ready to taken by a worker."
+        self.queue_waited = durations("workqueue_queue_duration_seconds", text, *_QUEUE, buckets=QUEUE_BUCKETS)
+        text = "Time from taken by a worker to done."
+        self.queue_worked = durations("workqueue_work_duration_seconds", text, *_QUEUE, buckets=QUEUE_BUCKETS)
+        text = "Requests to the API server by outcome."
+        self.requests = counter("rest_client_requests_total", text, "code", "method", "host")
+        self._runtime = _RuntimeMetrics()
+        registry.register(StatisticsCollector(self._runtime.families))
 
     def queue(self, name: str) -> QueueDurations:
         """The observer of the queue of a controller."""
@@ -162,15 +171,12 @@ class Metrics:
         self._runtime.controllers[controller.name] = controller
 
     def watch_informers(self, statistics: Callable[[], Iterable[InformerStatistics]]) -> None:
-        """Expose the statistics of informers."""
         self._runtime.informers = statistics
 
     def watch_lag(self, lag: LoopLag) -> None:
-        """Expose the lag of the event loop."""
         self._runtime.lag = lag
 
     def render(self) -> bytes:
-        """The text of a scrape."""
         return generate_latest(self.registry)
 
 
@@ -191,8 +197,8 @@ class RequestCounts:
         child.inc()
 
 
-class _RuntimeCollector(Collector):
-    """Reads statistics at each scrape."""
+class _RuntimeMetrics:
+    """What is read from statistics at each scrape."""
 
     def __init__(self) -> None:
         self.controllers: dict[str, Controller] = {}
@@ -200,55 +206,32 @@ class _RuntimeCollector(Collector):
         self.lag: LoopLag | None = None
         self._priorities: dict[str, set[int]] = {}
 
-    def describe(self) -> list[Metric]:
-        """No metrics to describe in advance."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """All metric families."""
+    def families(self) -> Iterator[Metric]:
         yield from self._queues()
         yield from self._caches()
         if self.lag is not None:
-            recent = GaugeMetricFamily(
-                "event_loop_lag_seconds", "The largest lag of the event loop in the last minute."
-            )
-            recent.add_metric([], self.lag.worst)
-            yield recent
-            stalls = CounterMetricFamily(
-                "event_loop_stalls", "Number of times the event loop was blocked for over a second."
-            )
-            stalls.add_metric([], self.lag.stalls)
-            yield stalls
+            text = "The largest lag of the event loop in the last minute."
+            yield GaugeMetricFamily("event_loop_lag_seconds", text, value=self.lag.worst)
+            text = "Number of times the event loop was blocked for over a second."
+            yield CounterMetricFamily("event_loop_stalls", text, value=self.lag.stalls)
 
     def _queues(self) -> Iterator[Metric]:
-        names = ["name", "controller"]
-        depth = GaugeMetricFamily("workqueue_depth", "Ready keys.", labels=[*names, "priority"])
-        adds = CounterMetricFamily("workqueue_adds", "Keys that became ready.", labels=names)
-        retries = CounterMetricFamily("workqueue_retries", "Keys queued with a delay.", labels=names)
-        unfinished = GaugeMetricFamily(
-            "workqueue_unfinished_work_seconds", "Sum of the durations of running work.", labels=names
-        )
-        longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds", "Duration of the longest running work.", labels=names
-        )
-        workers = GaugeMetricFamily(
-            "controller_runtime_max_concurrent_reconciles", "Workers of a controller.", labels=["controller"]
-        )
-        active = GaugeMetricFamily(
-            "controller_runtime_active_workers", "Workers that are running a reconcile.", labels=["controller"]
-        )
-        for name, controller in self.controllers.items():
-            statistics = controller.statistics()
-            queue = statistics.queue
-            for label, count in self._depths(name, queue.ready).items():
+        found = {name: controller.statistics() for name, controller in self.controllers.items()}
+        depth = GaugeMetricFamily("workqueue_depth", "Ready keys.", labels=[*_QUEUE, "priority"])
+        for name, one in found.items():
+            for label, count in self._depths(name, one.queue.ready).items():
                 depth.add_metric([name, name, label], count)
-            adds.add_metric([name, name], queue.adds)
-            retries.add_metric([name, name], queue.retries)
-            unfinished.add_metric([name, name], queue.unfinished)
-            longest.add_metric([name, name], queue.longest_running)
-            workers.add_metric([name], statistics.workers)
-            active.add_metric([name], statistics.active)
-        yield from (depth, adds, retries, unfinished, longest, workers, active)
+        yield depth
+        for queue_family, metric, text, count_of in _OF_QUEUES:
+            made = queue_family(metric, text, labels=_QUEUE)
+            for name, one in found.items():
+                made.add_metric([name, name], count_of(one.queue))
+            yield made
+        for metric, text, number_of in _OF_CONTROLLERS:
+            gauge = GaugeMetricFamily(metric, text, labels=["controller"])
+            for name, one in found.items():
+                gauge.add_metric([name], number_of(one))
+            yield gauge
 
     def _depths(self, name: str, ready: dict[int, int]) -> dict[str, int]:
         known = self._priorities.setdefault(name, set())
@@ -262,21 +245,31 @@ class _RuntimeCollector(Collector):
         return depths or {"0": 0}
 
     def _caches(self) -> Iterator[Metric]:
-        labels = ["kind", "scope"]
-        synced = GaugeMetricFamily("informer_synced", "1 once the first list arrived.", labels=labels)
-        objects = GaugeMetricFamily("informer_objects", "Objects held.", labels=labels)
-        unfit = GaugeMetricFamily("informer_undecodable_objects", "Objects that do not fit their model.", labels=labels)
-        failing = GaugeMetricFamily("informer_failing", "1 while list or watch fail.", labels=labels)
-        events = CounterMetricFamily("informer_events", "Changes taken from the watch.", labels=labels)
-        lists = CounterMetricFamily("informer_lists", "Lists taken.", labels=labels)
-        failures = CounterMetricFamily("informer_failures", "Failed steps of list and watch.", labels=labels)
-        for one in self.informers():
-            values = [one.kind, one.scope]
-            synced.add_metric(values, float(one.synced))
-            objects.add_metric(values, one.objects)
-            unfit.add_metric(values, one.undecodable)
-            failing.add_metric(values, float(bool(one.last_error)))
-            events.add_metric(values, one.events)
-            lists.add_metric(values, one.lists)
-            failures.add_metric(values, one.failures)
-        yield from (synced, objects, unfit, failing, events, lists, failures)
+        found = list(self.informers())
+        for family, metric, text, value_of in _OF_CACHES:
+            made = family(metric, text, labels=["kind", "scope"])
+            for one in found:
+                made.add_metric([one.kind, one.scope], value_of(one))
+            yield made
+
+
+class StatisticsCollector(Collector):
+    """Metrics that a function makes of statistics at each scrape."""
+
+    def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
+        self._families = families
+
+    def describe(self) -> list[Metric]:
+        """Nothing in advance."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """All families."""
+        return self._families()
+
+
+class EventCollector(StatisticsCollector):
+    """Reads the statistics of a recorder at each scrape."""
+
+    def __init__(self, statistics: Callable[[], RecorderStatistics]) -> None:
+        super().__init__(lambda: event_metrics(statistics()))

@@ -12,8 +12,7 @@ from trainwright.api.kubernetes.authorization.v1 import SubjectAccessReview
 from trainwright.api.rights import Rule
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import KubernetesError
-from trainwright.controller.runtime.tokens.memory import TokenMemory
-from trainwright.controller.runtime.tokens.reviews import Reviewed, TokenReviewer, post_review
+from trainwright.controller.runtime.tokens.reviews import Reviewed, TokenMemory, TokenReviewer, post_review
 
 log = logging.getLogger(__name__)
 

@@ -53,8 +53,6 @@ class BoundedLimits:
 
 @dataclass(frozen=True, slots=True)
 class BoundedAnswer:
-    """A whole answer."""
-
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -105,27 +103,32 @@ class BoundedCall:
         return self._body
 
     async def _read(self) -> bytes:
-        request, limit = self._request, self._limits.body
+        request, limits = self._request, self._limits
         if self.too_large:
             raise BodyTooLarge
         if request.headers.get("Expect", "").lower() == "100-continue" and request.version == HttpVersion11:
             await request.writer.write(_CONTINUE)
             request.writer.output_size = 0
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._limits.read_seconds):
-                async for part in request.content.iter_any():
-                    size += len(part)
-                    if size > limit:
-                        raise BodyTooLarge
-                    parts.append(part)
-        except TimeoutError as error:
-            request.content.feed_eof()  # do not wait for the rest again after the answer
-            raise BodyIncomplete(f"the body did not arrive within {self._limits.read_seconds:g} s") from error
-        except (web.RequestPayloadError, OSError) as error:
-            raise BodyIncomplete(f"the body is incomplete: {error}") from error
-        return b"".join(parts)
+        return await read_body(request, limit=limits.body, seconds=limits.read_seconds)
+
+
+async def read_body(request: web.BaseRequest, *, limit: int, seconds: float) -> bytes:
+    """Read a body of at most `limit` bytes. Raises BodyTooLarge, BodyIncomplete."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.content.iter_any():
+                size += len(part)
+                if size > limit:
+                    raise BodyTooLarge
+                parts.append(part)
+    except TimeoutError as error:
+        request.content.feed_eof()  # do not wait for the rest again after the answer
+        raise BodyIncomplete(f"the body did not arrive within {seconds:g} s") from error
+    except (web.RequestPayloadError, OSError) as error:
+        raise BodyIncomplete(f"the body is incomplete: {error}") from error
+    return b"".join(parts)
 
 
 class Endpoint(Protocol):

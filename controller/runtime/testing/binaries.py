@@ -54,20 +54,13 @@ def assets_folder(explicit: Path | None = None) -> Path | None:
 def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Binaries:
     """Find the tools and their manifests; build what is missing.
 
-    Safe to call from several processes at once: one builds, the others wait.
-
-    Args:
-        tools: names out of `TOOLS` and `ON_DEMAND`.
-        assets: folder of existing binaries; default: `KUBEBUILDER_ASSETS`.
-
-    Raises:
-        ControlPlaneError: an unusable assets folder, a cache that cannot be written to, no way to build, or a build
-            that failed.
+    Safe to call from several processes at once: one builds, the others wait. `tools` are names out of `TOOLS` and
+    `ON_DEMAND`, `assets` is a folder of existing binaries (default: `KUBEBUILDER_ASSETS`). Raises ControlPlaneError.
     """
     if not tools:
         return Binaries({}, {})
     folder = assets_folder(assets)
-    found = _look_up(tools, folder)
+    found = look_up(tools, folder)
     if found is None:
         wanted = {
             module: [name for name in names if folder is None or not _is_executable(folder / name)]
@@ -79,7 +72,7 @@ def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Bi
 
         with ToolBuilder(cache_root()) as builder:
             builder.make(wanted)
-        found = _look_up(tools, folder)
+        found = look_up(tools, folder)
     if found is None:
         raise ControlPlaneError(
             f"the build has finished, but {cache_root()} is incomplete; is another program deleting it?"
@@ -87,8 +80,8 @@ def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Bi
     return found
 
 
-def _look_up(tools: Collection[str], assets: Path | None) -> Binaries | None:
-    """All tools, or None if one is missing."""
+def look_up(tools: Collection[str], assets: Path | None) -> Binaries | None:
+    """All tools, or None if one is missing: nothing is built."""
     paths: dict[str, Path] = {}
     manifests: dict[str, Path] = {}
     for module in MODULES:

@@ -110,7 +110,7 @@ class ToolBuilder:
         missing = {
             module: [name for name in names if not _binary(module, name).exists()] for module, names in wanted.items()
         }
-        if any(names for module, names in missing.items() if module.name == "kubernetes"):
+        if any(names for module, names in missing.items() if module.path == "k8s.io/kubernetes"):
             self._require_room(_PEAK_GIB)
         elif any(names or _missing_manifests(module) for module, names in missing.items()):
             self._require_room(_PEAK_GIB_BUT_KUBERNETES)
@@ -170,14 +170,14 @@ class ToolBuilder:
                 (work / name).replace(module.cache_folder / name)
 
     def _work_folder(self, module: GoModule) -> Path:
-        """A copy of `go.mod` and `go.sum`, so that a read-only installation works and the checkout is not changed."""
+        """A copy of the sources, so that a read-only installation works and the checkout is not changed."""
         assert self._scratch is not None, "the builder must be entered first"
         folder = self._scratch / module.name
         if not folder.exists():
             with _writing(self._cache):
                 folder.mkdir()
-                for name in ("go.mod", "go.sum"):
-                    shutil.copyfile(module.folder / name, folder / name)
+                for file in module.sources:
+                    shutil.copyfile(file, folder / file.name)
         return folder
 
     def _run_go(self, arguments: Sequence[str], module: GoModule, title: str | None) -> str:

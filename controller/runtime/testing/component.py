@@ -40,11 +40,11 @@ def start_guarded(
 
     Args:
         command: program and arguments.
-        output: standard output, as `subprocess.Popen` takes it.
-        errors: standard error, likewise.
+        output: standard output, as `subprocess.Popen` takes it, as `errors`.
+        errors: standard error.
         remove: folder to delete if this process dies before the program has ended.
-        folder: the program's working directory.
-        environment: the program's environment.
+        folder: where the program works, in `environment`.
+        environment: of the program.
         held: file descriptors that the guard keeps open, and the program does not, such as that of a lock.
     """
     lifeline, ours = os.pipe()
@@ -73,14 +73,9 @@ class ControlPlaneComponent:
     def __init__(
         self, name: str, command: Sequence[str], *, log: Path, remove: Path | None = None, ports: Sequence[int] = ()
     ) -> None:
-        """Start the program.
+        """Start the program; its output is appended to `log`, and it listens on loopback `ports`.
 
-        Args:
-            name: for messages.
-            command: program and arguments.
-            log: file that its output is appended to.
-            remove: folder to delete if this process dies before it stops the component.
-            ports: loopback ports on which it listens.
+        `remove`: folder to delete if this process dies before it stops the component.
         """
         self.name = name
         self.command = tuple(command)
@@ -98,12 +93,7 @@ class ControlPlaneComponent:
 
     @property
     def program_pid(self) -> int:
-        """Process id of the program itself, for measurements (Linux only).
-
-        Raises:
-            ControlPlaneError: it has ended.
-            OSError: there is no /proc.
-        """
+        """Process id of the program itself, for measurements (Linux only, else OSError)."""
         while self.running:
             # The guard needs a moment to start the program.
             children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
@@ -119,16 +109,10 @@ class ControlPlaneComponent:
     def wait_until(
         self, ready: Callable[[], bool], *, seconds: float, before: "Sequence[ControlPlaneComponent]" = ()
     ) -> None:
-        """Poll `ready` until it is true.
+        """Poll `ready` until it is true. Programs that were started `before` it must keep running: it may need them.
 
-        Args:
-            ready: whether the program serves.
-            seconds: how long at most.
-            before: programs that were started before it, in that order. They must keep running: it may need them.
-
-        Raises:
-            ControlPlaneError: this program or one before it ended, or the time ran out; with its last log lines. The
-                error names the first one in the order of the start, because its end may have ended the others.
+        Raises ControlPlaneError with the last log lines: the time ran out, or a program ended. It names the first one
+        in the order of the start, because its end may have ended the others.
         """
         deadline = time.monotonic() + seconds
         while not ready():
@@ -138,12 +122,7 @@ class ControlPlaneComponent:
             time.sleep(_POLL_SECONDS)
 
     def must_run(self) -> None:
-        """Check that the program runs.
-
-        Raises:
-            PortTakenError: it ended because another program listens on its port.
-            ControlPlaneError: it ended; with its last log lines.
-        """
+        """Raise ControlPlaneError with its last log lines if it ended; PortTakenError if another has its port."""
         if self.running:
             return
         ended = f"ended with code {self._process.returncode} while starting"
@@ -189,14 +168,7 @@ class ControlPlaneComponent:
 
 
 def must_all_run(components: Sequence[ControlPlaneComponent]) -> None:
-    """Check that all programs run.
-
-    Args:
-        components: in the order of their start.
-
-    Raises:
-        ControlPlaneError: as `Component.must_run`, for the first one that has ended.
-    """
+    """Check that all programs run. Raises as `must_run`, for the first one in the order of the start that has ended."""
     if all(component.running for component in components):
         return
     # Check again from the start: an earlier one may have ended since it was checked.
@@ -205,7 +177,10 @@ def must_all_run(components: Sequence[ControlPlaneComponent]) -> None:
 
 
 class Components:
-    """The programs of one folder, in the order of their start."""
+    """The programs of one folder, in the order of their start.
+
+    Methods raise ControlPlaneError for a name that is taken or unknown, and if a program ends or is not ready in time.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -218,11 +193,7 @@ class Components:
     def launch(
         self, name: str, command: Sequence[str], ready: Callable[[], bool], *, ports: Sequence[int] = ()
     ) -> None:
-        """Start a program without waiting; `ready` returns whether it serves.
-
-        Raises:
-            ControlPlaneError: another one has this name.
-        """
+        """Start a program without waiting; `ready` returns whether it serves."""
         if name in self._running:
             raise ControlPlaneError(f"a program named {name} is already running: stop it first, or choose another name")
         component = ControlPlaneComponent(
@@ -231,11 +202,7 @@ class Components:
         self._running[name] = (component, ready)
 
     def wait(self, *names: str) -> None:
-        """Wait until the named programs are ready; without names: all.
-
-        Raises:
-            ControlPlaneError: one ended or was not ready in time.
-        """
+        """Wait until the named programs are ready; without names: all."""
         waited_for = [self._find(name) for name in names or tuple(self._running)]
         components = [component for component, _ in waited_for]
         for number, (component, ready) in enumerate(waited_for):
@@ -245,22 +212,14 @@ class Components:
         must_all_run(components)
 
     def restart(self, name: str, *, kill: bool) -> None:
-        """Stop or crash one program and start it again with the same command; returns when it is ready.
-
-        Raises:
-            ControlPlaneError: there is none of this name, or it does not become ready.
-        """
+        """Stop or crash one program and start it again with the same command; returns when it is ready."""
         component, ready = self._find(name)
         self.stop_one(name, kill=kill)
         self.launch(name, component.command, ready, ports=component.ports)
         self.wait(name)
 
     def stop_one(self, name: str, *, kill: bool) -> None:
-        """Stop or crash one program.
-
-        Raises:
-            ControlPlaneError: there is none of this name.
-        """
+        """Stop or crash one program."""
         component, _ = self._find(name)
         del self._running[name]
         if kill:

@@ -55,7 +55,8 @@ class ControlPlane:
     """One control plane; a context manager.
 
     Guarantees: every started program ends and its folder is deleted when the `with` block is left, when the start
-    fails, and when this process dies in any way.
+    fails, and when this process dies in any way. Methods that fail raise ControlPlaneError with what is wrong: it does
+    not run, a name is not known, or what the API server or a program said last.
 
     Example:
         with ControlPlane(jobset=True, kwok_nodes=1) as control_plane:
@@ -135,7 +136,6 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """URL of the API server."""
         return self._running.url
 
     @property
@@ -155,7 +155,6 @@ class ControlPlane:
 
     @property
     def token(self) -> str:
-        """The administrator's bearer token."""
         return self._running.token
 
     @property
@@ -170,21 +169,13 @@ class ControlPlane:
 
     @property
     def audit_log(self) -> AuditLog:
-        """The calls to the API server.
-
-        Raises:
-            ControlPlaneError: started without `audit`.
-        """
+        """The calls to the API server; needs `audit`."""
         if not self._audit:
             raise ControlPlaneError("there is no audit log: start the control plane with audit=True")
         return AuditLog(self._running.audit_log)
 
     def provide(self) -> Binaries:
-        """Find the programs; build missing ones, which takes minutes. `start` calls it.
-
-        Raises:
-            ControlPlaneError: a program is missing and cannot be built.
-        """
+        """Find the programs; build missing ones, which takes minutes. `start` calls it."""
         return provide([name for name, wanted in self._wanted.items() if wanted], assets=self._assets)
 
     def start(self) -> None:
@@ -202,10 +193,10 @@ class ControlPlane:
                 f"port {self._port} on 127.0.0.1 is in use: stop the program that listens there, or choose another port"
             )
         try:
-            folder = Path(tempfile.mkdtemp(prefix="trainwright-control-plane-"))
+            folder = Path(tempfile.mkdtemp(prefix="trainwright-control-plane-", dir=self._parent_folder()))
         except OSError as error:
             raise ControlPlaneError(f"cannot create a folder for the control plane: {error}") from error
-        components = Components(folder)
+        components = self._components(folder)
         try:
             self._state = self._start_api(folder, binaries, components)
             self._start_rest(self._state)
@@ -250,20 +241,20 @@ class ControlPlane:
         return components.by_name[name]
 
     def stop_program(self, name: str, *, kill: bool = False) -> None:
-        """Stop (with `kill`: crash) one program; `launch` can start it again.
-
-        Raises:
-            ControlPlaneError: there is none of this name; the message lists the running ones.
-        """
+        """Stop (with `kill`: crash) one program; `launch` can start it again."""
         self._running.components.stop_one(name, kill=kill)
 
     def restart(self, name: str, *, kill: bool = False) -> None:
-        """Stop one program (with `kill`: crash it) and start it again as it was; returns when it is ready.
-
-        Raises:
-            ControlPlaneError: there is none of this name, or it does not become ready again.
-        """
+        """Stop one program (with `kill`: crash it) and start it again as it was; returns when it is ready."""
         self._running.components.restart(name, kill=kill)
+
+    def _parent_folder(self) -> Path | None:
+        """Where the folder of the control plane is made; None: among temporary files."""
+        return None
+
+    def _components(self, folder: Path) -> Components:
+        """What runs the programs; a control plane of another kind may run them elsewhere."""
+        return Components(folder)
 
     def _start_api(self, folder: Path, binaries: Binaries, components: Components) -> _Running:
         token = secrets.token_urlsafe(24)
@@ -380,11 +371,7 @@ class ControlPlane:
         return sum(has_condition(node, "Ready") for node in nodes) >= self._kwok_nodes
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
-        """Run kubectl, as the administrator unless another kubeconfig is given; returns its standard output.
-
-        Raises:
-            ControlPlaneError: kubectl failed; with what it printed.
-        """
+        """Run kubectl, as the administrator unless another kubeconfig is given; returns its standard output."""
         state = self._running
         command = [
             str(self.kubectl_path),
@@ -401,20 +388,11 @@ class ControlPlane:
         return done.stdout
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
-        """Server-side apply documents as the administrator.
-
-        Raises:
-            ControlPlaneError: the API server refused a document; with its message.
-        """
+        """Server-side apply documents as the administrator."""
         self.stored.apply(*documents, field_manager=_FIELD_MANAGER)
 
     def install_crds(self, *paths: Path) -> None:
-        """Apply the CustomResourceDefinitions in the files and folders, and wait until they are served.
-
-        Raises:
-            ControlPlaneError: a path does not exist, a folder holds no manifests, or the API server refused a
-                definition; with its message.
-        """
+        """Apply the CustomResourceDefinitions in the files and folders, and wait until they are served."""
         state = self._running
         serves = functools.partial(answers, authority=state.files.authority.pem, token=state.token)
         install_definitions(
@@ -439,5 +417,4 @@ class ControlPlane:
     def add_user(
         self, name: str, *, groups: Sequence[str] = (), rules: Sequence[PolicyRule] = (), namespace: str = ""
     ) -> Path:
-        """See `Users.add_user`."""
         return self.users.add_user(name, groups=groups, rules=rules, namespace=namespace)

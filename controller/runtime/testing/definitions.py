@@ -22,15 +22,10 @@ def install_definitions(
 ) -> None:
     """Apply the manifests in files and folders, and wait until the API server serves the CRDs.
 
-    Args:
-        paths: files and folders of manifests; other objects in them are applied too.
-        stored: the objects of the control plane.
-        field_manager: owner of the fields.
-        serves: whether the API server answers a GET of a path with success.
+    Other objects in them are applied too. `serves` says whether the API server answers a GET of a path with success.
 
-    Raises:
-        ControlPlaneError: a path does not exist, a folder holds no manifests, a definition was refused, or it is not
-            served after a minute.
+    Raises ControlPlaneError: a path does not exist, a folder holds no manifests, a definition was refused, or it is not
+    served after a minute.
     """
     documents = [document for path in paths for file in manifests(path) for document in _documents(file)]
     stored.apply(*documents, field_manager=field_manager)

@@ -34,7 +34,6 @@ _HOP_BY_HOP = frozenset({"connection", "host", "transfer-encoding", "content-len
 
 
 def is_watch(request: web.Request) -> bool:
-    """Any watch."""
     return request.query.get("watch") == "true"
 
 
@@ -44,12 +43,10 @@ def is_websocket(request: web.Request) -> bool:
 
 
 def is_read(request: web.Request) -> bool:
-    """A get or a list."""
     return request.method == "GET" and not is_watch(request)
 
 
 def is_write(request: web.Request) -> bool:
-    """Anything but a read or a watch."""
     return request.method != "GET"
 
 
@@ -138,17 +135,14 @@ class FaultProxy:
     # ------------------------------------------------------------------ faults
 
     def add(self, fault: Fault) -> Fault:
-        """Add a fault."""
         self._faults.append(fault)
         return fault
 
     def clear(self) -> None:
-        """Remove all faults."""
         self._faults.clear()
 
     @property
     def open_watches(self) -> int:
-        """Number of open watches."""
         return len(self._watches)
 
     def cut_watches(self, *, inside_a_frame: bool = False) -> int:

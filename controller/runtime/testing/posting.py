@@ -17,7 +17,10 @@ _USER_AGENT = "test-kit"
 
 
 class Poster:
-    """Sends requests with a token."""
+    """Sends requests with a token, and returns the answers.
+
+    All raise ControlPlaneError if the API server cannot be reached or refuses the request; with its message.
+    """
 
     def __init__(self, url: str, authority: bytes, token: str) -> None:
         """`authority` is the certificate, as PEM, that the API server's is checked against."""
@@ -26,72 +29,47 @@ class Poster:
         self._headers = {"Authorization": f"Bearer {token}", "User-Agent": _USER_AGENT}
 
     def create(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """POST a document to a collection or a subresource; returns the answer.
-
-        Raises:
-            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
-        """
-        status, answer = self._send("POST", path, "application/json", json.dumps(document))
-        if status >= http.client.BAD_REQUEST:
-            raise ControlPlaneError(f"POST {path} failed: {answer.get('message')}")
-        return answer
+        """POST a document to a collection or a subresource."""
+        return self._succeed("POST", path, document)
 
     def apply(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Server-side apply; `path` has the options. Retried while the storage of the kind is being made.
-
-        Raises:
-            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
-        """
+        """Server-side apply; `path` has the options. Retried while the storage of the kind is being made."""
         deadline = time.monotonic() + _SECONDS
         while True:
             # JSON is YAML.
-            status, answer = self._send(
-                "PATCH", path, "application/json", json.dumps(document), "application/apply-patch+yaml"
-            )
+            status, answer = self._send("PATCH", path, document, content_type="application/apply-patch+yaml")
             if status != http.client.TOO_MANY_REQUESTS or time.monotonic() > deadline:
-                break
+                return _accepted(f"apply {path.partition('?')[0]}", status, answer)
             time.sleep(_PAUSE_SECONDS)
-        if status >= http.client.BAD_REQUEST:
-            raise ControlPlaneError(f"apply {path.partition('?')[0]} failed: {answer.get('message')}")
-        return answer
 
     def patch(self, path: str, body: object, content_type: str) -> dict[str, Any]:
-        """PATCH an object, `content_type` says how; returns the answer.
-
-        Raises:
-            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
-        """
-        status, answer = self._send("PATCH", path, "application/json", json.dumps(body), content_type)
-        if status >= http.client.BAD_REQUEST:
-            raise ControlPlaneError(f"PATCH {path} failed: {answer.get('message')}")
-        return answer
+        """PATCH an object; `content_type` says how."""
+        return self._succeed("PATCH", path, body, content_type)
 
     def delete(self, path: str, options: Mapping[str, Any]) -> bool:
-        """DELETE an object; returns whether there was one.
-
-        Raises:
-            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
-        """
-        status, answer = self._send("DELETE", path, "application/json", json.dumps(options))
-        if status >= http.client.BAD_REQUEST and status != http.client.NOT_FOUND:
-            raise ControlPlaneError(f"DELETE {path} failed: {answer.get('message')}")
-        return status != http.client.NOT_FOUND
+        """DELETE an object; returns whether there was one."""
+        status, answer = self._send("DELETE", path, options)
+        if status == http.client.NOT_FOUND:
+            return False
+        _accepted(f"DELETE {path}", status, answer)
+        return True
 
     def read(self, path: str, *, accept: str = "application/json") -> dict[str, Any] | None:
-        """GET a path; returns the answer, or None where nothing is.
+        """GET a path; None where nothing is."""
+        status, answer = self._send("GET", path, None, accept=accept)
+        return None if status == http.client.NOT_FOUND else _accepted(f"GET {path}", status, answer)
 
-        Raises:
-            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
-        """
-        status, answer = self._send("GET", path, accept, None)
-        if status == http.client.NOT_FOUND:
-            return None
-        if status >= http.client.BAD_REQUEST:
-            raise ControlPlaneError(f"GET {path} failed: {answer.get('message')}")
-        return answer
+    def _succeed(self, method: str, path: str, body: object, content_type: str = "application/json") -> dict[str, Any]:
+        return _accepted(f"{method} {path}", *self._send(method, path, body, content_type=content_type))
 
     def _send(
-        self, method: str, path: str, accept: str, body: str | None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: object,
+        *,
+        accept: str = "application/json",
+        content_type: str = "application/json",
     ) -> tuple[int, dict[str, Any]]:
         headers = {**self._headers, "Accept": accept}
         if body is not None:
@@ -99,7 +77,7 @@ class Poster:
         # A connection of its own: a test must leave none open. It is on the loopback, so no proxy applies.
         connection = http.client.HTTPSConnection(self._host, timeout=_SECONDS, context=self._context)
         try:
-            connection.request(method, path, body=body, headers=headers)
+            connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
             response = connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -111,3 +89,9 @@ class Poster:
         except ValueError:
             answer = {"message": text.decode(errors="replace")}
         return response.status, answer
+
+
+def _accepted(what: str, status: int, answer: dict[str, Any]) -> dict[str, Any]:
+    if status >= http.client.BAD_REQUEST:
+        raise ControlPlaneError(f"{what} failed: {answer.get('message')}")
+    return answer

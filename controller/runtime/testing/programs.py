@@ -110,35 +110,31 @@ def kube_apiserver(binaries: Binaries, files: Files, *, port: int, etcd_port: in
 
 def kube_controller_manager(binaries: Binaries, files: Files, *, port: int) -> list[str]:
     return [
-        str(binaries["kube-controller-manager"]),
-        *_kubeconfigs(files),
-        f"--secure-port={port}",
-        "--bind-address=127.0.0.1",
-        *_serving_certificate(files, "kube-controller-manager"),
-        "--leader-elect=false",
+        *_part_of_kubernetes("kube-controller-manager", binaries, files, port),
         # The excluded controllers need a cloud, real nodes or real volumes.
         "--controllers=*,-nodeipam,-cloud-node-lifecycle,-persistentvolume-binder,-attachdetach",
         f"--service-account-private-key-file={files.service_account_key[0]}",
         f"--root-ca-file={files.authority.certificate}",
-        "--profiling=false",
         # On a busy machine a simulated node may be silent for a while. Its pods would stay not ready, because KWOK
         # reports their readiness only once.
         "--node-monitor-grace-period=1h",
-        # With the default of 20 requests per second, a burst of jobs would test this limit.
-        "--kube-api-qps=500",
-        "--kube-api-burst=1000",
     ]
 
 
 def kube_scheduler(binaries: Binaries, files: Files, *, port: int) -> list[str]:
+    return _part_of_kubernetes("kube-scheduler", binaries, files, port)
+
+
+def _part_of_kubernetes(name: str, binaries: Binaries, files: Files, port: int) -> list[str]:
     return [
-        str(binaries["kube-scheduler"]),
+        str(binaries[name]),
         *_kubeconfigs(files),
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",
-        *_serving_certificate(files, "kube-scheduler"),
+        *_serving_certificate(files, name),
         "--leader-elect=false",
         "--profiling=false",
+        # With the default of 20 requests per second, a burst of jobs would test this limit.
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
     ]

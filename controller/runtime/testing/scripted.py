@@ -21,7 +21,6 @@ Body: TypeAlias = bytes | Mapping[str, Any]
 
 
 def is_list(request: Request) -> bool:
-    """A list of any kind."""
     return request.method == "GET" and "watch" not in request.query
 
 
@@ -85,7 +84,6 @@ class LiveStream:
     _chunks: "asyncio.Queue[bytes | TransportError | None]" = field(default_factory=asyncio.Queue)
 
     def send(self, *chunks: bytes) -> None:
-        """Send bytes to the client."""
         for chunk in chunks:
             self._chunks.put_nowait(chunk)
 
@@ -98,7 +96,6 @@ class LiveStream:
         self._chunks.put_nowait(ConnectionLost("cut by the script"))
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The chunks for the client."""
         while (chunk := await self.next()) is not None:
             yield chunk
 
@@ -197,7 +194,6 @@ class ScriptedTransport:
         return live
 
     async def send(self, request: Request) -> Response:
-        """See Transport."""
         rule = self._take(request)
         if rule.delay:
             await asyncio.sleep(rule.delay)
@@ -207,7 +203,6 @@ class ScriptedTransport:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[_Answer]:
-        """See Transport."""
         async with self._live(request) as (rule, live):
             yield _Answer(rule, live)
 

@@ -48,7 +48,10 @@ class _Served:
 
 
 class StoredObjects:
-    """The objects of one control plane. See `ControlPlane.stored`."""
+    """The objects of one control plane. See `ControlPlane.stored`.
+
+    All methods raise ControlPlaneError: the kind is not served, or the API server refuses or cannot be reached.
+    """
 
     def __init__(self, url: str, authority: bytes, token: str) -> None:
         """`authority` is the API server's, as PEM, `token` the administrator's."""
@@ -56,38 +59,22 @@ class StoredObjects:
         self._served: list[_Served] = []
 
     def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
-        """An object, or None if there is none.
-
-        Raises:
-            ControlPlaneError: the kind is not served, or the API server cannot be reached.
-        """
+        """An object, or None if there is none."""
         return self._poster.read(self._called(kind).path(namespace, name))
 
     def list(self, kind: str, namespace: str = "") -> "list[dict[str, Any]]":
-        """The objects of a kind in a namespace, or all of them.
-
-        Raises:
-            ControlPlaneError: the kind is not served, or the API server cannot be reached.
-        """
+        """The objects of a kind in a namespace, or all of them."""
         served = self._called(kind)
         found = self._poster.read(served.path(namespace)) or {}
         about = {"apiVersion": served.api_version, "kind": served.kind}  # items of lists lack it
         return [about | item for item in found.get("items") or ()]
 
     def groups(self) -> set[str]:
-        """The API groups that are served at this moment.
-
-        Raises:
-            ControlPlaneError: the API server cannot be reached.
-        """
+        """The API groups that are served at this moment."""
         return {group["name"] for group in (self._poster.read("/apis") or {}).get("groups") or ()}
 
     def apply(self, *documents: Mapping[str, Any], field_manager: str) -> None:
-        """Server-side apply; fields that a kind lacks are refused. What can be applied is, also after a refusal.
-
-        Raises:
-            ControlPlaneError: the API server refused documents; with its messages.
-        """
+        """Server-side apply; fields that a kind lacks are refused. What can be applied is, also after a refusal."""
         refused = []
         for document in documents:
             try:
@@ -99,48 +86,23 @@ class StoredObjects:
             raise ControlPlaneError("; ".join(refused))
 
     def create(self, document: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Create an object; fields that its kind lacks are refused. Returns what is stored.
-
-        Raises:
-            ControlPlaneError: the API server refused it; with its message.
-        """
+        """Create an object; fields that its kind lacks are refused. Returns what is stored."""
         path = self._kind_of(document).path(_namespace(document))
         return self._poster.create(f"{path}?{_STRICT}" + ("&dryRun=All" if dry_run else ""), document)
 
     def patch(
         self, kind: str, name: str, body: object, namespace: str = "", *, style: str = "merge", subresource: str = ""
     ) -> dict[str, Any]:
-        """Change an object; returns what is stored.
-
-        Args:
-            kind: as in `get`.
-            name: of the object.
-            body: the patch.
-            namespace: of the object.
-            style: `merge`, `strategic` or `json`.
-            subresource: such as `status`.
-
-        Raises:
-            ControlPlaneError: the kind is not served, there is no such object, or the API server refused the change.
-        """
+        """Change an object; returns what is stored. `style` is `merge`, `strategic` or `json`."""
         path = self._called(kind).path(namespace, name) + (f"/{subresource}" if subresource else "")
         return self._poster.patch(f"{path}?{_STRICT}", body, _STYLES[style])
 
     def delete(
         self, kind: str, name: str, namespace: str = "", *, cascade: str = "background", wait: bool = True
     ) -> None:
-        """Delete an object, and wait until it is gone or another one has its name. None may be there.
+        """Delete an object, and wait until finalizers have let it go or another one has its name. None may be there.
 
-        Args:
-            kind: as in `get`.
-            name: of the object.
-            namespace: of the object.
-            cascade: `background`, `foreground` or `orphan`.
-            wait: until finalizers have let it go.
-
-        Raises:
-            ControlPlaneError: the kind is not served, the API server refused it, or the object is still there after a
-                minute.
+        `cascade` is `background`, `foreground` or `orphan`. Also raises if the object is still there after a minute.
         """
         path = self._called(kind).path(namespace, name)
         before = self._poster.read(path)

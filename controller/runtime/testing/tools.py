@@ -57,9 +57,13 @@ class GoModule:
             )
         return folder
 
+    @property
+    def sources(self) -> list[Path]:
+        """`go.mod`, `go.sum`, and the files of a main package of ours."""
+        return [self.folder / "go.mod", self.folder / "go.sum", *sorted(self.folder.glob("*.go"))]
+
     @functools.cached_property
     def version(self) -> str:
-        """The version that `go.mod` requires."""
         text = (self.folder / "go.mod").read_text()
         match = re.search(rf"^(?:require )?\s*{re.escape(self.path)} (v\S+)", text, re.MULTILINE)
         if match is None:
@@ -70,8 +74,8 @@ class GoModule:
     def cache_folder(self) -> Path:
         """Folder of the binaries and manifests of this version; may not exist yet."""
         pins = hashlib.sha256()
-        for name in ("go.mod", "go.sum"):
-            pins.update((self.folder / name).read_bytes())
+        for file in self.sources:
+            pins.update(file.read_bytes())
         return cache_root() / f"{self.name}-{self.version}-{pins.hexdigest()[:8]}"
 
 
@@ -112,6 +116,15 @@ MODULES = (
         ),
         on_demand=True,
     ),
+    # A real node: hack/node. Pins of its own, so that a control plane is not built again when they change.
+    GoModule(
+        "node",
+        "k8s.io/kubernetes",
+        tuple((name, f"k8s.io/kubernetes/cmd/{name}") for name in ("kubelet", "kube-proxy")),
+        on_demand=True,
+    ),
+    # DNS of the real node's cluster: a main package of ours with the few plugins that it uses.
+    GoModule("coredns", "github.com/coredns/coredns", (("coredns", "."),), on_demand=True),
     # An object storage that speaks the protocol of S3 and checks signatures, regions and conditions.
     GoModule(
         "versitygw",

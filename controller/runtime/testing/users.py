@@ -50,16 +50,9 @@ class Users:
     def add_user(
         self, name: str, *, groups: Sequence[str] = (), rules: Sequence[PolicyRule] = (), namespace: str = ""
     ) -> Path:
-        """Make a user with a client certificate; returns the kubeconfig.
+        """Make a user with a client certificate; returns the kubeconfig. An empty `namespace`: rights everywhere.
 
-        Args:
-            name: unique in the control plane.
-            groups: groups that the user is a member of, with their rights.
-            rules: rights of the user.
-            namespace: where the rights hold; empty: in the whole cluster.
-
-        Raises:
-            ControlPlaneError: there is a user of this name already, or the rights are not in force after 30 s.
+        Raises ControlPlaneError: there is a user of this name already, or the rights are not in force after 30 s.
         """
         kubeconfig = self._folder / f"{name}.kubeconfig"
         if kubeconfig.exists():
@@ -73,11 +66,7 @@ class Users:
         return kubeconfig
 
     def add_service_account(self, name: str, namespace: str, *, rules: Sequence[PolicyRule] = ()) -> str:
-        """Make a service account with cluster-wide rights; returns a token.
-
-        Raises:
-            ControlPlaneError: there is one of this name already, or the rights are not in force after 30 s.
-        """
+        """Make a service account with cluster-wide rights; returns a token. Raises as `add_user`."""
         metadata = {"name": name, "namespace": namespace}
         document = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
         self._poster.create(_accounts(namespace), document)
@@ -102,13 +91,7 @@ class Users:
         return folder
 
     def kubeconfig_with_token(self, name: str, token: str, *, server: str = "") -> Path:
-        """Write a kubeconfig for the owner of a token; returns it.
-
-        Args:
-            name: of the file; unique in the control plane.
-            token: a bearer token.
-            server: URL of the API server; empty: its own. Give that of a proxy to go through it.
-        """
+        """Write a kubeconfig for the owner of a token; returns it. `server`: URL of a proxy to go through."""
         return self._write(self._folder / f"{name}.kubeconfig", server or self._url, name, {"token": token})
 
     def _write(self, path: Path, server: str, user: str, credential: Mapping[str, str]) -> Path:

@@ -132,12 +132,10 @@ def _gave_up(what: str, seconds: float, last: Any, looking: float = 0.0) -> Gave
 
 
 def equals(wanted: object) -> Callable[[object], bool]:
-    """Whether the value equals `wanted`."""
     return lambda found: found == wanted
 
 
 def contains(item: object) -> Callable[[Container[Any]], bool]:
-    """Whether `item` is in the value."""
     return lambda found: item in found
 
 

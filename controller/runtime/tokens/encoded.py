@@ -48,7 +48,6 @@ class Claims(msgspec.Struct, frozen=True):
 
     @property
     def audiences(self) -> tuple[str, ...]:
-        """All audiences."""
         return (self.aud,) if isinstance(self.aud, str) else self.aud
 
 
@@ -106,5 +105,4 @@ def from_base64(text: str) -> bytes:
 
 
 def to_base64(data: bytes) -> str:
-    """Encode as base64url without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

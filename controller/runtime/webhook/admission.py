@@ -24,7 +24,7 @@ import msgspec
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.authentication.v1 import UserInfo
-from trainwright.controller.runtime.errors import ApiError, Cause, DecodeError
+from trainwright.controller.runtime.errors import ApiError, DecodeError, ErrorCause
 from trainwright.controller.runtime.kinds import codec_of
 from trainwright.controller.runtime.webhook.jsonpatch import json_patch
 from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewResponse, passed_through
@@ -58,7 +58,7 @@ class AdmissionRequest(Generic[O]):
 class AdmissionResponse:
     """What a validator returns. Without errors the object is admitted; the user sees the warnings in both cases."""
 
-    errors: tuple[Cause, ...] = ()
+    errors: tuple[ErrorCause, ...] = ()
     warnings: tuple[str, ...] = ()
     message: str = ""
     """Replaces the message that is made of the errors; not empty: refused."""
@@ -223,7 +223,7 @@ def _judged(verdict: AdmissionResponse) -> ReviewResponse:
     )
 
 
-def _together(errors: tuple[Cause, ...]) -> str:
+def _together(errors: tuple[ErrorCause, ...]) -> str:
     """All errors in one text, as Kubernetes formats them."""
     texts = [f"{error.field}: {error.message}" if error.field else error.message for error in errors]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -13,7 +13,7 @@ import msgspec
 
 from trainwright.api.kubernetes.authentication.v1 import UserInfo
 from trainwright.controller.runtime import nesting
-from trainwright.controller.runtime.errors import ApiError, Cause
+from trainwright.controller.runtime.errors import ApiError, ErrorCause
 from trainwright.controller.runtime.webhook.jsonpatch import Operation
 
 VERSIONS = frozenset({"admission.k8s.io/v1", "admission.k8s.io/v1beta1"})
@@ -29,16 +29,12 @@ class MalformedReview(Exception):  # noqa: N818 - an error of the client
 
 
 class GroupResource(msgspec.Struct, frozen=True):
-    """The resource of the object."""
-
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
 class ReviewRequest(msgspec.Struct, kw_only=True):
-    """The `request` of a review."""
-
     uid: str
     operation: str
     resource: GroupResource = GroupResource()
@@ -65,13 +61,11 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResponse:
-    """The `response` of a review."""
-
     allowed: bool
     code: int = 200
     reason: str = ""
     message: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ErrorCause, ...] = ()
     warnings: tuple[str, ...] = ()
     patch: tuple[Operation, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)

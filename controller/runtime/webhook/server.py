@@ -16,11 +16,13 @@ from time import perf_counter
 from typing import TypeVar
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from trainwright.api.base import Object
 from trainwright.api.times import parse_duration
 from trainwright.controller.runtime.errors import ConfigurationError, TransportError
 from trainwright.controller.runtime.servers.addresses import parse_address
+from trainwright.controller.runtime.servers.bounded import BodyIncomplete, BodyTooLarge, read_body
 from trainwright.controller.runtime.servers.http import listening
 from trainwright.controller.runtime.webhook.admission import (
     AdmissionHandler,
@@ -31,7 +33,6 @@ from trainwright.controller.runtime.webhook.admission import (
     mutate_path,
     validate_path,
 )
-from trainwright.controller.runtime.webhook.metrics import PathMetrics, WebhookMetrics
 from trainwright.controller.runtime.webhook.review import (
     MalformedReview,
     ReviewRequest,
@@ -40,6 +41,52 @@ from trainwright.controller.runtime.webhook.review import (
     write_malformed,
     write_review,
 )
+
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class WebhookMetrics:
+    """The metric families. The label `webhook` holds the path."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        prefix = "controller_runtime_webhook"
+        self.requests = Counter(
+            f"{prefix}_requests_total", "Admission requests by HTTP status.", ["webhook", "code"], registry=registry
+        )
+        self.seconds = Histogram(
+            f"{prefix}_latency_seconds", "Duration of an admission.", ["webhook"], buckets=BUCKETS, registry=registry
+        )
+        self.in_flight = Gauge(f"{prefix}_requests_in_flight", "Running admissions.", ["webhook"], registry=registry)
+        self.panics = Counter(
+            f"{prefix}_panics_total", "Admissions whose handler raised an exception.", [], registry=registry
+        )
+
+    def path(self, path: str) -> "PathMetrics":
+        """The metrics of one path; all its series start at 0."""
+        return PathMetrics(self, path)
+
+
+class PathMetrics:
+    def __init__(self, metrics: WebhookMetrics, path: str) -> None:
+        self._requests = {code: metrics.requests.labels(path, str(code)) for code in (200, 500)}
+        self._seconds = metrics.seconds.labels(path)
+        self._in_flight = metrics.in_flight.labels(path)
+        self._panics = metrics.panics
+
+    def began(self) -> None:
+        """A request has arrived."""
+        self._in_flight.inc()
+
+    def ended(self, status: int, seconds: float) -> None:
+        """A request was answered with this HTTP status."""
+        self._in_flight.dec()
+        self._requests[status].inc()
+        self._seconds.observe(seconds)
+
+    def crashed(self) -> None:
+        """A handler has raised an exception."""
+        self._panics.inc()
+
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +158,6 @@ class WebhookServer:
 
     @property
     def handlers(self) -> Mapping[str, AdmissionHandler]:
-        """The handlers by path."""
         return self._handlers
 
     # ------------------------------------------------------------------ life
@@ -212,25 +258,14 @@ class WebhookServer:
         content_type = request.headers.get("Content-Type", "")
         if content_type != _JSON:
             raise MalformedReview(400, f"the content type is {content_type[:100]!r}; send {_JSON}")
-        if (request.content_length or 0) >= self._limit:
-            raise self._too_large()
-        parts: list[bytes] = []
-        size = 0
         try:
-            async with asyncio.timeout(self._read_seconds):
-                async for part in request.content.iter_any():
-                    size += len(part)
-                    if size >= self._limit:
-                        raise self._too_large()
-                    parts.append(part)
-        except TimeoutError as error:
-            request.content.feed_eof()  # do not wait for the rest again after the answer
-            raise MalformedReview(400, f"the body did not arrive within {self._read_seconds:g} s") from error
-        except (web.RequestPayloadError, OSError) as error:
-            raise MalformedReview(400, f"the body is incomplete: {error}") from error
-        if not parts:
+            if (request.content_length or 0) >= self._limit:
+                raise BodyTooLarge
+            body = await read_body(request, limit=self._limit - 1, seconds=self._read_seconds)
+        except BodyTooLarge:
+            raise MalformedReview(413, f"the body is larger than {self._limit - 1} bytes") from None
+        except BodyIncomplete as error:
+            raise MalformedReview(400, str(error)) from error
+        if not body:
             raise MalformedReview(400, "the body is empty")
-        return b"".join(parts)
-
-    def _too_large(self) -> MalformedReview:
-        return MalformedReview(413, f"the body is larger than {self._limit - 1} bytes")
+        return body

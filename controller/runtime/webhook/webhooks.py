@@ -38,10 +38,9 @@ from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, Cluste
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.configurations import injection_target_of, paths_of
-from trainwright.controller.runtime.webhook.metrics import WebhookMetrics
 from trainwright.controller.runtime.webhook.reach import Proof, Reach
 from trainwright.controller.runtime.webhook.registration import WebhookRegistration
-from trainwright.controller.runtime.webhook.server import WebhookServer
+from trainwright.controller.runtime.webhook.server import WebhookMetrics, WebhookServer
 
 log = logging.getLogger(__name__)
 

@@ -57,7 +57,6 @@ class QueueStatistics:
 
     @property
     def depth(self) -> int:
-        """Number of ready keys."""
         return sum(self.ready.values())
 
 

@@ -28,32 +28,39 @@ class Limiter(Protocol):
         ...
 
 
-class ExponentialLimiter:
-    """`base` * 2^failures, at most `maximum`, per key."""
+class _PerKey:
+    """Counts the failures of each key."""
 
-    def __init__(self, base: float = BASE_SECONDS, maximum: float = MAX_SECONDS) -> None:
-        self._base = base
-        self._maximum = maximum
+    def __init__(self) -> None:
         self._failures: dict[Hashable, int] = {}
 
-    def delay(self, key: Hashable) -> float:
-        """With the defaults 5, 10, 20 ms …, and 1000 s from the 19th failure on."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        if failures > 64:  # beyond any maximum; larger exponents overflow
-            return self._maximum
-        return min(self._maximum, self._base * 2.0**failures)
+    def _count(self, key: Hashable) -> int:
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        return count
 
     def forget(self, key: Hashable) -> None:
         """Start again with the first delay."""
         self._failures.pop(key, None)
 
     def failures(self, key: Hashable) -> int:
-        """Failures since the last `forget`."""
         return self._failures.get(key, 0)
 
     def __len__(self) -> int:
         return len(self._failures)
+
+
+class ExponentialLimiter(_PerKey):
+    """`base` * 2^failures, at most `maximum`, per key."""
+
+    def __init__(self, base: float = BASE_SECONDS, maximum: float = MAX_SECONDS) -> None:
+        super().__init__()
+        self._base = base
+        self._maximum = maximum
+
+    def delay(self, key: Hashable) -> float:
+        """With the defaults 5, 10, 20 ms …, and 1000 s from the 19th failure on."""
+        exponent = min(self._count(key) - 1, 64)  # beyond any maximum; larger ones overflow
+        return min(self._maximum, self._base * 2.0**exponent)
 
 
 class TokenBucket:
@@ -67,7 +74,6 @@ class TokenBucket:
         self._at = time()
 
     def delay(self, key: Hashable) -> float:  # noqa: ARG002 - all keys share the bucket
-        """Reserve one token."""
         self._fill()
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self._rate)
@@ -98,27 +104,17 @@ class TokenBucket:
         return 0
 
 
-class FastSlowLimiter:
+class FastSlowLimiter(_PerKey):
     """The delay `fast` for the first `attempts` failures, then `slow`."""
 
     def __init__(self, fast: float, slow: float, attempts: int) -> None:
+        super().__init__()
         self._fast = fast
         self._slow = slow
         self._attempts = attempts
-        self._failures: dict[Hashable, int] = {}
 
     def delay(self, key: Hashable) -> float:
-        """The fast delay for the first attempts, then the slow one."""
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return self._fast if failures <= self._attempts else self._slow
-
-    def forget(self, key: Hashable) -> None:
-        """Start again with the fast delay."""
-        self._failures.pop(key, None)
-
-    def failures(self, key: Hashable) -> int:
-        """Failures since the last `forget`."""
-        return self._failures.get(key, 0)
+        return self._fast if self._count(key) <= self._attempts else self._slow
 
 
 class MaxOf:
@@ -128,16 +124,13 @@ class MaxOf:
         self._limiters = limiters
 
     def delay(self, key: Hashable) -> float:
-        """The longest delay."""
         return max([limiter.delay(key) for limiter in self._limiters])
 
     def forget(self, key: Hashable) -> None:
-        """Forget in all members."""
         for limiter in self._limiters:
             limiter.forget(key)
 
     def failures(self, key: Hashable) -> int:
-        """The largest count."""
         return max(limiter.failures(key) for limiter in self._limiters)
 
 
@@ -153,9 +146,7 @@ class Capped:
         return min(self._maximum, self._limiter.delay(key))
 
     def forget(self, key: Hashable) -> None:
-        """Forget in the other limiter."""
         self._limiter.forget(key)
 
     def failures(self, key: Hashable) -> int:
-        """Failures that the other limiter counts."""
         return self._limiter.failures(key)

@@ -371,7 +371,6 @@ class WorkQueue(Generic[K]):
     # ------------------------------------------------------------------ looking in
 
     def __len__(self) -> int:
-        """Number of ready keys."""
         return sum(len(bucket) for bucket in self._buckets.values())
 
     def statistics(self) -> QueueStatistics:

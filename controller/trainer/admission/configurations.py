@@ -28,7 +28,6 @@ _UNLESS_DISABLED: Document = {
 
 
 def webhook_configurations() -> tuple[Document, ...]:
-    """The mutating and the validating configuration."""
     return (
         _configuration(
             "MutatingWebhookConfiguration",

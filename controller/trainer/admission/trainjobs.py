@@ -32,8 +32,8 @@ from trainwright.controller.runtime import (
     AdmissionRequest,
     AdmissionResponse,
     Cache,
-    Cause,
     Client,
+    ErrorCause,
     NotFound,
     NotSynced,
 )
@@ -73,8 +73,6 @@ POLICY = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#ru
 
 
 class TrainJobAdmission:
-    """Defaults and validates TrainJobs."""
-
     def __init__(
         self,
         client: Client,
@@ -89,19 +87,8 @@ class TrainJobAdmission:
         recovers: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        """Keep what it works with.
-
-        Args:
-            client: of the manager.
-            cache: of the manager.
-            pipeline: of the plugins that run.
-            facts: about the cluster, for plugins.
-            runtimes: in the cache.
-            snapshots: of the runtimes of jobs.
-            defects: counts those of plugins.
-            cleans_up: whether annotations about the time after the end have an effect.
-            recovers: whether annotations about recovery have one.
-            now: for times of patches.
+        """`cleans_up`, `recovers`: whether annotations about the time after the end, and about recovery, have an
+        effect.
         """
         self._client = client
         self._cache = cache
@@ -264,12 +251,10 @@ def validate_runtime(request: AdmissionRequest[R]) -> AdmissionResponse:
 
 
 def is_deprecated(runtime: Runtime) -> bool:
-    """Whether the runtime has the label that marks it as deprecated."""
     return labels_of(runtime).get(LABEL_SUPPORT) == SUPPORT_DEPRECATED
 
 
 def deprecation(runtime: Runtime) -> str:
-    """The warning about a deprecated runtime."""
     return (
         f'{runtime.RESOURCE.kind} "{runtime.name}" is deprecated and will be removed in a later version; see {POLICY}'
     )
@@ -321,7 +306,7 @@ def _refused(errors: Iterable[FieldError], warnings: Iterable[str]) -> Admission
     found = tuple(errors)
     texts = [str(error) for error in found]
     return AdmissionResponse(
-        errors=tuple(Cause(error.type.value, error.path, text) for error, text in zip(found, texts, strict=True)),
+        errors=tuple(ErrorCause(error.type.value, error.path, text) for error, text in zip(found, texts, strict=True)),
         message="" if not texts else texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]",
         warnings=tuple(warnings),
     )

@@ -26,11 +26,7 @@ async def declare(assembly: Assembly) -> None:
         log.info("not serving webhooks: this process runs outside of the cluster and has no --webhook-url")
         return
     # Imported here, because the library that makes certificates costs memory and time.
-    from trainwright.controller.trainer.assembly.serving import (  # noqa: PLC0415
-        handlers_of,
-        keep_local_certificate,
-        serve_webhooks,
-    )
+    from trainwright.controller.trainer.assembly.serving import handlers_of, keep_local_certificate, serve_webhooks  # noqa: PLC0415
 
     manager, settings = assembly.manager, assembly.settings
     admission = TrainJobAdmission(

@@ -15,46 +15,26 @@ class Maturity(StrEnum):
     BETA = "Beta"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Gate:
-    """One feature."""
-
     name: str
-    stage: Maturity
-    default: bool
-    effect: str
+    stage: Maturity = Maturity.ALPHA
+
+    @property
+    def default(self) -> bool:
+        return self.stage is not Maturity.ALPHA
 
 
-CREATED_CONDITION = Gate(
-    name="CreatedCondition",
-    stage=Maturity.ALPHA,
-    default=False,
-    effect="writes the condition Created once all objects of a TrainJob are applied",
-)
-TRAIN_JOB_STATUS = Gate(
-    name="TrainJobStatus",
-    stage=Maturity.ALPHA,
-    default=False,
-    effect="training processes report their progress to a server of the manager",
-)
-EXPLAIN = Gate(
-    name="Explain",
-    stage=Maturity.ALPHA,
-    default=False,
-    effect="shows why TrainJobs wait in a condition, and keeps the evidence of failures",
-)
-PROGRESS_PULL = Gate(
-    name="ProgressPull",
-    stage=Maturity.ALPHA,
-    default=False,
-    effect="the manager reads the progress of TrainJobs that ask for it from a file in the pod of rank 0",
-)
-RECOVERY = Gate(
-    name="Recovery",
-    stage=Maturity.ALPHA,
-    default=False,
-    effect="all ranks of a TrainJob that asks for it restart together when one fails, for a number of retries",
-)
+CREATED_CONDITION = Gate("CreatedCondition")
+"""Writes the condition Created once all objects of a TrainJob are applied."""
+TRAIN_JOB_STATUS = Gate("TrainJobStatus")
+"""Training processes report their progress to a server of the manager."""
+EXPLAIN = Gate("Explain")
+"""Shows why TrainJobs wait in a condition, and keeps the evidence of failures."""
+PROGRESS_PULL = Gate("ProgressPull")
+"""The manager reads the progress of TrainJobs that ask for it from a file in the pod of rank 0."""
+RECOVERY = Gate("Recovery")
+"""All ranks of a TrainJob that asks for it restart together when one fails, for a number of retries."""
 GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, PROGRESS_PULL, EXPLAIN, RECOVERY)}
 
 _GROUPS = {f"All{stage}": stage for stage in Maturity}
@@ -63,21 +43,14 @@ _GROUPS = {f"All{stage}": stage for stage in Maturity}
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which features are on."""
-
     on: frozenset[Gate]
 
     def enabled(self, gate: Gate) -> bool:
-        """Whether the feature is on."""
         return gate in self.on
 
 
 def features_of(wanted: Mapping[str, bool]) -> Features:
-    """The features that are on.
-
-    Raises:
-        ConfigurationError: unknown names, one line for each.
-    """
+    """The features that are on. Raises ConfigurationError: unknown names, one line for each."""
     known = ", ".join(sorted({*GATES, *_GROUPS}))
     problems = [
         f"{name}: unknown feature gate; known are {known}" for name in wanted.keys() - GATES.keys() - _GROUPS.keys()

@@ -21,7 +21,6 @@ def rights(grants: Grants) -> None:
 
 
 def declare(assembly: Assembly) -> None:
-    """Declare one controller for each kind of runtime."""
     manager = assembly.manager
     for kind in RUNTIMES:
         builder = manager.controller(f"{kind.RESOURCE.kind.lower()}_controller").for_(kind, predicates=[_has_it])

@@ -7,6 +7,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, CacheError, Kind
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.job.pods import present_attempt
 from trainwright.controller.trainer.progress.history import HistoryKeeper
 from trainwright.controller.trainer.progress.metrics import HistoryMetrics
 
@@ -27,7 +28,7 @@ def declare(assembly: Assembly) -> None:
 
 
 def _attempt(cache: Cache, jobsets: Kind, job: TrainJob) -> int | None:
-    """How often the pods of a job were started; None: its JobSet is not known."""
+    """The number of the present attempt, from 1; None: its JobSet is not known."""
     try:
         found = cache.get(jobsets, job.name, job.namespace)
     except CacheError:
@@ -35,4 +36,4 @@ def _attempt(cache: Cache, jobsets: Kind, job: TrainJob) -> int | None:
     controller = controller_of(found) if found is not None else None
     if not isinstance(found, JobSet) or controller is None or controller.uid != uid_of(job):
         return None
-    return 1 + (found.status_or_empty.restarts or 0)
+    return present_attempt(found) + 1

@@ -53,11 +53,8 @@ async def place_of(
 ) -> ProcessPlace:
     """Where this process is reached.
 
-    Args:
-        cluster: how it reaches the API server.
-        settings: of its Configuration.
-        webhook_url: where the API server reaches it outside of a cluster; pods reach it at the same host.
-        is_local: the pods are processes of this machine.
+    `webhook_url`: where the API server reaches it outside of a cluster; pods reach it at the same host. `is_local`: the
+    pods are processes of this machine.
     """
     namespace = cluster.namespace if is_in_cluster(cluster) else NAMESPACE
     port = settings.status_server.port

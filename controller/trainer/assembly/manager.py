@@ -58,14 +58,14 @@ async def make_manager(
     """The manager of a process, inside its running event loop.
 
     In a cluster it serves admission and metrics. Outside of a cluster it serves admission if `webhook_url` is given,
-    and metrics if the settings give an address.
+    with which the webhooks are registered, and metrics if the settings give an address.
 
     Args:
         cluster: how to reach the API server.
         settings: of its Configuration.
         user_agent: product name in the requests.
         namespace: manage the TrainJobs of this namespace only; empty: of all namespaces.
-        webhook_url: where the API server reaches this process; the webhooks are registered with it.
+        webhook_url: where the API server reaches this process.
         transport: another way to the API server than HTTP, such as that to one in the same process.
         answer_here: takes the handlers of the webhooks, for an API server in the same process that needs no socket to
             ask them; whoever runs it registers the webhooks.
@@ -155,7 +155,6 @@ def _servers(cluster: ClusterConfig, settings: ManagerSettings, tls: Callable[[]
 
 
 def _metrics_address(cluster: ClusterConfig, settings: ManagerSettings) -> str | None:
-    """Where metrics are served; None: nowhere."""
     if settings.metrics_address == "":
         return METRICS_ADDRESS if is_in_cluster(cluster) else None
     return settings.metrics_address

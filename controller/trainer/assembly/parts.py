@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the manager, by name, each with what turns it on.
 
-A part is the module of this package with its name. It is loaded only where the part
-is on, so that features that are off cost no memory. It has two functions, both with one argument:
+A part is the module of this package with its name. It is loaded only where the part is on, so that features that are
+off cost no memory. It has two functions, both with one argument:
 
 - `declare(assembly)` adds what the part runs to the manager; it may be a coroutine.
 - `rights(grants)` adds the rights that the part needs; a part without rights of its own has no such function.
@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.recovery import Retries
+from trainwright.api.objects import Key, uid_of
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import Allowed
 from trainwright.controller.runtime import (
     AdmissionHandler,
     CacheError,
@@ -93,11 +94,8 @@ class Assembly:
     defects: Defects
     events: JobEvents
     records: JobRecords
-    """What is remembered of jobs."""
     serving: ServingCertificate
-    """The certificate of all servers of the process."""
     leads: Callable[[], bool]
-    """Whether this replica leads now."""
     webhook_url: str | None
     """Where the API server reaches this process outside of a cluster; None: nowhere."""
     answer_here: AnswerHere | None = None
@@ -118,9 +116,17 @@ class Assembly:
             return None
         from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 
-        given = self.settings.plugins.settings[_RECOVERY]
-        allowed = Retries(given["defaultRetries"], given["maxRetries"])
-        return Recoveries(self.manager, self.snapshots, self.records, allowed)
+        allowed = Allowed.of(self.settings.plugins.settings[_RECOVERY])
+        return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)
+
+    def _newest_report(self, job: TrainJob) -> TrainerStatus | None:
+        """The newest report of a job, if this process takes any."""
+        if not self.settings.takes_progress:
+            return None
+        from trainwright.controller.trainer.progress.report import JobReports  # noqa: PLC0415 - costs memory
+
+        reports = self.records.find(Key(job.namespace, job.name), uid_of(job), JobReports)
+        return reports.newest if reports is not None else None
 
     @property
     def jobsets(self) -> Kind:
@@ -141,12 +147,10 @@ class Assembly:
 
 
 def parts_of(settings: ManagerSettings) -> list[str]:
-    """The names of the parts that are turned on."""
     return [name for name, is_on in PARTS.items() if is_on(settings)]
 
 
 def load_part(name: str) -> ModuleType:
-    """The module of a part."""
     return importlib.import_module(f"{__package__}.{name}")
 
 

@@ -15,8 +15,6 @@ from trainwright.plugins.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The rights of a manager."""
-
     on_jobs: tuple[Rule, ...]
     """In every namespace with TrainJobs, and on objects without a namespace."""
     by_namespace: Mapping[str, tuple[Rule, ...]]
@@ -24,8 +22,6 @@ class Rights:
 
 
 class Grants:
-    """Collects the rights of the parts."""
-
     def __init__(self, settings: ManagerSettings, registry: Registry, namespace: str) -> None:
         self.settings, self.registry = settings, registry
         self._namespace = namespace
@@ -41,19 +37,12 @@ class Grants:
         self._by_namespace.setdefault(namespace or self._namespace, []).extend(rules)
 
     def all(self) -> Rights:
-        """What was granted so far."""
         by_namespace = {where: merged(rules) for where, rules in sorted(self._by_namespace.items())}
         return Rights(merged(self._on_jobs), by_namespace)
 
 
 def rights(settings: ManagerSettings, registry: Registry, namespace: str) -> Rights:
-    """The rights of a manager in a cluster.
-
-    Args:
-        settings: of its Configuration.
-        registry: with the plugins that the Configuration enables.
-        namespace: where the manager runs.
-    """
+    """The rights of a manager that runs in this namespace, with the plugins that its Configuration enables."""
     grants = Grants(settings, registry, namespace)
     for name in parts_of(settings):
         if grant := getattr(load_part(name), "rights", None):

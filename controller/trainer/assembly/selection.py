@@ -4,8 +4,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
+
 from trainwright.api.config.v1alpha1 import Plugins, Recovery
-from trainwright.api.trainer.v1alpha1.recovery import MOST_RETRIES
+from trainwright.api.trainer.v1alpha1.recovery import SETTINGS, Allowed
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Features
 from trainwright.plugins.registry import Selection
@@ -47,12 +49,13 @@ def _recovery(section: Recovery | None) -> tuple[Mapping[str, int], list[str]]:
     """The settings of the plugin, and what cannot take effect."""
     full = section.deepcopy() if section is not None else Recovery()
     full.set_defaults()
-    assert full.default_retries is not None
-    assert full.max_retries is not None
+    given: Mapping[str, int] = msgspec.to_builtins(full)
     problems = []
-    if not 0 <= full.max_retries <= MOST_RETRIES:
-        problems.append(f"recovery.maxRetries: {full.max_retries} is out of range; use 0 to {MOST_RETRIES}")
-    elif not 0 <= full.default_retries <= full.max_retries:
-        given = f"recovery.defaultRetries: {full.default_retries}"
-        problems.append(f"{given} is out of range; use 0 to {full.max_retries}, which is recovery.maxRetries")
-    return {"defaultRetries": full.default_retries, "maxRetries": full.max_retries}, problems
+    for budget, (default, most) in SETTINGS.items():
+        highest = getattr(Allowed(), budget).most
+        if not 0 <= given[most] <= highest:
+            problems.append(f"recovery.{most}: {given[most]} is out of range; use 0 to {highest}")
+        elif not 0 <= given[default] <= given[most]:
+            text = f"recovery.{default}: {given[default]} is out of range"
+            problems.append(f"{text}; use 0 to {given[most]}, which is recovery.{most}")
+    return given, problems

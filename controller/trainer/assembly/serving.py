@@ -95,7 +95,6 @@ async def serve_webhooks(
 
 
 def handlers_of(admission: TrainJobAdmission) -> dict[str, AdmissionHandler]:
-    """What answers the webhooks, by path."""
     return {
         mutate_path(TrainJob): Mutating(TrainJob, admission.default),
         validate_path(TrainJob): Validating(TrainJob, admission.validate),

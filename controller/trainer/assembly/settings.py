@@ -35,7 +35,6 @@ LEASE = "trainer.kubeflow.org"
 """Name of the Lease. Kubeflow Trainer uses the same, so that the two managers never write at the same time."""
 
 RECONCILED = (TrainJob, TrainingRuntime, ClusterTrainingRuntime)
-"""The kinds that have a controller."""
 
 _OFF = "0"
 """The address that turns a server off."""
@@ -91,8 +90,6 @@ class RequestLimit:
 
 @dataclass(frozen=True, slots=True)
 class StatusServerSettings:
-    """Where training processes report to."""
-
     port: int
     limit: RequestLimit | None
     """Of the writes of progress, for each replica; None: no limit."""
@@ -164,8 +161,7 @@ Complain = Callable[[str, str], None]
 def settings_of(configuration: Configuration) -> ManagerSettings:
     """Read a Configuration without defaults: for some fields it matters whether the file sets them.
 
-    Raises:
-        ConfigurationError: one line for each field that cannot take effect.
+    Raises ConfigurationError: one line for each field that cannot take effect.
     """
     problems: list[str] = []
 
@@ -244,7 +240,6 @@ def _name(path: str, name: str | None, complain: Complain) -> str:
 
 
 def _endpoints(health: ControllerHealth, complain: Complain) -> tuple[str, str]:
-    """The paths of readiness and liveness."""
     paths = []
     for field, name in (
         ("readinessEndpointName", health.readiness_endpoint_name or ""),

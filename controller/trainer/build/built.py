@@ -61,16 +61,11 @@ class Built:
         *,
         snapshot: AnyObject | None = None,
     ) -> "Built":
-        """A build that succeeded.
+        """A build that succeeded. `settled`: see `Component.settled`.
 
-        Args:
-            job: the one that was built.
-            runtime: that of the job.
-            facts: what the build saw.
-            made: its objects, as the cache held them or as the API server answered; None for an object that exists and
-                that the cache does not hold, so that nothing shows when it goes.
-            settled: those of them that a next build may see as facts without a difference; see `Component.settled`.
-            snapshot: the object of the cache that stands for the job's snapshot.
+        `made` has its objects as the cache held them or as the API server answered; None for an object that exists and
+        that the cache does not hold, so that nothing shows when it goes. `snapshot` is the object of the cache that
+        stands for the job's snapshot.
         """
         return cls(
             runtime=runtime,
@@ -94,10 +89,7 @@ class Built:
 
 @dataclass(slots=True)
 class BuildMemory:
-    """What this process remembers of the builds of one job."""
-
     built: Built | None = None
-    """The last build that succeeded."""
     refused: dict[Reference, bytes] = field(default_factory=dict)
     """Digests of the documents that the API server refused, so that their fallback was applied."""
     foreign: bool = False

@@ -33,13 +33,8 @@ def check_end(
     """Raise EndUnknown if an object that told of the job's end was deleted by its own time to live.
 
     Call it for the first build of a job in this process only: a process that has seen the object would have seen its
-    end, so the object was then deleted by somebody and is made again.
-
-    Args:
-        job: not finished.
-        components: what the job is built of.
-        telling: the objects that the status is read from.
-        found: the present object of each component.
+    end, so the object was then deleted by somebody and is made again. `telling` are the objects that the status is read
+    from.
     """
     if job.spec_or_empty.suspend or not had_pods(job):
         return

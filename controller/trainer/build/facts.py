@@ -44,8 +44,7 @@ class CachedFacts:
     def find(self, reference: Reference) -> AnyObject | None:
         """The object from the cache, or None.
 
-        Raises:
-            CacheError: its kind is not watched, or the first list of the kind has not arrived.
+        Raises CacheError: its kind is not watched, or the first list of the kind has not arrived.
         """
         if self._kinds.is_absent(reference.resource):
             return None

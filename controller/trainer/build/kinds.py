@@ -46,16 +46,11 @@ _REMEDY = "install its CustomResourceDefinition"
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A kind whose objects belong to TrainJobs."""
-
     resource: Resource
     kind: Kind
-    """How the cache holds it."""
 
 
 class WatchedKinds:
-    """The kinds that plugins watch and the cluster serves."""
-
     def __init__(self, watches: Sequence[Watch], *, absent: frozenset[Resource] = frozenset()) -> None:
         """`absent`: optional resources that the cluster does not serve; see `absent_kinds`."""
         self._absent = absent
@@ -152,8 +147,7 @@ class WatchedKinds:
 async def absent_kinds(client: Client, watches: Sequence[Watch]) -> frozenset[Resource]:
     """The optional resources that the cluster does not serve now. A missing required one is logged as an error.
 
-    Raises:
-        KubernetesError: the API server does not answer.
+    Raises KubernetesError: the API server does not answer.
     """
     own = (TRAIN_JOB, *(kind.RESOURCE for kind in RUNTIMES))
     remedies = _remedies(watches)
@@ -179,7 +173,6 @@ def _remedies(watches: Iterable[Watch]) -> dict[Resource, str]:
 
 
 async def _missing(discovery: Discovery, resources: Iterable[Resource]) -> list[Resource]:
-    """The resources of one group and version that the cluster does not serve."""
     missing = []
     for resource in resources:
         try:
@@ -260,5 +253,4 @@ def _jobs_of_class(cache: Cache, runtimes: Runtimes, runtime_class: str) -> Iter
 
 
 def _runtime_classes(runtime: Runtime) -> set[str]:
-    """The runtimeClassName of every replicated job that has one."""
     return {pod.runtime_class_name for _, pod in pods_of(runtime) if pod.runtime_class_name}

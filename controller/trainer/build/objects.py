@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
+    Action,
     AlreadyExists,
     Conflict,
     Forbidden,
@@ -41,8 +42,6 @@ class ToldOfRefusals(Protocol):
 
 
 class JobObjects:
-    """Makes and deletes the objects of jobs."""
-
     def __init__(
         self,
         manager: Manager,
@@ -81,6 +80,7 @@ class JobObjects:
         references = last.references if last is not None else run.references()
         facts = await self._facts.read(references)
         if last is not None and last.is_current(facts, self._facts.find):
+            log.debug("%s/%s: not built: neither its inputs nor its objects have changed", job.namespace, job.name)
             return
         memory.built = None
         try:
@@ -173,6 +173,8 @@ class JobObjects:
             [applied] = await self._applier.apply([component.fallback], owner=job)
             memory.remember_refusal(component)
             self._told.kept(job, component.reference, error)
+        if applied.action is Action.UNCHANGED:
+            log.debug("%s/%s: %s not applied: it is as wanted", job.namespace, job.name, component.reference)
         return applied.obj
 
     async def _create(

@@ -27,8 +27,6 @@ class RuntimeUnsupported(Terminal):
 
 
 class Runtimes:
-    """Reads runtimes from the cache."""
-
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
@@ -39,9 +37,7 @@ class Runtimes:
     def of(self, job: TrainJob) -> Runtime:
         """The runtime of the job. It is shared: do not change it.
 
-        Raises:
-            RuntimeMissing: there is no runtime of that name.
-            RuntimeUnsupported: the kind is not one of `RUNTIMES`.
+        Raises RuntimeMissing: there is no runtime of that name; RuntimeUnsupported: the kind is not one of `RUNTIMES`.
         """
         kind, key = target_of(job)
         found: Runtime | None = self._cache.get(kind, key.name, key.namespace)

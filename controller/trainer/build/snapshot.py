@@ -21,14 +21,7 @@ from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.manifest import ManifestError, dump, load
-from trainwright.api.objects import (
-    AnyObject,
-    Document,
-    controller_of,
-    name_of,
-    resource_version_of,
-    uid_of,
-)
+from trainwright.api.objects import AnyObject, Document, controller_of, name_of, resource_version_of, uid_of
 from trainwright.api.owners import owner_reference
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -67,10 +60,7 @@ class SnapshotInvalid(KubernetesError):  # noqa: N818 - as the condition's reaso
 class Snapshots:
     """Gives each job its runtime, and takes the snapshot if there is none."""
 
-    RULES = (
-        Rule.on(ConfigMap.RESOURCE, *READ, "create"),
-        *(Rule.on(runtime.RESOURCE, "get") for runtime in RUNTIMES),
-    )
+    RULES = (Rule.on(ConfigMap.RESOURCE, *READ, "create"), *(Rule.on(runtime.RESOURCE, "get") for runtime in RUNTIMES))
 
     def __init__(self, client: Client, cache: Cache, runtimes: Runtimes) -> None:
         self._client = client
@@ -196,7 +186,6 @@ def too_large(runtime: Runtime) -> int | None:
 
 
 def name_of_snapshot(job: TrainJob) -> str:
-    """The name of the ConfigMap."""
     return job.name + SUFFIX_RUNTIME_SNAPSHOT
 
 
@@ -253,7 +242,6 @@ def _decode(text: str, name: str, job: TrainJob) -> Runtime:
 
 
 def _checked(runtime: Runtime, job: TrainJob, name: str) -> Runtime:
-    """The runtime, if it is the one that the job refers to."""
     kind = kind_of_runtime(job).RESOURCE
     reference = job.spec_or_empty.runtime_ref
     expected = (kind.kind, kind.group, reference.name)

@@ -32,8 +32,6 @@ _SECOND = len("2026-01-01T00:00:00")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One pod that failed."""
-
     attempt: int
     pod: str
     pod_uid: str

@@ -7,6 +7,7 @@ and so everything here, counts from 0.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -61,10 +62,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """The budget that pays for it; empty: none."""
     provisional: bool = False
     """Whether later evidence may still correct the cause."""
+    started: str = ""
+    """When its first pod started, by the clock of its node; empty: not seen."""
     ended: str = ""
-    """When the attempt was seen to have ended."""
     nodes: tuple[str, ...] = ()
     """Where its pods ran; of more than eight, the last one is a number."""
+    node: str = ""
+    """The node that may be the reason; empty: none."""
+    hardware: bool = False
+    """Whether the log tells that hardware of that node is broken."""
     step: float | None = None
     percent: int | None = None
     held_seconds: int = 0
@@ -93,7 +99,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         ).with_log(log)
 
     def with_log(self, log: str) -> "Entry":
-        """The entry with the end of another log."""
         lines = log.split("\n")
         kept, line, ended = last_lines(log.encode()), telling_line(lines), program_ended(lines, self.finished_at)
         # A reader finds it in the lines that are kept, unless a launcher has written much after it.
@@ -103,13 +108,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def ended_at(self) -> str:
-        """When its program ended, as far as is known."""
         return self.program_finished_at or self.finished_at
 
     @property
     def said(self) -> str:
         """The line of the log that says most; empty without a log."""
-        return plain(self.last_line) or telling_line(self.log.split("\n"))
+        return plain(self.last_line) or _telling_line(self.log)
 
     @property
     def is_victim(self) -> bool:
@@ -138,8 +142,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         )
 
 
+@lru_cache(maxsize=16)
+def _telling_line(log: str) -> str:
+    """Of a log that a verdict looks at again and again."""
+    return telling_line(log.split("\n"))
+
+
 def name_of_record(job: str) -> str:
-    """The name of the ConfigMap."""
     return job + SUFFIX
 
 

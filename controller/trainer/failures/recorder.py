@@ -57,8 +57,6 @@ Run: TypeAlias = tuple[str, str, str, int | None]
 
 @dataclass(slots=True)
 class Recorded:
-    """What is recorded of one job."""
-
     entries: dict[int, Entry] | None = None
     """None once the job is over and all is written: whoever needs them reads the ConfigMap again."""
     read: dict[int, Failure] = field(default_factory=dict)
@@ -100,13 +98,6 @@ class FailureRecorder:
     )
 
     def __init__(self, manager: Manager, told: ToldOfFailures, records: JobRecords) -> None:
-        """Declare the controller.
-
-        Args:
-            manager: of the process.
-            told: tells users of each attempt that has a failure.
-            records: what is remembered of jobs.
-        """
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told, self._records = told, records
         self._declare(manager)
@@ -203,7 +194,6 @@ class FailureRecorder:
             self._told.pod_failed(job, _sentence(entry))
 
     def _tell_rest(self, key: Key, job: TrainJob) -> None:
-        """The pods are gone."""
         recorded = self._records.find(key, uid_of(job), Recorded)
         if recorded is not None and recorded.untold:
             self._tell(job, recorded, {})

@@ -31,7 +31,6 @@ def in_order(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def conditions_of(job: TrainJob) -> Sequence[Condition]:
-    """The conditions that the job has."""
     return job.status_or_empty.conditions or ()
 
 

@@ -19,10 +19,7 @@ MESSAGE = "TrainJob exceeded its active deadline"
 def seconds_left(job: TrainJob, status: TrainJobStatus, now: dt.datetime) -> float | None:
     """Seconds until the deadline; zero or less once it has passed; None if the job has no deadline now.
 
-    Args:
-        job: a job that is not finished.
-        status: the status that is about to be written.
-        now: with its time zone.
+    `job` is not finished, `status` is about to be written.
     """
     spec = job.spec
     if spec is None or not spec.active_deadline_seconds or spec.suspend:
@@ -34,7 +31,6 @@ def seconds_left(job: TrainJob, status: TrainJobStatus, now: dt.datetime) -> flo
 
 
 def is_exceeded(job: TrainJob) -> bool:
-    """Whether the job has been marked as beyond its deadline."""
     failed = find(job.status_or_empty.conditions, CONDITION_FAILED)
     return failed is not None and failed.status == "True" and failed.reason == REASON_DEADLINE_EXCEEDED
 

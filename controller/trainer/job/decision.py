@@ -30,8 +30,6 @@ deadline passes in a jump is noticed within this time."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """How the last attempt at the job went."""
-
     failed: bool = False
     """Whether there was an error, including those that are not shown to users, such as a conflict."""
     obstacle: Obstacle | None = None
@@ -54,8 +52,6 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What to do for a job."""
-
     status: dict[str, Any] | None
     """The merge patch to write to its status now; None: write nothing."""
     counters_wait: bool
@@ -69,14 +65,7 @@ class Decision:
 
 
 def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now: datetime) -> Decision:
-    """What to do for the job.
-
-    Args:
-        job: with its current status.
-        observed: the status that the status plugin gives; None leaves the status as it is.
-        attempt: the outcome of making and observing the objects.
-        now: the wall clock.
-    """
+    """What to do for the job. `observed`: the status that the status plugin gives; None leaves the status as it is."""
     wanted = wanted_status(
         job,
         observed,

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 
 class During(StrEnum):
-    """What the manager was doing."""
-
     ADMISSION = "admission"
     RECONCILE = "reconcile"
 
@@ -37,7 +35,6 @@ class Defects:
         self._met = {during: counter.labels(during) for during in During}
 
     def met(self, during: During) -> None:
-        """A TrainJob met a defect."""
         self._met[during].inc()
 
 

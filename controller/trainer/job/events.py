@@ -22,6 +22,7 @@ REPORTER = "trainer-trainjob-controller"
 ACTION = "Reconciling"
 EVENT_POD_FAILED = "PodFailed"
 EVENT_ATTEMPT_ENDED = "AttemptEnded"
+EVENT_NODE_AVOIDED = "NodeAvoided"
 EVENT_PROGRESS_UNREADABLE = "ProgressUnreadable"
 EVENT_TRAINING_FAILURE = "TrainingReportsFailure"
 NOTE_LIMIT = 950
@@ -36,10 +37,7 @@ class JobEvents:
     def __init__(self, manager: Manager, defects: Defects, leads: Callable[[], bool] = lambda: True) -> None:
         """Adds its recorder and the recorder's metrics to the manager.
 
-        Args:
-            manager: of the process.
-            defects: counts defects that block a job.
-            leads: whether this replica leads; every replica sees the transitions, and the leader reports them.
+        Every replica sees the transitions; the one that `leads` reports them.
         """
         self._defects = defects
         self._leads = leads
@@ -73,11 +71,13 @@ class JobEvents:
         self._recorder.event(job, "Warning", EVENT_POD_FAILED, _note(note), action="Training")
 
     def attempt_ended(self, job: TrainJob, note: str) -> None:
-        """Report why an attempt of a job that recovers ended, and what follows."""
         self._recorder.event(job, "Warning", EVENT_ATTEMPT_ENDED, _note(note), action="Training")
 
+    def node_avoided(self, job: TrainJob, note: str) -> None:
+        """Report a node that fails again and again, and what follows."""
+        self._recorder.event(job, "Warning", EVENT_NODE_AVOIDED, _note(note), action="Training")
+
     def progress_unreadable(self, job: TrainJob, note: str) -> None:
-        """Report that the progress file of a job cannot be used."""
         self._recorder.event(job, "Warning", EVENT_PROGRESS_UNREADABLE, _note(note), action="Training")
 
     def training_failed(self, job: TrainJob, note: str) -> None:

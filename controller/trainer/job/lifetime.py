@@ -35,8 +35,6 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """What is to be deleted now, and when to look again."""
-
     job: bool = False
     objects: bool = False
     look_again: float | None = None
@@ -53,7 +51,6 @@ def lifetimes_of(job: TrainJob, default: Lifetimes) -> Lifetimes:
 
 
 def asked(job: TrainJob) -> Iterator[tuple[str, str]]:
-    """The annotations that ask for a time: name and value."""
     given = annotations_of(job)
     return ((name, given[name]) for name in (ANNOTATION_JOB, ANNOTATION_OBJECTS) if name in given)
 
@@ -64,13 +61,6 @@ def problems(job: TrainJob) -> Iterator[tuple[str, str]]:
 
 
 def due(job: TrainJob, lifetimes: Lifetimes, now: dt.datetime) -> Due:
-    """What of the job is to be deleted.
-
-    Args:
-        job: with its status.
-        lifetimes: of the job.
-        now: the wall clock.
-    """
     standing = state_of(job)
     ended = entered(job, standing.state) if standing.is_over else None
     if ended is None:

@@ -30,8 +30,6 @@ POD_BUCKETS = (1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120, 300, 600, 1800, 3600, 7
 
 
 class _Series(NamedTuple):
-    """The labels of the gauge."""
-
     state: State
     runtime_kind: str
     runtime: str
@@ -63,7 +61,6 @@ class JobMetrics(Collector):
         registry.register(self)
 
     def __call__(self, transition: Transition) -> None:
-        """Count one transition."""
         labels = self._labels(transition.job)
         if transition.before is not None:
             self._counts[self._series(transition.before, labels)] -= 1
@@ -87,10 +84,7 @@ class JobMetrics(Collector):
             jobs.add_metric(list(series), count)
         yield jobs
 
-    # ------------------------------------------------------------------ labels
-
     def _labels(self, job: TrainJob) -> tuple[str, str]:
-        """Kind and name of the job's runtime."""
         try:
             kind, key = target_of(job)
         except RuntimeUnsupported:

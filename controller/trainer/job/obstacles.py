@@ -7,10 +7,11 @@ not set to False. Only this process remembers how long a cause has lasted: after
 and an existing condition stays until they are over.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from trainwright.controller.runtime import ApiError, Conflict, KubernetesError, NotControlled
+from trainwright.controller.trainer.build.built import BuildMemory
 from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.defects import is_defect
@@ -77,3 +78,35 @@ def _told(error: Exception) -> str:
     _, _, namespaced = path.partition("/namespaces/")
     _, _, what = namespaced.partition("/")
     return f"{what}: {error.message}" if what else str(error)
+
+
+@dataclass(slots=True)
+class JobMemory:
+    build: BuildMemory = field(default_factory=BuildMemory)
+    obstacle: Obstacle | None = None
+    obstacle_since: float = 0.0
+    """On a clock that never goes back, in seconds."""
+    is_reported: bool = False
+    """Whether the event and the log line of the obstacle were written."""
+    counters_since: float | None = None
+    """Since when counters differ from the written status, on the same clock; None: they do not."""
+
+    def meet(self, obstacle: Obstacle, now: float) -> float:
+        """Note that the job has met the obstacle. Returns the seconds until it is to be shown; 0: show it now.
+
+        An obstacle with the same reason counts as the same obstacle; another reason restarts the time.
+        """
+        if not self.has(obstacle.reason):
+            self.obstacle_since, self.is_reported = now, False
+        self.obstacle = obstacle
+        return max(0.0, self.obstacle_since + PATIENCE_SECONDS - now)
+
+    def has(self, reason: Reason) -> bool:
+        return self.obstacle is not None and self.obstacle.reason is reason
+
+    def reports(self) -> bool:
+        """Whether to report the obstacle now: True once for each."""
+        if self.obstacle is None or self.is_reported:
+            return False
+        self.is_reported = True
+        return True

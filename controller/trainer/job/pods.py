@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pods of jobs as the cache keeps them: the few fields that tell how they run and how they ended."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -15,7 +16,18 @@ from trainwright.api.jobset.v1alpha2.labels import (
 )
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, annotations_of, controller_of, dig, labels_of, namespace_of, uid_of
+from trainwright.api.objects import (
+    Document,
+    Key,
+    annotations_of,
+    controller_of,
+    deletion_timestamp_of,
+    dig,
+    labels_of,
+    namespace_of,
+    uid_of,
+)
+from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.runtime import Cache
@@ -45,7 +57,7 @@ def trimmed(pod: Document) -> Document:
     kept["metadata"]["labels"] = _some(metadata.get("labels") or {}, _LABELS)
     if marks := _some(annotations_of(pod), (ANNOTATION_FAILURES, ANNOTATION_ATTEMPT_BASE)):
         kept["metadata"]["annotations"] = marks
-    kept["status"] = _some(status, ("phase", "reason"))
+    kept["status"] = _some(status, ("phase", "reason", "startTime"))
     if status.get("message"):
         kept["status"]["message"] = shortened(status["message"])
     if disrupted := [one for one in status.get("conditions") or () if one.get("type") == DISRUPTED]:
@@ -92,7 +104,6 @@ def declare_pods(cache: Cache) -> None:
 
 
 def pods_of(cache: Cache, job: TrainJob) -> list[Document]:
-    """The pods of the job's own JobSet."""
     jobset = cache.get(JobSet, job.name, job.namespace)
     controller = controller_of(jobset) if jobset is not None else None
     if jobset is None or controller is None or controller.uid != uid_of(job):
@@ -108,7 +119,6 @@ def jobset_key(pod: Document) -> Key | None:
 
 
 def keys_of_jobset(pod: Document) -> list[Key]:
-    """The key of the pod's JobSet, for controllers that watch pods."""
     key = jobset_key(pod)
     return [key] if key is not None else []
 
@@ -129,6 +139,25 @@ def attempt_of(pod: Document) -> int:
     return number(labels_of(pod).get(LABEL_ATTEMPT)) + number(annotations_of(pod).get(ANNOTATION_ATTEMPT_BASE))
 
 
+def base_of(jobset: JobSet) -> int:
+    """The attempts before the first one of this JobSet or of its last resume, as its pods carry it."""
+    return number(mark_of(jobset, ANNOTATION_ATTEMPT_BASE))
+
+
+def mark_of(jobset: JobSet, annotation: str) -> str:
+    """An annotation that the manager gives all pods of a JobSet; empty: they have none."""
+    for one in jobset.spec_or_empty.replicated_jobs or ():
+        metadata = one.template.spec_or_empty.template.metadata
+        if metadata is not None:
+            return (metadata.annotations or {}).get(annotation, "")
+    return ""
+
+
+def present_attempt(jobset: JobSet) -> int:
+    """The attempt that a JobSet makes now, or has made last, from 0: after those of JobSets before it."""
+    return base_of(jobset) + (jobset.status_or_empty.restarts or 0)
+
+
 def number(text: str | None) -> int:
     """The number of a label; 0 without one."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else 0
@@ -136,3 +165,41 @@ def number(text: str | None) -> int:
 
 def _some(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}
+
+
+LOOP = 2
+"""A container that was restarted so often, and ended with an error each time, fails again and again."""
+CALM_SECONDS = 600.0
+"""Until it has run for so long: then a kubelet, too, forgets the failures before."""
+
+
+def loops(pod: Document, now: datetime) -> bool:
+    return any(seconds > 0 for seconds in _seconds_of(pod, now))
+
+
+def calm_in(pods: Iterable[Document], now: datetime) -> float | None:
+    """Seconds until no container of the pods counts as failing again and again; None: none does now."""
+    return max((seconds for pod in pods for seconds in _seconds_of(pod, now) if seconds > 0), default=None)
+
+
+def _seconds_of(pod: Document, now: datetime) -> Iterator[float]:
+    """Of each container that was restarted after failures: how long it counts as failing again and again."""
+    status = pod.get("status") or {}
+    if deletion_timestamp_of(pod) is not None or status.get("phase") in ("Succeeded", "Failed"):
+        return
+    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        state, last = one.get("state") or {}, dig(one, "lastState.terminated") or {}
+        ended = state.get("terminated")
+        if (one.get("restartCount") or 0) < LOOP or not last.get("exitCode"):
+            continue
+        if ended is not None and not ended.get("exitCode"):
+            continue
+        running = state.get("running")
+        yield CALM_SECONDS - (_age(running.get("startedAt"), now) if running is not None else 0.0)
+
+
+def _age(started: str | None, now: datetime) -> float:
+    try:
+        return (now - parse(started)).total_seconds() if started else 0.0
+    except ValueError:  # no API server stores such a time
+        return 0.0

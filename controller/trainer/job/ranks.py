@@ -22,8 +22,6 @@ DEFAULT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class EndedRank:
-    """A rank that has ended, and how many of its kind run on."""
-
     name: str
     """As people call it: `rank 1`."""
     pod: str
@@ -53,13 +51,7 @@ def ended_ranks(pods: Iterable[Document]) -> list[EndedRank]:
 
 
 def standing(ended: Sequence[EndedRank], after: float, now: datetime) -> tuple[str, float | None]:
-    """What to say of ranks that ended so many seconds ago or more; and the seconds until the next one is so old.
-
-    Args:
-        ended: of `ended_ranks`.
-        after: how long others may run on.
-        now: the time of day.
-    """
+    """What to say of ranks that ended `after` seconds ago or more; and the seconds until the next one is so old."""
     limit = now - timedelta(seconds=after)
     old = [one for one in ended if one.at <= limit]
     left = min(((one.at - limit).total_seconds() for one in ended if one.at > limit), default=None)

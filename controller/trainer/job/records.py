@@ -17,18 +17,14 @@ T = TypeVar("T")
 
 
 class JobRecord:
-    """Everything that is remembered of one TrainJob."""
-
     __slots__ = ("_parts", "key", "uid")
 
     def __init__(self, key: Key, uid: str) -> None:
-        """Empty."""
         self.key = key
         self.uid = uid
         self._parts: dict[type[Any], Any] = {}
 
     def get(self, kind: type[T]) -> T | None:
-        """The part of this type; None: there is none."""
         return self._parts.get(kind)
 
     def part(self, kind: type[T], make: Callable[[], T] | None = None) -> T:
@@ -64,15 +60,12 @@ class JobRecords:
         cache.informer(TrainJob).add_handler(self.handle, undecodable=True)
 
     def follow(
-        self,
-        changed: Callable[[Event[AnyObject]], None] | None = None,
-        gone: Callable[[JobRecord], None] | None = None,
+        self, changed: Callable[[Event[AnyObject]], None] | None = None, gone: Callable[[JobRecord], None] | None = None
     ) -> None:
         """Call these from now on; they must not block.
 
-        Args:
-            changed: for each event, after the record of a job that is gone has ended.
-            gone: for each record that ends, while it still has its parts.
+        `changed` is called for each event, after the record of a job that is gone has ended; `gone` for each record
+        that ends, while it still has its parts.
         """
         if changed is not None:
             self._followers.append(changed)
@@ -113,7 +106,6 @@ class JobRecords:
         return record.get(kind) if record is not None else None
 
     def find(self, key: Key, uid: str, kind: type[T]) -> T | None:
-        """A part of the job with this uid; None: there is none."""
         record = self._records.get(key)
         return record.get(kind) if record is not None and record.uid == uid else None
 
@@ -133,7 +125,6 @@ class JobRecords:
                 yield part
 
     def keys(self, kind: type[T], fits: Callable[[T], bool]) -> set[Key]:
-        """The jobs that have a part of this type which fits."""
         found = ((key, record.get(kind)) for key, record in self._records.items())
         return {key for key, part in found if part is not None and fits(part)}
 

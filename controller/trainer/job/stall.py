@@ -31,8 +31,6 @@ _STEP = "current_step"
 
 
 class StallReason(StrEnum):
-    """Why a job counts as stalled."""
-
     RANK_ENDED = "RankEnded"
     RANK_SILENT = "RankSilent"
     NEVER_REPORTED = "NeverReported"
@@ -42,8 +40,6 @@ class StallReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """A job that stands still."""
-
     reason: StallReason
     message: str
     """The same text for the same stall."""
@@ -81,13 +77,7 @@ class StallClock:
             self.position, self.position_since = position, now
 
     def heard(self, at: float, now: float, *, is_stuck: bool) -> None:
-        """Note a report that this process took and that the job may not show yet.
-
-        Args:
-            at: when it came.
-            now: on the same clock.
-            is_stuck: whether it cannot be stored, so that the job does not show where the training is.
-        """
+        """Note a report that this process took and that the job may not show yet, or never while it `is_stuck`."""
         self.reported_since = max(self.reported_since, at)
         if is_stuck:
             self.position_since = now
@@ -96,17 +86,13 @@ class StallClock:
 def stall_after(job: TrainJob, runtime: Mapping[str, str], default: float | None) -> float | None:
     """Seconds without progress after which the job counts as stalled; None: never.
 
-    Args:
-        job: whose annotation goes first.
-        runtime: annotations of its runtime.
-        default: where neither has one that can be used.
+    The job's annotation goes first, then its runtime's, then `default`.
     """
     declaration, _ = declared(annotations_of(job), runtime)
     return default if declaration.stall_after is None else declaration.stall_after
 
 
 def problems(job: TrainJob) -> Iterator[Problem]:
-    """What is wrong with the annotation of the job."""
     _, found = declared(annotations_of(job), {})
     return (problem for problem in found if problem.annotation == ANNOTATION_PROGRESS_STALL_AFTER)
 
@@ -129,12 +115,8 @@ def stall_of(
 ) -> tuple[Stall | None, float]:
     """How the job stands still, if it does; and the seconds until that may change.
 
-    Args:
-        clock: of a job whose pods run.
-        after: seconds without progress.
-        now: on that clock.
-        pods: names of those that reported to this process, as far as they are known; `rank 0` for one that has a rank.
-        promised: see `promises_reports`; without it, a job that has never reported does not stand still.
+    `pods` are the names of those that reported to this process; `rank 0` for one that has a rank. Without `promised`,
+    see `promises_reports`, a job that has never reported does not stand still.
     """
     minutes = f"{after / 60:g} min" if after >= SHORTEST_SECONDS else f"{after:g} s"
     advice = "look at its logs, it may hang"

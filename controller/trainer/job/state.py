@@ -61,11 +61,9 @@ class Word(StrEnum):
     """Its pods run, and one of them seems to hang."""
     RUNNING = "Running"
     PENDING = "Pending"
-    """Its pods are on their way."""
 
     @property
     def is_over(self) -> bool:
-        """Whether a job of which this is said has ended."""
         return self in {Word.COMPLETE, Word.FAILED}
 
 
@@ -76,19 +74,15 @@ class Shown(NamedTuple):
     reason: str = ""
     """The reason of the condition that the word comes from; empty for a word without a condition."""
     message: str = ""
-    """And its message."""
 
 
 class Standing(NamedTuple):
-    """The state of a job, and the reason for it."""
-
     state: State
     reason: str = ""
     """The reason of the condition that the state comes from; empty for a state without a condition."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has ended."""
         return self.state.is_over
 
 
@@ -171,7 +165,6 @@ def entered(job: TrainJob, state: State) -> datetime | None:
 
 
 def ended_at(job: TrainJob) -> datetime | None:
-    """When the job ended; None: it has not."""
     standing = state_of(job)
     return entered(job, standing.state) if standing.is_over else None
 
@@ -203,8 +196,6 @@ Listener: TypeAlias = Callable[[Transition], None]
 
 @dataclass(slots=True)
 class _Seen:
-    """What is remembered of one job."""
-
     job: TrainJob
     standing: Standing
     since: datetime | None

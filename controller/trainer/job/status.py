@@ -43,7 +43,6 @@ REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
 _ENDS = frozenset({CONDITION_COMPLETE, CONDITION_FAILED})
 _OBSTACLES = frozenset({CONDITION_BLOCKED, *EXPLAINING, CONDITION_STALLED})
-"""Why a job does not train."""
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
 
@@ -54,7 +53,6 @@ def is_finished(job: TrainJob) -> bool:
 
 
 def is_over(status: TrainJobStatus) -> bool:
-    """Whether the status says Complete or Failed."""
     return any(map(_is_end, status.conditions or ()))
 
 
@@ -113,7 +111,6 @@ def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> 
 
 
 def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
-    """The status of a job whose end nobody saw."""
     return _failed(status, REASON_END_UNKNOWN, shortened(message), now)
 
 
@@ -229,10 +226,7 @@ def loading_of(job: TrainJob) -> str:
     told = {metric.name: metric.value for metric in status.trainer_status.metrics or ()}
     found = (
         _loading(noun, told, kind)
-        for kind, noun, step in (
-            ("dataset", "data set", DATASET_INITIALIZER),
-            ("model", "model", MODEL_INITIALIZER),
-        )
+        for kind, noun, step in (("dataset", "data set", DATASET_INITIALIZER), ("model", "model", MODEL_INITIALIZER))
         if step in ready
     )
     return "; ".join(filter(None, found))

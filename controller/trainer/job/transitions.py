@@ -36,8 +36,6 @@ RESULTS = ("ok", "failed", "timeout", "dropped")
 
 
 class TransitionMetrics:
-    """Counts what became of the calls."""
-
     def __init__(self, registry: CollectorRegistry, plugins: Sequence[str]) -> None:
         """`plugins`: names of those that have the hook."""
         calls = Counter(
@@ -56,8 +54,6 @@ class TransitionMetrics:
 
 @dataclass(slots=True, eq=False)
 class _Follower:
-    """One plugin."""
-
     name: str
     tell: Callable[[TrainJob, JobState, JobState], None]
     queue: deque[tuple[TrainJob, JobState, JobState]] = field(default_factory=deque)
@@ -80,14 +76,7 @@ class PluginTransitions:
         leads: Callable[[], bool] = lambda: True,
         limit: float = LIMIT_SECONDS,
     ) -> None:
-        """Create it inside a running event loop.
-
-        Args:
-            plugins: those with the hook `on_transition`.
-            registry: of the manager, for metrics.
-            leads: whether this replica leads; others tell nothing.
-            limit: seconds for one call.
-        """
+        """Create it inside a running event loop. `limit`: seconds for one call."""
         self._followers = [
             _Follower(entry.name, cast("FollowsTransitions", entry.plugin).on_transition) for entry in plugins
         ]

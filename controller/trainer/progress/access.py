@@ -49,7 +49,6 @@ UNKNOWN_SECONDS = 10.0
 LIMIT_SECONDS = 3.0
 """Longest time that reading a pod takes; clients wait five seconds for the answer to a report."""
 REMEMBERED = 10_000
-"""Pods that are remembered."""
 
 
 class ReporterForbidden(Exception):  # noqa: N818 - named after the reason of its answer
@@ -70,21 +69,16 @@ class AccessUnknown(Exception):  # noqa: N818 - as above
 
 @dataclass(frozen=True, slots=True)
 class ReportingPod:
-    """Who sent a report."""
-
     pod: str
     """Name of the pod that the token is bound to; empty: the token is bound to none."""
     pod_uid: str
     account: str
-    """Name of the service account."""
     expires: float
     """When the token ends, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What is known of a pod."""
-
     jobset: str = ""
     """Uid of its JobSet; empty if the pod does not exist or has none."""
     problem: str = ""
@@ -92,7 +86,6 @@ class _Seen:
 
 
 def audience(namespace: str, name: str) -> str:
-    """The audience of tokens with which the progress of a TrainJob is reported."""
     return f"{GROUP}/{VERSION}/namespaces/{namespace}/trainjobs/{name}/status"
 
 
@@ -115,15 +108,8 @@ class ReportAccess:
     ) -> None:
         """Create it inside a running event loop.
 
-        Args:
-            client: of the API server.
-            config: names the token of this process, whose issuer is accepted.
-            cache: holds the JobSets.
-            registry: for the metric.
-            jobsets: how the cache holds JobSets; see `WatchedKinds.kind_of`.
-            require_pod: refuse tokens that are bound to no pod.
-            now: the time by which tokens expire.
-            time: a clock in seconds that never goes back; None: that of the event loop.
+        `config` names the token of this process, whose issuer is accepted. `require_pod`: refuse tokens that are bound
+        to no pod. Tokens expire by `now`; `time` never goes back.
         """
         clock = time or asyncio.get_running_loop().time
         self._client = client
@@ -153,12 +139,7 @@ class ReportAccess:
         return self._verifier.unready()
 
     async def check(self, authorization: str | None, namespace: str, name: str) -> ReportingPod:
-        """Who reports the progress of a TrainJob.
-
-        Args:
-            authorization: the header of this name.
-            namespace: of the TrainJob.
-            name: of the TrainJob, which need not exist.
+        """Who reports the progress of a TrainJob, which need not exist, by the header Authorization.
 
         Raises:
             ReporterForbidden: there is no valid token for this TrainJob.
@@ -185,8 +166,7 @@ class ReportAccess:
 
         A pod that cannot be read is accepted too, because the token is valid; the metric counts it.
 
-        Raises:
-            ReporterForbidden: the pod belongs to another TrainJob, or does not exist any longer.
+        Raises ReporterForbidden: the pod belongs to another TrainJob, or does not exist any longer.
         """
         if not reporter.pod_uid:
             return

@@ -90,8 +90,6 @@ INLINE_BYTES = 4096
 
 
 class TellsOfFiles(Protocol):
-    """Tells users of a job."""
-
     def progress_unreadable(self, job: TrainJob, note: str) -> None:
         """The file cannot be used."""
         ...
@@ -109,9 +107,7 @@ class ProgressFiles:
     """The controller. The constructor declares it on the manager."""
 
     LIST_RULES = (Rule.on(Pod.RESOURCE, "list"),)
-    """What it needs to find pods and their termination messages."""
     EXEC_RULES = (Rule.on(Pod.RESOURCE, "get", "create", subresource="exec"),)
-    """What it needs to read files."""
 
     def __init__(
         self,
@@ -154,7 +150,6 @@ class ProgressFiles:
     # ------------------------------------------------------------------ when
 
     async def reconcile(self, key: Key) -> Result:
-        """Read the progress of one job, if that is due."""
         job = self._job(key)
         file = self._file_of(key, job) if job is not None else None
         if job is None or file is None or file.is_over:
@@ -232,7 +227,6 @@ class ProgressFiles:
         return max(file.due, self._silent_until) if file.phase is Phase.FILE else file.due
 
     def _retry(self, file: JobFile, at: float) -> Result:
-        """The result of a reconcile whose job is read at a time."""
         if file.is_over or at == math.inf:
             return Done()
         return RetryAfter(max(at - self._time(), APART), priority=0, reason="read")
@@ -359,7 +353,6 @@ class ProgressFiles:
         return read() if len(data) <= INLINE_BYTES else await asyncio.to_thread(read)
 
     async def _take(self, file: JobFile, target: FileTarget, reading: Reading) -> None:
-        """Accept the report of a text."""
         report, job = reading.report, self._job(file.key)
         if report is None or job is None or uid_of(job) != uid_of(file.job):
             return  # the job was deleted while its file was read

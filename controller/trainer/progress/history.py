@@ -80,18 +80,14 @@ Uniform = Callable[[float, float], float]
 
 @dataclass(slots=True, eq=False)
 class _History:
-    """One job."""
-
     job: TrainJob
     ring: Ring = field(default_factory=Ring)
     seen: TrainerStatus | None = None
-    """The status that was taken in last."""
     is_loaded: bool = False
     """Whether `ring` holds what is stored, too."""
     is_dirty: bool = False
     """Whether it has points that are not stored."""
     is_busy: bool = False
-    """Whether it is being written."""
     version: str = ""
     """Of the ConfigMap; empty: it does not exist."""
     written: float = float("-inf")
@@ -105,7 +101,6 @@ class _History:
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
         return key_of(self.job)
 
 
@@ -127,14 +122,8 @@ class HistoryKeeper:
     ) -> None:
         """Declare everything, inside a running event loop; `manager.run` starts it.
 
-        Args:
-            manager: of the process.
-            budget: of all writes of progress.
-            metrics: counts.
-            records: what is remembered of jobs.
-            attempt_of: how often the pods of a job were started; None: not known.
-            now: the wall clock.
-            uniform: a random number between two, to spread the first writes.
+        `budget` is that of all writes of progress, `attempt_of` tells how often the pods of a job were started, and
+        `uniform` spreads the first writes.
         """
         self._client, self._cache = manager.client.with_defaults(retries=0), manager.cache
         self._budget, self._metrics, self._records = budget, metrics, records
@@ -158,7 +147,6 @@ class HistoryKeeper:
         return "reports"
 
     async def start(self, queue: WorkQueue[Key]) -> None:
-        """Begin with the jobs that the cache has."""
         # Where there is no election, the leader's work begins before the first lists have arrived.
         await self._cache.wait_synced([TrainJob])
         self._queue = queue
@@ -212,7 +200,6 @@ class HistoryKeeper:
     # ------------------------------------------------------------------ writing
 
     async def reconcile(self, key: Key) -> Result:
-        """Write the history of one job."""
         history = self._records.at(key, _History)
         if history is None or not history.is_dirty:
             return Done()
@@ -251,12 +238,10 @@ class HistoryKeeper:
         self._stop.set()
 
     def _lacks(self, history: _History) -> bool:
-        """Whether the job exists and has points that are not stored."""
         is_known = self._records.find(history.key, uid_of(history.job), _History) is history
         return is_known and history.is_dirty
 
     async def _write(self, history: _History) -> Result:
-        """Write the history of one job, and say when to come back."""
         if not self._lacks(history):
             return Done()
         history.is_busy = True

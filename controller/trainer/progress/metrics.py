@@ -28,17 +28,7 @@ FILE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAY_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 SOURCES = ("push", "file", "final")
-REPORTS = (
-    "accepted",
-    "empty",
-    "ignored",
-    "forbidden",
-    "unknown_job",
-    "too_large",
-    "invalid",
-    "too_many",
-    "failed",
-)
+REPORTS = ("accepted", "empty", "ignored", "forbidden", "unknown_job", "too_large", "invalid", "too_many", "failed")
 """What became of a report."""
 WRITES = ("stored", "superseded", "gone", "refused", "throttled", "failed")
 """What became of a value: `superseded` by a newer one of another replica, `refused` by the API server."""
@@ -55,10 +45,7 @@ class ProgressMetrics:
         )
         self._reports = {(source, result): reports.labels(source, result) for source in SOURCES for result in REPORTS}
         self.duration = Histogram(
-            f"{prefix}_report_duration_seconds",
-            "Time to answer a report.",
-            buckets=ANSWER_BUCKETS,
-            registry=registry,
+            f"{prefix}_report_duration_seconds", "Time to answer a report.", buckets=ANSWER_BUCKETS, registry=registry
         )
         writes = Counter(f"{prefix}_writes_total", "Values by what became of them.", ["result"], registry=registry)
         self._writes = {result: writes.labels(result) for result in WRITES}
@@ -83,11 +70,9 @@ class ProgressMetrics:
         self._reports[source, result].inc()
 
     def write(self, result: str) -> None:
-        """Count what became of a value."""
         self._writes[result].inc()
 
     def watch_pending(self, count: Callable[[], int]) -> None:
-        """Read the number of pending values at each scrape."""
         self._pending.set_function(count)
 
 
@@ -96,8 +81,6 @@ HISTORIES = ("stored", "foreign", "failed")
 
 
 class HistoryMetrics:
-    """Counts the writes of histories."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         """`registry`: of the manager."""
         writes = Counter(
@@ -111,13 +94,10 @@ class HistoryMetrics:
 
 
 class ReadResult(StrEnum):
-    """What came of one read of the progress of a job."""
-
     OK = "ok"
     STALE = "stale"
     """The report is old; it is shown."""
     MISSING = "missing"
-    """There is no file."""
     EMPTY = "empty"
     PARTIAL = "partial"
     """A JSON object without its end: the file is being written."""
@@ -134,7 +114,6 @@ class ReadResult(StrEnum):
     NOT_READY = "not_ready"
     """There is no pod whose container runs."""
     GONE = "gone"
-    """The pod was replaced."""
     FORBIDDEN = "forbidden"
     """A right is missing, or an admission policy refuses the command."""
 
@@ -144,10 +123,7 @@ class FileMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         probes = Counter(
-            "trainer_progress_probes",
-            "Reads of a progress file in a pod, by result.",
-            ("result",),
-            registry=registry,
+            "trainer_progress_probes", "Reads of a progress file in a pod, by result.", ("result",), registry=registry
         )
         self._results = {result: probes.labels(result.value) for result in ReadResult}
         self.duration = Histogram(
@@ -177,11 +153,7 @@ class _OfJobs(Collector):
         *,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Args:
-        registry: of the manager.
-        jobs: the TrainJobs of the cache; none before they are known.
-        leads: whether this replica exposes its numbers.
-        """
+        """`jobs` gives the TrainJobs of the cache, `leads` says whether this replica exposes its numbers."""
         self._jobs, self._leads = jobs, leads
         registry.register(self)
 
@@ -197,10 +169,7 @@ class _OfJobs(Collector):
 
 
 class StalledJobs(_OfJobs):
-    """How many jobs have the condition `Stalled`."""
-
     def collect(self) -> Iterator[Metric]:
-        """One series for each reason."""
         family = GaugeMetricFamily("trainer_trainjobs_stalled", "TrainJobs that stand still.", labels=("reason",))
         counts: Counts[str] = Counts()
         for job in self._unfinished():
@@ -213,10 +182,7 @@ class StalledJobs(_OfJobs):
 
 
 class JobProgress(_OfJobs):
-    """How far each of some jobs is."""
-
     def collect(self) -> Iterator[Metric]:
-        """Series of single jobs, and the number of those that have none."""
         prefix = "trainer_trainjob"
         ratio = GaugeMetricFamily(
             f"{prefix}_progress_ratio",

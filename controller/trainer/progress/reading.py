@@ -60,10 +60,7 @@ PYTHON = (
     f" f.seek(max(0,f.seek(0,2)-{READ_BYTES}))\n"
     f" sys.stdout.buffer.write(f.read({READ_BYTES}))"
 )
-READERS: tuple[tuple[str, ...], ...] = (
-    ("tail", "-c", str(READ_BYTES)),
-    ("python3", "-I", "-S", "-c", PYTHON),
-)
+READERS: tuple[tuple[str, ...], ...] = (("tail", "-c", str(READ_BYTES)), ("python3", "-I", "-S", "-c", PYTHON))
 """Commands to which the path is appended, the preferred one first."""
 _LIMIT = 2 * READ_BYTES
 _NOT_EXECUTABLE = (126, 127)
@@ -97,8 +94,6 @@ Uniform = Callable[[float, float], float]
 
 @dataclass(frozen=True, slots=True)
 class ContainerRef:
-    """A container."""
-
     namespace: str
     pod: str
     container: str
@@ -136,8 +131,6 @@ class TargetUnknown(KubernetesError):  # noqa: N818 - a state, which passes
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    """How and where one job is read."""
-
     declaration: Declaration
     pod: PodRef
     loading: "tuple[FileTarget, ...]" = ()
@@ -146,7 +139,6 @@ class FileTarget:
 
     @property
     def container(self) -> str:
-        """The container that writes the file."""
         return self.declaration.container or self.pod.container
 
 
@@ -158,7 +150,6 @@ class FoundPod:
     uid: str
     node: str
     running: bool
-    """Whether the container runs."""
     message: str
     """The termination message of the container's last run; empty without one."""
     has_container: bool = True
@@ -303,12 +294,8 @@ def _lacks(message: str, program: str) -> bool:
 def interpret(key: Key, data: bytes, *, seen: datetime, now: datetime, interval: float) -> Reading:
     """What a document says, by the rules of `trainwright.progress.read`. Long ones take a third of a second.
 
-    Args:
-        key: of the TrainJob, for messages.
-        data: the text.
-        seen: when this text was seen first, which is its time if it names none.
-        now: the time of day.
-        interval: seconds between two reads.
+    `seen` is when this text was seen first, which is its time if it names none; `interval` the seconds between two
+    reads.
     """
     try:
         found = parse_document(data)
@@ -334,8 +321,6 @@ def interpret(key: Key, data: bytes, *, seen: datetime, now: datetime, interval:
 
 
 class Phase(Enum):
-    """What there is to read of a job."""
-
     NOTHING = auto()
     """It asks for nothing, waits, is suspended or is being deleted."""
     FILE = auto()
@@ -396,7 +381,6 @@ class JobFile:
 
     @property
     def key(self) -> Key:
-        """Key of the job."""
         return key_of(self.job)
 
     @property
@@ -459,13 +443,8 @@ class JobFile:
         return True
 
     def after(self, result: ReadResult, now: float, interval: float, uniform: Uniform) -> float:
-        """Seconds from `now` until the next read; infinite: not before its pods change.
-
-        Args:
-            result: of the read that has ended.
-            now: by the clock of the event loop.
-            interval: seconds between two reads.
-            uniform: a random number between two.
+        """Seconds from `now`, by the clock of the event loop, until the next read; infinite: not before its pods
+        change.
         """
         usual = interval * uniform(1 - JITTER, 1 + JITTER)
         again, self.again = self.again, False

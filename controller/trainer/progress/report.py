@@ -50,12 +50,9 @@ INSTANT = 1e-6
 
 
 class ReportSource(StrEnum):
-    """Where a report comes from."""
-
     PUSH = "push"
     """A request of the training process."""
     FILE = "file"
-    """A file that was read in a pod."""
     FINAL = "final"
     """What a container left at its end."""
 
@@ -77,14 +74,10 @@ class MalformedReport(ReportRefused):
 
 
 class InvalidReport(ReportRefused):
-    """The schema of a TrainJob does not allow it."""
-
     code, reason = 422, "Invalid"
 
 
 class UnknownJob(ReportRefused):
-    """There is no TrainJob of this name."""
-
     code, reason = 404, "NotFound"
 
     def __init__(self) -> None:
@@ -92,8 +85,6 @@ class UnknownJob(ReportRefused):
 
 
 class TooManyReports(ReportRefused):
-    """The TrainJob reports too often."""
-
     code, reason = 429, "TooManyRequests"
     retry_after = 5
     """Seconds: the pause of the clients between two reports."""
@@ -126,7 +117,6 @@ class ProgressReport:
 
     @property
     def diverged(self) -> bool:
-        """Whether a loss is not finite."""
         return infinite_loss(self.status) is not None
 
 
@@ -232,7 +222,6 @@ class Allowance:
     __slots__ = ("_at", "_capacity", "_tokens")
 
     def __init__(self, capacity: int, now: float) -> None:
-        """Full."""
         self._capacity = float(capacity)
         self._tokens = float(capacity)
         self._at = now
@@ -244,12 +233,10 @@ class Allowance:
         return missing if missing > INSTANT else 0.0
 
     def is_full(self, now: float, seconds: float) -> bool:
-        """Whether it is as a new one."""
         self._fill(now, seconds)
         return self._tokens >= self._capacity
 
     def take(self, now: float, seconds: float) -> None:
-        """Take a token, or what there is of one."""
         self._fill(now, seconds)
         self._tokens = max(0.0, self._tokens - 1.0)
 
@@ -268,9 +255,7 @@ class JobReports:
     key: Key
     uid: str
     allowance: Allowance
-    """Of writes."""
     inbound: Allowance
-    """Of reports."""
     pending: ProgressReport | None = None
     """The newest accepted value that is not written. A first 100 % stays until it is written."""
     behind: ProgressReport | None = None
@@ -304,12 +289,10 @@ class JobReports:
     """None: no report with this source."""
 
     def learn(self, job: TrainJob) -> None:
-        """Note whether the TrainJob has ended."""
         self.is_finished = is_finished(job)
         self.is_complete = is_true(job.status_or_empty.conditions, CONDITION_COMPLETE)
 
     def came(self, report: ProgressReport) -> None:
-        """Note when a report came, and from which pod."""
         now, pod = report.arrived, report.pod
         self.last_report = now
         if report.source is ReportSource.PUSH:
@@ -330,6 +313,14 @@ class JobReports:
 
     def _has_completed(self) -> bool:
         return self.stored is not None and self.stored.progress_percentage == COMPLETE
+
+    @property
+    def newest(self) -> TrainerStatus | None:
+        """The newest value that is known, stored or not."""
+        taken = self.behind or self.pending or self.writing
+        if taken is None or (self.stored is not None and is_newer(self.stored, taken.status)):
+            return self.stored
+        return taken.status
 
     @property
     def is_idle(self) -> bool:

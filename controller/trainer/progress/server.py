@@ -81,13 +81,7 @@ class JobLookup:
     """TrainJobs by name: from the cache, or with one request if the cache does not hold it yet."""
 
     def __init__(self, client: Client, cache: Cache, *, time: Callable[[], float] | None = None) -> None:
-        """Create it inside a running event loop.
-
-        Args:
-            client: of the API server.
-            cache: holds the TrainJobs; its namespace is the only one that is looked at, if it has one.
-            time: a clock in seconds that never goes back; None: that of the event loop.
-        """
+        """Create it inside a running event loop, whose clock `time` replaces."""
         self._client = client
         self._cache = cache
         clock = time or asyncio.get_running_loop().time
@@ -124,8 +118,6 @@ class JobLookup:
 
 
 class StatusEndpoint:
-    """An Endpoint."""
-
     def __init__(
         self,
         access: ChecksReports,
@@ -135,15 +127,7 @@ class StatusEndpoint:
         *,
         time: Callable[[], float] | None = None,
     ) -> None:
-        """Create it inside a running event loop.
-
-        Args:
-            access: who may report.
-            jobs: finds TrainJobs.
-            coalescer: takes what is accepted.
-            metrics: counts.
-            time: a clock in seconds that never goes back; None: that of the event loop.
-        """
+        """Create it inside a running event loop, whose clock `time` replaces."""
         self._access = access
         self._jobs = jobs
         self._coalescer = coalescer
@@ -221,9 +205,6 @@ def _refusal(error: ReportRefused) -> BoundedAnswer:
 def _failure(code: int, reason: str, message: str, headers: dict[str, str] = _JSON) -> BoundedAnswer:
     status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
     return BoundedAnswer(code, _ENCODER.encode(status), headers)
-
-
-# ---------------------------------------------------------------------- decoding
 
 
 def decode(body: bytes) -> TrainerStatus | None:

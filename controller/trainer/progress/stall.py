@@ -42,8 +42,6 @@ RUNTIME_SECONDS = 60.0
 
 
 class TellsOfStalls(Protocol):
-    """Tells users how a training goes."""
-
     def progress(self, job: TrainJob, reason: str, note: str) -> None:
         """One event about what goes wrong with it."""
         ...
@@ -51,8 +49,6 @@ class TellsOfStalls(Protocol):
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered of one job."""
-
     clock: StallClock
     diverged: bool = False
     """Whether it was told that a loss is not finite."""

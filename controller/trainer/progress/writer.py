@@ -85,8 +85,6 @@ Write = Callable[[Key, str, TrainerStatus], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often is written."""
-
     interval: float = 10.0
     """Seconds between two writes of a TrainJob."""
     rate: float | None = 20.0
@@ -104,12 +102,10 @@ class Budget:
         self._silent_until = float("-inf")
 
     def take(self) -> None:
-        """Begin a write."""
         if self._rate is not None:
             self._allowance.take(self._time(), 1.0 / self._rate)
 
     def be_silent(self, seconds: float) -> None:
-        """Begin no write for so long."""
         self._silent_until = max(self._silent_until, self._time() + seconds)
 
     def each(self, jobs: int) -> float:
@@ -145,15 +141,7 @@ class Coalescer:
         *,
         time: Callable[[], float] | None = None,
     ) -> None:
-        """Create it inside a running event loop.
-
-        Args:
-            write: stores one value.
-            pace: how often.
-            metrics: counts.
-            records: of all jobs; the reports of a job are a part of its record.
-            time: a clock in seconds that never goes back; None: that of the event loop.
-        """
+        """Create it inside a running event loop, whose clock `time` replaces. `write` stores one value."""
         self._store = write
         self._pace = pace
         self.metrics = metrics
@@ -181,11 +169,7 @@ class Coalescer:
         inbound.take(now, 1.0 / REPORTS_A_SECOND)
 
     async def accept(self, job: TrainJob, report: ProgressReport) -> None:
-        """Take a value. One with the first 100 % is written before this returns, or three seconds have passed.
-
-        Args:
-            job: as the cache or the API server shows it.
-            report: checked.
+        """Take a checked value. One with the first 100 % is written before this returns, or three seconds have passed.
 
         Raises:
             UnknownJob: the TrainJob of this uid was gone when 100 % was written.
@@ -241,7 +225,6 @@ class Coalescer:
             self._drop(reports)
 
     def _drop(self, reports: JobReports) -> None:
-        """The TrainJob is gone."""
         if self._records.find(reports.key, reports.uid, JobReports) is reports:
             self._records.drop(reports.key, JobReports)
         while reports.pending is not None:
@@ -339,7 +322,6 @@ class Coalescer:
         return None
 
     async def _write(self, reports: JobReports) -> None:
-        """Write the pending value."""
         report, since, known = reports.pending, reports.waiting_since, reports.stored
         assert report is not None
         reports.wrote(self._time(), self._interval())

@@ -14,17 +14,18 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, labels_of, uid_of
 from trainwright.api.times import format_time, parse
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
-    ANNOTATION_ATTEMPT_BASE,
+    ANNOTATION_AVOIDED_NODES,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
-from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of, present_attempt
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.causes import (
@@ -37,6 +38,8 @@ from trainwright.controller.trainer.recovery.causes import (
     attribute,
     fingerprint,
 )
+from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
+from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
 from trainwright.controller.trainer.recovery.summary import Summary, at_least
 from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
 
@@ -46,8 +49,6 @@ LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 _BY_RULE = "FailJobSetFailurePolicyAction"
 """Reason of a JobSet that a rule has failed: an exit code that ends it, or an initializer."""
 INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
-_STEPS = ("checkpoint_step", "current_step")
-"""Metrics of a report: where the next attempt begins counts more than where this one was."""
 _NODES = 8
 
 
@@ -63,6 +64,8 @@ class KnownAttempts:
     """When pods of an attempt were first seen to run."""
     evidence: dict[str, str] = field(default_factory=dict)
     """The key of the record with the last lines of ranks that stood still, the last time."""
+    jobset: str = ""
+    """The uid of the JobSet that was seen last."""
     retries_left: int | None = None
     """Failures of code that a new JobSet may restart after; None: not known yet."""
 
@@ -77,15 +80,18 @@ class Glance:
     pods: Sequence[Document]
     """Of that JobSet."""
     now: datetime
+    report: TrainerStatus | None = None
+    """The newest one; the job may show it later."""
 
     @property
     def base(self) -> int:
         """The base that the pods of the JobSet carry."""
-        for one in self.jobset.spec_or_empty.replicated_jobs or ():
-            metadata = one.template.spec_or_empty.template.metadata
-            if metadata is not None:
-                return number((metadata.annotations or {}).get(ANNOTATION_ATTEMPT_BASE))
-        return 0
+        return base_of(self.jobset)
+
+    @property
+    def avoided(self) -> str:
+        """The nodes that the pods of the JobSet avoid, as they carry it."""
+        return mark_of(self.jobset, ANNOTATION_AVOIDED_NODES)
 
     @property
     def restarts(self) -> int:
@@ -100,7 +106,7 @@ class Glance:
     @property
     def current(self) -> int:
         """The attempt that the JobSet makes now, or has made last; from 0."""
-        return self.base + self.restarts
+        return present_attempt(self.jobset)
 
     @property
     def failed_since(self) -> datetime | None:
@@ -146,14 +152,25 @@ class Progression:
     """What users are told."""
     uncertain: int | None = None
     """An attempt whose nodes are worth a look."""
+    suspect: tuple[str, str] = ("", "")
+    """A node that the next attempt is to avoid, and why; two empty texts: none."""
+    avoided: str = ""
+    """What users are told of that."""
 
 
 def observe(known: KnownAttempts, glance: Glance) -> None:
     """Note what the pods show, before any of it is gone."""
     by_attempt: dict[int, list[Document]] = {}
     # Pods of the next attempt may have begun a moment before it is held back.
-    is_suspended = bool(glance.jobset.spec_or_empty.suspend)
-    is_stopped = is_suspended or known.summary.hang or held_for(known.summary, glance.now) > 0
+    uid, is_suspended = uid_of(glance.jobset), bool(glance.jobset.spec_or_empty.suspend)
+    is_replaced = known.summary.replace == uid
+    is_stopped = is_suspended or known.summary.hang or is_replaced or held_for(known.summary, glance.now) > 0
+    if known.jobset not in ("", uid):
+        # An attempt may just have begun in the JobSet before; the one of this number is another one now.
+        for old in [attempt for attempt in known.witnesses if attempt >= known.summary.judged]:
+            known.witnesses.pop(old)
+            known.ran_since.pop(old, None)
+    known.jobset = uid
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
     for attempt, pods in by_attempt.items():
@@ -164,8 +181,8 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
             known.ran_since.setdefault(attempt, glance.now)
             known.begun = max(known.begun, attempt + 1)
     found = known.summary
-    done = found.judged - (1 if found.provisional_until > format_time(glance.now) else 0)
-    for old in [attempt for attempt in known.witnesses if attempt < done]:
+    # The last one that was judged stays: its cause may be corrected, and its end tells whose report one is.
+    for old in [attempt for attempt in known.witnesses if attempt < found.judged - 1]:
         known.witnesses.pop(old)
         known.ran_since.pop(old, None)
 
@@ -206,6 +223,33 @@ def advance(
     return step
 
 
+def leave_node(
+    known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node], *, replaceable: bool
+) -> None:
+    """Let a new JobSet avoid the suspect node, unless that does more harm than good.
+
+    Args:
+        known: of the job.
+        glance: what the cache shows.
+        step: what `advance` has given.
+        nodes: of the cluster.
+        replaceable: as of `advance`.
+    """
+    found, (node, why) = step.summary, step.suspect
+    avoided = still_avoided(found.avoided, glance.now)
+    witness = known.witnesses.get(found.judged - 1)
+    started = witness.started if witness is not None else 0
+    reason = "volumes with its checkpoints would be deleted" if not replaceable else ""
+    reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
+    if reason:
+        found.kept = [*found.kept, node]
+        step.avoided = f"{why}, and attempt {found.judged + 1} does not avoid it: {reason}"
+        return
+    found.avoided = {name: found.avoided[name] for name in avoided} | {node: format_time(glance.now)}
+    found.replace = uid_of(glance.jobset)
+    step.avoided = f"{why}, attempt {found.judged + 1} avoids it: ask its administrator to look at it"
+
+
 def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     """Whether nothing has ended that is not judged, and no cause may change."""
     found, spec = known.summary, glance.job.spec
@@ -236,11 +280,12 @@ def restart_stalled(
     """End the present attempt, which stands still; `how` says it in words."""
     attempt, step = glance.current, Progression(known.summary.copy(), dict(entries))
     found, text = step.summary, how.partition(";")[0]
+    position = _credit(known, glance, step, attempt, wanted)
     found.before = found.counts
     why = Attribution(FailureCause.HANG, text)
-    ended = _ended(known, glance, attempt, None, why)
+    ended = _ended(known, glance, attempt, None, why, position)
     outcome = judge(found.before, ended, wanted)
-    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, glance.now)
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
     if outcome.course is Course.END:
         found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
@@ -264,20 +309,6 @@ def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -
         found.hang = False
 
 
-def position_of(job: TrainJob) -> tuple[float | None, int | None]:
-    """The step of its last checkpoint, else the last one, and the percentage, as a job has reported them."""
-    status = job.status_or_empty.trainer_status
-    if status is None:
-        return None, None
-    metrics = {metric.name: metric.value for metric in status.metrics or ()}
-    text = next((metrics[name] for name in _STEPS if name in metrics), None)
-    try:
-        step = float(text) if text is not None else None
-    except ValueError:
-        step = None
-    return step, status.progress_percentage
-
-
 def held_for(summary: Summary, now: datetime) -> float:
     """Seconds until the next attempt may begin."""
     try:
@@ -299,13 +330,14 @@ def _judge_one(
         if left > 0:
             step.uncertain, step.look_again = attempt, min(left, 10.0)
             return False
+    position = _credit(known, glance, step, attempt, wanted)
     found.before = found.counts
-    ended = _ended(known, glance, attempt, entry, why)
+    ended = _ended(known, glance, attempt, entry, why, position)
     outcome = judge(found.before, ended, wanted)
     if failed_since is not None and glance.ended_by_rule and why.charged not in (FREE, INFRASTRUCTURE):
         # A rule of its own has ended the JobSet: Kubernetes' verdict stands.
         outcome = replace(outcome, course=Course.END)
-    _take(step, attempt, ended, outcome, now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, now)
     is_counted = why.charged not in (FREE, INFRASTRUCTURE)
     found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
     if not is_last:
@@ -319,6 +351,8 @@ def _judge_one(
             found.end_reason, found.end_message = glance.end or ("", "")
             return True
         found.replace = uid_of(glance.jobset)
+    if wanted.avoids_nodes:
+        step.suspect = suspect(step.entries, attempt, (*found.avoided, *found.kept), now)
     started = any(attempt_of(pod) > attempt and _runs(pod) for pod in glance.pods)
     pause = 0.0 if started else outcome.pause
     found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
@@ -350,21 +384,63 @@ def _why(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, 
     return attribute(entry, witness or Witness(), wanted)
 
 
-def _ended(known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution) -> EndedAttempt:
-    step, percent = position_of(glance.job)
+def _credit(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, wanted: Declaration) -> Position:
+    """How far an attempt came that has ended now. A late report of the one before counts for that one.
+
+    The attempt before may have made progress by it, and was charged without.
+    """
+    position = position_of(glance.report or glance.job.status_or_empty.trainer_status)
+    found, last = step.summary, step.entries.get(attempt - 1)
+    if _is_since(known, step, position, attempt):
+        following = _span(known, step, attempt + 1)
+        if following.began is None or not is_since(position, following, _span(known, step, attempt)):
+            return position
+        return Position(found.counts.step, found.counts.percent, is_own=False)  # the next one has reported already
+    cause = next((one for one in FailureCause if one == found.last_cause), None)
+    # A record that was lost or edited does not say what the attempt has cost.
+    is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
+    if last is None or cause is None or not is_known or not _is_since(known, step, position, attempt - 1):
+        # Of an attempt that cannot be judged again: others are compared with it, and no more.
+        found.counts = found.counts.reached(position.step, position.percent)
+    else:
+        again = _ended(known, glance, attempt - 1, last, Attribution(cause, found.why), position)
+        found.counts = judge(found.before, again, wanted).counts
+        step.entries[attempt - 1] = msgspec.structs.replace(last, step=position.step, percent=position.percent)
+    return replace(position, is_own=False)
+
+
+def _is_since(known: KnownAttempts, step: Progression, position: Position, attempt: int) -> bool:
+    return is_since(position, _span(known, step, attempt), _span(known, step, attempt - 1) if attempt else None)
+
+
+def _span(known: KnownAttempts, step: Progression, attempt: int) -> Span:
+    """When an attempt began and ended, as it was seen or as the record says."""
+    witness, entry = known.witnesses.get(attempt), step.entries.get(attempt)
+    if witness is not None and witness.span.began is not None:
+        return witness.span
+    try:
+        return Span(began=parse(entry.started)) if entry is not None and entry.started else Span()
+    except ValueError:  # somebody has edited the record
+        return Span()
+
+
+def _ended(
+    known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution, position: Position
+) -> EndedAttempt:
     since = known.ran_since.get(attempt)
     return EndedAttempt(
         why=why,
         fingerprint=fingerprint(entry) if entry is not None else "",
-        step=step,
-        percent=percent,
+        step=position.step,
+        percent=position.percent,
+        has_reported=position.is_own,
         seconds=(glance.now - since).total_seconds() if since is not None else None,
         in_queue=LABEL_QUEUE in labels_of(glance.job),
     )
 
 
 def _take(
-    step: Progression, attempt: int, ended: EndedAttempt, outcome: Judgement, now: datetime, nodes: tuple[str, ...]
+    known: KnownAttempts, step: Progression, attempt: int, ended: EndedAttempt, outcome: Judgement, now: datetime
 ) -> None:
     """Put what an attempt has cost on record."""
     found, why = step.summary, ended.why
@@ -372,15 +448,19 @@ def _take(
     found.last_cause, found.why, found.paid = why.cause, why.text, outcome.paid
     found.provisional_until = found.hold_until = ""
     entry = step.entries.get(attempt) or Entry(attempt=attempt, pod="", message=why.text)
+    began = _span(known, step, attempt).began
     step.entries[attempt] = msgspec.structs.replace(
         entry,
         cause=why.cause,
         charged=why.charged,
         provisional=not why.is_certain,
+        started=format_time(began) if began is not None else "",
         ended=entry.ended or format_time(now),
-        nodes=nodes,
-        step=ended.step,
-        percent=ended.percent,
+        nodes=_nodes_of(known, attempt),
+        node=why.node,
+        hardware=why.is_hardware,
+        step=ended.step if ended.has_reported else None,
+        percent=ended.percent if ended.has_reported else None,
     )
 
 
@@ -395,11 +475,12 @@ def _judge_suspension(known: KnownAttempts, glance: Glance, step: Progression, w
         return
     if witness is None or not witness.ran:
         return
+    position = _credit(known, glance, step, attempt, wanted)
     found.before = found.counts
     why = attribute(None, witness, wanted, suspended=True)
-    ended = _ended(known, glance, attempt, None, why)
+    ended = _ended(known, glance, attempt, None, why, position)
     outcome = judge(found.before, ended, wanted)
-    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, glance.now)
 
 
 def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
@@ -417,9 +498,10 @@ def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: De
     if why.cause == found.last_cause:
         return
     until, hold = found.provisional_until, found.hold_until
-    ended = _ended(known, glance, attempt, entry, why)
+    position = Position(entry.step, entry.percent) if entry is not None else Position()
+    ended = _ended(known, glance, attempt, entry, why, position)
     outcome = judge(found.before, ended, wanted)
-    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    _take(known, step, attempt, ended, outcome, glance.now)
     found.hold_until = hold
     found.provisional_until = "" if why.is_certain else until
     if outcome.course is Course.END:

@@ -21,6 +21,7 @@ from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by
 from trainwright.controller.trainer.failures.record import Entry
 from trainwright.controller.trainer.job.pods import DISRUPTED, limited_of, number
 from trainwright.controller.trainer.job.ranks import index_of
+from trainwright.controller.trainer.recovery.positions import Span
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
 FREE, FINAL = "", "final"
@@ -53,6 +54,8 @@ CHARGED: Mapping[FailureCause, str] = {
 BY_SCHEDULER = "PreemptionByScheduler"
 DELETED = "Deleted"
 NODE_LOST = "NodeLost"
+_ON_REQUEST = frozenset({DELETED, "EvictionByEvictionAPI", "DeletionByTaintManager"})
+"""Ends that say nothing of the node: it is drained, or somebody deletes the pod."""
 _START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 _NO_PROGRAM = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
 _HARDWARE = re.compile(
@@ -91,14 +94,20 @@ class Witness:
     """Pods that were deleted before anything of this attempt was seen to fail."""
     nodes: dict[str, None] = field(default_factory=dict)
     """The nodes of its pods."""
+    placed: dict[str, str] = field(default_factory=dict)
+    """The node of each pod that has failed, by name."""
+    started: int = 0
+    """How many pods were seen to run or to end, at most."""
     limited: dict[str, Sequence[str]] = field(default_factory=dict)
-    """The containers of each pod that have a limit of memory."""
-    ours: set[str] = field(default_factory=set)
+    """The containers of each pod that has failed that have a limit of memory."""
+    ours: list[str] = field(default_factory=list)
     """Pods, by uid, that were deleted by our own doing."""
     ran: bool = False
     """Whether a container of it was seen to run or to end."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
+    span: Span = field(default_factory=Span)
+    """When its first pod started, and when the last container of it ended, as far as was seen."""
 
     def see(self, pods: Iterable[Document], *, is_current: bool = True, is_ours: bool = False) -> None:
         """Note what the pods of the attempt show now.
@@ -110,6 +119,10 @@ class Witness:
         """
         found = list(pods)
         failing = [pod for pod in found if _has_failed(pod)]
+        for pod in failing:
+            self.placed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or ""
+            self.limited[name_of(pod)] = limited_of(pod)
+        self.started = max(self.started, sum(_has_started(pod) for pod in found))
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
         first_look = is_current and not self.ended
         own = any(not _is_stopped(pod) for pod in failing)
@@ -117,20 +130,28 @@ class Witness:
             node = (pod.get("spec") or {}).get("nodeName")
             if node:
                 self.nodes[node] = None
-            self.limited[name_of(pod)] = limited_of(pod)
-            if (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded"):
+            if _has_started(pod):
                 self.ran = True
+            self._see_times(pod)
             for sign in _signs_of(pod):
                 if all((known.pod, known.reason) != (sign.pod, sign.reason) for known in self.signs):
                     self.signs.append(sign)
             gone = _deletion_of(pod)
-            if gone is not None and is_ours:
-                self.ours.add(uid_of(pod))
+            if gone is not None and is_ours and uid_of(pod) not in self.ours:
+                self.ours.append(uid_of(pod))
             elif gone is not None and (uid_of(pod) in self.ours or own or not first_look):
                 continue
             elif gone is not None and all(known.pod != gone.pod for known in self.deletions):
                 self.deletions.append(gone)
         self.ended = self.ended or own
+
+    def _see_times(self, pod: Document) -> None:
+        starts = [self.span.began, _moment((pod.get("status") or {}).get("startTime"))]
+        ends = [self.span.ended, *(_moment(one.get("finishedAt")) for one in _ends(pod, failed=False))]
+        self.span = Span(
+            min((one for one in starts if one is not None), default=None),
+            max((one for one in ends if one is not None), default=None),
+        )
 
     def lost(self, node: str, at: datetime) -> None:
         """Note that a node of the attempt is gone or does not answer."""
@@ -147,6 +168,10 @@ class Attribution:
     """In words: what shows it."""
     is_certain: bool = True
     """Whether later evidence cannot change it. A rank that lost its peers says nothing of the reason."""
+    node: str = ""
+    """The node that may be the reason; empty: none, or it is not known."""
+    is_hardware: bool = False
+    """Whether the log tells of broken hardware."""
 
     @property
     def charged(self) -> str:
@@ -177,7 +202,7 @@ def _reasons(
         yield Attribution(FailureCause.SUSPENDED, "the job was suspended")
     signs = _in_time(witness.signs, entry)
     yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
-    yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}") for sign in signs)
+    yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign)) for sign in signs)
     own = list(_by_end(entry, witness, wanted)) if entry is not None else []
     yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
     if hang:  # before deletions, which are ours then
@@ -189,7 +214,17 @@ def _reasons(
     else:
         # A signal from outside may come with a lost node.
         is_certain = not entry.is_victim and entry.exit_code not in (_SIGKILL, _SIGTERM)
-        yield Attribution(FailureCause.CODE, _told(entry), is_certain=is_certain)
+        yield Attribution(FailureCause.CODE, _told(entry), is_certain=is_certain, node=_own_node(entry, witness))
+
+
+def _blamed(sign: Sign) -> str:
+    """The node of a sign, unless somebody has asked for the end of its pod."""
+    return sign.node if sign.reason not in _ON_REQUEST else ""
+
+
+def _own_node(entry: Entry, witness: Witness) -> str:
+    """The node of the culprit, if the attempt ran on others, too, and it speaks for itself."""
+    return witness.placed.get(entry.pod, "") if len(witness.nodes) > 1 and not entry.is_victim else ""
 
 
 def _of(sign: Sign, what: str) -> Attribution:
@@ -213,15 +248,18 @@ def _by_end(entry: Entry, witness: Witness, wanted: Declaration) -> Iterator[Att
     no_program = is_start and _NO_PROGRAM.search(entry.message) is not None
     is_memory = entry.reason == "OOMKilled"
     if is_memory and entry.container not in witness.limited.get(entry.pod, (entry.container,)):
-        yield Attribution(FailureCause.INFRASTRUCTURE, f"{told}; it has no limit, so its node ran out of memory")
+        text = f"{told}; it has no limit, so its node ran out of memory"
+        yield Attribution(FailureCause.INFRASTRUCTURE, text, node=_own_node(entry, witness))
     if code in wanted.free or (is_start and not no_program):
-        yield Attribution(FailureCause.INFRASTRUCTURE, told)
+        yield Attribution(FailureCause.INFRASTRUCTURE, told, node=_own_node(entry, witness))
     if _HARDWARE.search(entry.said) or _HARDWARE.search(entry.log):
-        yield Attribution(FailureCause.INFRASTRUCTURE, f"{told}; its log tells of broken hardware")
+        node = witness.placed.get(entry.pod, "")
+        text = f"{told}; its log tells of broken hardware"
+        yield Attribution(FailureCause.INFRASTRUCTURE, text, node=node, is_hardware=True)
     if code in CANNOT_RUN or code in wanted.no_retry or no_program:
         yield Attribution(FailureCause.CONFIGURATION, told)
     if is_memory or _TORCHRUN_KILLED.search(entry.said):
-        yield Attribution(FailureCause.MEMORY, told)
+        yield Attribution(FailureCause.MEMORY, told, node=_own_node(entry, witness))
 
 
 def _told(entry: Entry) -> str:
@@ -287,14 +325,19 @@ def _named(job: str, replica: int, rank: int) -> str:
     return f"{name} rank {rank}" if name else ""
 
 
-def _ends(pod: Document) -> list[Document]:
+def _ends(pod: Document, *, failed: bool = True) -> list[Document]:
+    """How containers of the pod have ended; `failed`: those alone that have failed."""
     status = pod.get("status") or {}
     return [
         ended
         for name in ("initContainerStatuses", "containerStatuses")
         for one in status.get(name) or ()
-        if (ended := (one.get("state") or {}).get("terminated")) and ended.get("exitCode")
+        if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]
+
+
+def _has_started(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded")
 
 
 def _has_failed(pod: Document) -> bool:

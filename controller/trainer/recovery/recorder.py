@@ -8,7 +8,8 @@ back and ends jobs, by what `Recoveries` says.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -57,6 +58,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     Progression,
     advance,
     is_calm,
+    leave_node,
     observe,
     restart_stalled,
     stalled,
@@ -79,6 +81,8 @@ _RETAIN = "Retain"
 _EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
 """What is kept of ranks that stand still."""
 _EVIDENCE_SECONDS = 5.0
+_STOP_SECONDS = 60.0
+"""How long the logs of ranks that are being stopped are followed; twice the usual grace."""
 
 
 class ToldOfAttempts(ToldOfFailures, Protocol):
@@ -88,13 +92,18 @@ class ToldOfAttempts(ToldOfFailures, Protocol):
         """`note` says why an attempt ended and what follows."""
         ...
 
+    def node_avoided(self, job: TrainJob, note: str) -> None:
+        """`note` names a node that fails again and again, and says what follows."""
+        ...
+
 
 class RecoveryRecorder(FailureRecorder):
     """Follows the pods and the JobSet of each job. Jobs that do not recover get the record of failures alone."""
 
     RULES: tuple[Rule, ...] = (
         *FailureRecorder.RULES,
-        Rule.on(Node.RESOURCE, "get"),
+        # Before a job leaves a node, how many others it may use.
+        Rule.on(Node.RESOURCE, "get", "list"),
         # A pod on a lost node ends only when its status says so, as the pod garbage collector writes it.
         Rule.on(POD, "patch", subresource="status"),
         Rule.on(POD, "delete"),
@@ -154,7 +163,7 @@ class RecoveryRecorder(FailureRecorder):
             return Done()
         glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
-            if attempt >= known.summary.judged:
+            if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
                 held = entries.get(attempt)
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
@@ -170,6 +179,10 @@ class RecoveryRecorder(FailureRecorder):
         step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
             step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+        if step.suspect[0]:
+            nodes = await self._all_nodes()
+            if nodes is not None:
+                leave_node(known, glance, step, nodes, replaceable=_may_be_replaced(jobset))
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
@@ -198,6 +211,8 @@ class RecoveryRecorder(FailureRecorder):
         known.summary = step.summary
         for note in step.told:
             self._attempts.attempt_ended(job, note)
+        if step.avoided:
+            self._attempts.node_avoided(job, step.avoided)
         if changed:
             self._recoveries.changed(key)
         return True
@@ -219,28 +234,52 @@ class RecoveryRecorder(FailureRecorder):
         glance = self._recoveries.glance(latest, jobset)
         if not stalled(known, glance, wanted):
             return Done()
-        known.evidence = {f"attempt-{glance.current + 1}{HANG_KEY}": evidence} if evidence else {}
+        name = f"attempt-{glance.current + 1}{HANG_KEY}"
+        known.evidence = {name: evidence} if evidence else {}
         step = restart_stalled(known, glance, before, wanted, how)
-        await self._keep(key, job, known, recorded, before, step)
+        # What ranks write while they are stopped says where they stood. A log that is read later may be gone.
+        last, is_kept = await asyncio.gather(
+            self._last_lines(job, glance, until_stopped=True), self._keep(key, job, known, recorded, before, step)
+        )
+        if is_kept and last not in ("", evidence):
+            known.evidence = {name: last}
+            await self._write(job, step.entries, {KEY: text_of(known.summary), **known.evidence})
         return RetryAfter(NODE_SECONDS, reason="hang")
 
-    async def _last_lines(self, job: TrainJob, glance: Glance) -> str:
-        """The last lines of each rank, of the first ranks."""
+    async def _last_lines(self, job: TrainJob, glance: Glance, *, until_stopped: bool = False) -> str:
+        """The last lines of each rank, of the first ranks; `until_stopped`: once they have ended."""
         running = [pod for pod in glance.pods if (pod.get("status") or {}).get("phase") == "Running"]
         pods = sorted(running, key=lambda pod: (index_of(pod), name_of(pod)))[:_EVIDENCE_RANKS]
-        logs = await asyncio.gather(*(self._tail(job.namespace, name_of(pod)) for pod in pods))
+        read = self._followed if until_stopped else self._tail
+        logs = await asyncio.gather(*(read(_log_of(job.namespace, name_of(pod))) for pod in pods))
         most = _EVIDENCE_BYTES // max(1, len(pods))
-        parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True)]
+        parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True) if log]
         return "\n".join(parts)
 
-    async def _tail(self, namespace: str, pod: str) -> bytes:
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
-        query = {"container": NODE, "tailLines": str(_EVIDENCE_LINES), "limitBytes": str(_EVIDENCE_BYTES)}
+    async def _tail(self, request: Request) -> bytes:
+        request.query["limitBytes"] = str(_EVIDENCE_BYTES)
+        request.timeout = _EVIDENCE_SECONDS
         try:
-            return (await self._client.send(Request("GET", path, query, timeout=_EVIDENCE_SECONDS))).body
+            return (await self._client.send(request)).body
         except KubernetesError as error:
-            log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
+            log.info("the log of a rank that stands still cannot be read: %s", error)
             return b""
+
+    async def _followed(self, request: Request) -> bytes:
+        """The end of a log, up to the end of its container, but not for long."""
+        request.query["follow"] = "true"
+        end = b""
+        try:
+            async with (
+                asyncio.timeout(_STOP_SECONDS),
+                self._client.stream(request) as stream,
+                aclosing(stream.chunks()) as chunks,
+            ):
+                async for chunk in chunks:
+                    end = (end + chunk)[-_EVIDENCE_BYTES:]
+        except (KubernetesError, TimeoutError) as error:
+            log.info("the log of a rank that is stopped was not read to its end: %s", error or "it takes too long")
+        return end
 
     async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
         if more is None and await self._recoveries.wanted(job) is not None:
@@ -260,6 +299,13 @@ class RecoveryRecorder(FailureRecorder):
         for node in lost:
             witness.lost(node, glance.now)
         return bool(lost)
+
+    async def _all_nodes(self) -> Sequence[Node] | None:
+        """The nodes of the cluster; None for a manager of one namespace, which may not look at them."""
+        try:
+            return (await self._client.list(Node)).items
+        except Forbidden:
+            return None
 
     async def _free(self, job: TrainJob, known: KnownAttempts, glance: Glance) -> float | None:
         """End pods that a lost node keeps from ending. Returns the seconds until one is due."""
@@ -310,6 +356,11 @@ class RecoveryRecorder(FailureRecorder):
         self._nodes = {name: seen for name, seen in self._nodes.items() if now - seen[0] < NODE_SECONDS}
         self._nodes[node] = (now, answers)
         return answers
+
+
+def _log_of(namespace: str, pod: str) -> Request:
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+    return Request("GET", path, {"container": NODE, "tailLines": str(_EVIDENCE_LINES)})
 
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:

@@ -5,17 +5,20 @@ It is read from the record once, and follows what the Part of recovery writes th
 the record does not say.
 """
 
+from collections.abc import Callable
+
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, annotations_of, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import (
+    STANDING_AVOIDED,
     STANDING_BASE,
     STANDING_HOLD,
     STANDING_RETRIES,
+    Allowed,
     Declaration,
-    Retries,
     declared,
 )
 from trainwright.controller.runtime import CacheError, Manager, NotFound, Trigger
@@ -27,6 +30,7 @@ from trainwright.controller.trainer.job.pods import attempt_of, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
+from trainwright.controller.trainer.recovery.nodes import still_avoided
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
 from trainwright.controller.trainer.recovery.verdict import retries_left
 from trainwright.plugins.contract import Reference
@@ -40,8 +44,9 @@ class Recoveries:
         manager: Manager,
         snapshots: Snapshots,
         records: JobRecords,
-        allowed: Retries,
+        allowed: Allowed,
         *,
+        newest: Callable[[TrainJob], TrainerStatus | None] = lambda _: None,
         now: Now = wall_clock,
     ) -> None:
         """Create it before the controllers that use it.
@@ -51,11 +56,12 @@ class Recoveries:
             snapshots: give the runtime of a job, whose annotations count where the job has none.
             records: what is remembered of jobs.
             allowed: what an administrator allows.
+            newest: the newest report of a job that this process took, also before it is written; None: it took none.
             now: the wall clock.
         """
         self._client, self._cache = manager.client, manager.cache
         self._snapshots, self._allowed, self._now = snapshots, allowed, now
-        self._records = records
+        self._records, self._newest = records, newest
         self.changed = Trigger("recovery")
         """Starts a reconcile of a job whose standing has changed."""
 
@@ -101,7 +107,8 @@ class Recoveries:
 
     def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
         """What the cache shows of the job now."""
-        return Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=self._now())
+        pods = pods_of(self._cache, job)
+        return Glance(job=job, jobset=jobset, pods=pods, now=self._now(), report=self._newest(job))
 
     async def ruling(self, job: TrainJob) -> Ruling | None:
         """What the record says of the end of a job; None: the job does not recover. Raises KubernetesError."""
@@ -136,18 +143,23 @@ class Recoveries:
             return None
         marks: dict[str, str] = {}
         found, jobset = known.summary, self.jobset_of(job)
-        base, left = self._next(known, job, jobset)
+        base, left, avoided = self._next(known, job, jobset)
         if base:
             marks[STANDING_BASE] = str(base)
         if left is not None:
             marks[STANDING_RETRIES] = str(left)
+        if avoided:
+            marks[STANDING_AVOIDED] = avoided
         if found.hang or (held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)):
             marks[STANDING_HOLD] = "true"
         about = {"name": key.name, "namespace": key.namespace, "uid": uid_of(job), "annotations": marks}
         return {"apiVersion": "trainwright.dev/v1alpha1", "kind": "RecoveryStanding", "metadata": about}
 
-    def _next(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> tuple[int, int | None]:
-        """The base of the next attempt, and the retries of the JobSet; None: those of the declaration."""
+    def _next(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> tuple[int, int | None, str]:
+        """The base of the next attempt, the retries of the JobSet, and the nodes that its pods avoid.
+
+        None: the retries of the declaration.
+        """
         found = known.summary
         if jobset is not None and deletion_timestamp_of(jobset) is None:
             glance = Glance(job=job, jobset=jobset, pods=(), now=self._now())
@@ -155,11 +167,12 @@ class Recoveries:
             left = policy.max_restarts if policy is not None else None
             is_suspended = bool(jobset.spec_or_empty.suspend)
             if is_suspended and found.jobset == uid_of(jobset):
-                return max(glance.base, found.judged - glance.restarts), left
-            return glance.base, left
+                return max(glance.base, found.judged - glance.restarts), left, glance.avoided
+            return glance.base, left, glance.avoided
         # A JobSet that somebody has deleted takes its attempt along.
         begun = found.judged if found.replace else max(found.judged, known.begun)
-        return begun, known.retries_left if found.judged else None
+        avoided = ",".join(still_avoided(found.avoided, self._now()))
+        return begun, known.retries_left if found.judged else None, avoided
 
     def _has_begun(self, job: TrainJob, jobset: JobSet | None, found: Summary) -> bool:
         """Whether pods of the next attempt run already, so that it is not held back."""

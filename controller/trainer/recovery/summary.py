@@ -39,6 +39,10 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """Whether the ranks are being stopped, because the attempt that runs stands still."""
     replace: str = ""
     """The uid of the JobSet that gives way to a new one."""
+    avoided: dict[str, str] = msgspec.field(default_factory=dict)
+    """Nodes that the job avoids, and since when."""
+    kept: list[str] = msgspec.field(default_factory=list)
+    """Suspect nodes that it does not avoid, since there is a reason; users were told."""
     end_reason: str = ""
     """The job ends with this reason."""
     end_message: str = ""
@@ -49,7 +53,13 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
     def copy(self) -> "Summary":
         """To be changed."""
-        return msgspec.structs.replace(self, counts=self.counts.copy(), before=self.before.copy())
+        return msgspec.structs.replace(
+            self,
+            counts=self.counts.copy(),
+            before=self.before.copy(),
+            avoided=dict(self.avoided),
+            kept=list(self.kept),
+        )
 
 
 def summary_of(data: Mapping[str, str] | None) -> Summary | None:

@@ -61,6 +61,12 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
         """How many attempts have failed; suspensions are none."""
         return sum(self.causes.values()) - self.causes.get(FailureCause.SUSPENDED, 0)
 
+    def reached(self, step: float | None, percent: int | None) -> "Counts":
+        """The counts with the best position, if that is this one."""
+        steps = [one for one in (self.step, step) if one is not None]
+        percents = [one for one in (self.percent, percent) if one is not None]
+        return msgspec.structs.replace(self.copy(), step=max(steps, default=None), percent=max(percents, default=None))
+
     def copy(self) -> "Counts":
         """To be changed."""
         return msgspec.structs.replace(self, causes=dict(self.causes), row=dict(self.row))
@@ -76,6 +82,8 @@ class EndedAttempt:
     step: float | None = None
     """As last reported."""
     percent: int | None = None
+    has_reported: bool = True
+    """Whether it has reported this itself; else an attempt before it has."""
     seconds: float | None = None
     """How long its pods ran, if that is known."""
     in_queue: bool = False
@@ -112,12 +120,10 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
         ended: the attempt.
         wanted: the declaration of the job.
     """
-    counts, cause, budget = before.copy(), ended.why.cause, ended.why.charged
+    counts, cause, budget = before.reached(ended.step, ended.percent), ended.why.cause, ended.why.charged
     counts.causes[cause] = counts.causes.get(cause, 0) + 1
     if _is_further(before, ended):
         counts.row = {}
-    counts.step = max((step for step in (before.step, ended.step) if step is not None), default=None)
-    counts.percent = max((one for one in (before.percent, ended.percent) if one is not None), default=None)
     if cause is FailureCause.SUSPENDED:
         return Judgement(course=Course.RETRY, counts=counts)
     counts.row[budget or "free"] = used = counts.row.get(budget or "free", 0) + 1

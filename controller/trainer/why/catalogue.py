@@ -13,8 +13,6 @@ from trainwright.plugins.contract.picture import index_of
 
 
 class CatalogueRow(NamedTuple):
-    """What is the same for all causes of one reason."""
-
     number: int
     severity: Severity
     link: Link = Link.JOB
@@ -138,7 +136,6 @@ def of_pods(reason: str, message: str, *pods: Document, since: datetime | None =
 
 
 def about_job(picture: Picture) -> About:
-    """The TrainJob is the object to look at."""
     return About.of(picture.job, "TrainJob")
 
 

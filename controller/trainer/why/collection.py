@@ -37,7 +37,6 @@ class GivenObjects:
         self._logs = logs or {}
 
     def picture(self, job: Document, now: datetime) -> Picture:
-        """The picture of a job among these objects."""
         return Picture(job, self.answer, now)
 
     def answer(self, query: Query) -> Answer:

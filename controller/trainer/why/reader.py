@@ -107,10 +107,8 @@ class Reader:
     async def settle(self, look: Callable[[Source], S], *, keep_going: bool = False) -> S:
         """The survey for which there is nothing more to read.
 
-        Args:
-            look: makes a survey from what was read so far, and runs the checks over it.
-            keep_going: note every read that fails as unread, instead of raising KubernetesError for those that the API
-                server did not answer.
+        `look` makes a survey from what was read so far, and runs the checks over it. With `keep_going` every read that
+        fails is noted as unread; else KubernetesError is raised for those that the API server did not answer.
         """
         self._discovery = Discovery(self._client)  # What is missing may be installed while one watches.
         answers = dict[Query, Answer]()

@@ -40,9 +40,8 @@ from trainwright.controller.runtime import (
     current_reconcile,
 )
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
-from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
+from trainwright.controller.trainer.job.pods import POD, calm_in, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.restarts import calm_in
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
@@ -86,7 +85,6 @@ class _Watched:
     since: float
     written: float = float("-inf")
     is_read: bool = False
-    """Whether it was read before."""
     is_asked: bool = False
     """Whether it waits for its turn to be read, or is being read."""
     has_changed: bool = False
@@ -147,15 +145,7 @@ class WaitingConditions:
     def __init__(
         self, manager: Manager, jobsets: Any, plugins: Sequence[Explains], records: JobRecords, *, now: Now = wall_clock
     ) -> None:
-        """Declare everything; `manager.run` starts it. Pods must be declared in the cache.
-
-        Args:
-            manager: of the process.
-            jobsets: how the cache holds JobSets.
-            plugins: those that explain jobs.
-            records: what is remembered of jobs.
-            now: the wall clock, for transition times.
-        """
+        """Declare everything; `manager.run` starts it. Pods must be declared in the cache."""
         self._client, self._cache, self._jobsets, self._now = manager.client, manager.cache, jobsets, now
         self._time = asyncio.get_running_loop().time
         self._reader = Reader(manager.client, plugins, now=now)
@@ -174,8 +164,6 @@ class WaitingConditions:
         builder.source(self._explained)
         builder.reconcile(self.reconcile, workers=4)
         manager.add(self, Group.LEADER, "waiting-reads")
-
-    # ------------------------------------------------------------------ reading
 
     async def run(self) -> None:
         """Read the jobs that ask for it until `request_stop`."""
@@ -224,10 +212,7 @@ class WaitingConditions:
             else:
                 self._explained(key, after=AGAIN_SECONDS)
 
-    # ------------------------------------------------------------------ what is shown
-
     async def reconcile(self, key: Key) -> Result:
-        """Look at one job, and write or remove its condition."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._forget(key)
@@ -253,7 +238,6 @@ class WaitingConditions:
         return Done()
 
     async def _show(self, job: TrainJob, watched: _Watched) -> Result:
-        """Write what the last read says."""
         explanation, watched.explanation = watched.explanation, None
         assert explanation is not None
         try:

@@ -17,7 +17,6 @@ QUOTED = 150
 
 
 def replicated_jobs(picture: Picture) -> tuple[Document, ...]:
-    """The replicated jobs of the JobSet's template."""
     spec = dig(picture.jobset, "spec") or {}
     return tuple(spec.get("replicatedJobs") or ())
 
@@ -29,7 +28,6 @@ def step_of(replicated: Document) -> str:
 
 
 def pods_of(replicated: Document) -> int:
-    """How many pods a replicated job has in all."""
     spec = dig(replicated, "template.spec") or {}
     each = spec.get("parallelism")
     return (replicated.get("replicas") or 1) * (1 if each is None else int(each))
@@ -41,7 +39,6 @@ def pods_wanted(picture: Picture) -> int:
 
 
 def role_of(pod: Document) -> str:
-    """The replicated job of a pod."""
     return labels_of(pod).get(LABEL_REPLICATED_JOB, "")
 
 
@@ -68,7 +65,6 @@ def listed(words: Iterable[str], limit: int = 3) -> str:
 
 
 def quoted(text: str, limit: int = QUOTED) -> str:
-    """A foreign message, in one line and shortened."""
     return shortened(" ".join(plain(str(text)).split()), limit)
 
 

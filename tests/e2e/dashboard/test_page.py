@@ -43,6 +43,8 @@ def test_every_state_has_a_word_a_sign_and_a_reason(stub: Stub, window: Window, 
         expect(row).to_contain_text(word)
         expect(row).to_contain_text(text)
         assert row.locator(".state svg").count() == 1
+    expect(rows.filter(has_text="attempt")).to_have_count(1)
+    expect(rows.filter(has_text="bert-finetune")).to_contain_text("attempt 2")
     expect(page.locator("#link")).to_have_text("Live")
     expect(rows.filter(has_text="late-and-slow")).to_contain_text("late")
     picture(page, "list-light")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from trainwright.controller.initialize import InitializeError, RemoteFile, Request
+from trainwright.controller.initialize import InitializeError, ProviderRequest, RemoteFile
 
 BLOCK = 2**20
 
@@ -18,7 +18,7 @@ class Archive:
     variables: ClassVar[Sequence[str]] = ("ZIP_PASSWORD",)
     secrets: ClassVar[Sequence[str]] = ("ZIP_PASSWORD",)
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProviderRequest) -> None:
         self._path = unquote(urlsplit(request.address).path)
         if not self._path.endswith(".zip"):
             raise InitializeError("WrongAddress", f"{request.address} names no archive: write zip:///path/archive.zip")

@@ -87,6 +87,8 @@ def test_versions_are_those_of_the_go_mod_files() -> None:
         "jobset": "v0.12.0",
         "kwok": "v0.8.0",
         "helm": "v3.21.4",
+        "node": "v1.36.3",
+        "coredns": "v1.15.0",
         "versitygw": "v1.8.0",
     }
 
@@ -380,9 +382,9 @@ def test_the_command_says_one_line_and_fails(
 
 def test_an_unknown_tool_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:
-        command.main(["kubelet"])
+        command.main(["kubeadm"])
     assert exit_info.value.code == 2
-    assert "unknown tool kubelet; the tools are etcd" in capsys.readouterr().err
+    assert "unknown tool kubeadm; the tools are etcd" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("nothing_to_install_from")

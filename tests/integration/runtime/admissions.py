@@ -20,7 +20,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.rotation import RotationPolicy
-from trainwright.controller.runtime.errors import Cause
+from trainwright.controller.runtime.errors import ErrorCause
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 from trainwright.controller.runtime.webhook.admission import (
     AdmissionRequest,
@@ -88,7 +88,7 @@ def installed(namespace: str) -> list[Document]:
 def validate(request: AdmissionRequest[ConfigMap]) -> AdmissionResponse | None:
     assert request.new is not None
     data = request.new.data or {}
-    errors = [Cause("FieldValueInvalid", f"data.{key}", "must not be bad") for key in sorted(data) if "bad" in key]
+    errors = [ErrorCause("FieldValueInvalid", f"data.{key}", "must not be bad") for key in sorted(data) if "bad" in key]
     return AdmissionResponse(errors=tuple(errors), warnings=("100%s of this is %d checked",))
 
 

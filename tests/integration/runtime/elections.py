@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trainwright.api.times import parse
-from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.leaderelection.fence import Timing
 from trainwright.controller.runtime.testing import AuditedCall, ControlPlane
 from trainwright.controller.runtime.testing.component import ControlPlaneComponent
 from trainwright.controller.runtime.testing.waiting import at_least, eventually

@@ -22,7 +22,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import Client, ClusterConfig, Group, Manager
 from trainwright.controller.runtime.errors import LeadershipLost, NotLeading
 from trainwright.controller.runtime.leaderelection.elector import LeaderElector
-from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.leaderelection.fence import Timing
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import at_least, eventually
 

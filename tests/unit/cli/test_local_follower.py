@@ -4,7 +4,7 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -25,6 +25,8 @@ JOB: Document = {
 
 GONE = {"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404, "message": "not found"}
 DELETED = {**JOB, "metadata": {**JOB["metadata"], "deletionTimestamp": "2026-11-25T09:00:00Z"}}
+SUSPENDED: Document = {**JOB, "spec": {"suspend": True}}
+COMPLETE: Document = {**JOB, "status": {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}}
 NAMESAKE = {**JOB, "metadata": {**JOB["metadata"], "uid": "later"}}
 
 
@@ -45,18 +47,21 @@ class Cluster:
     """An API server whose pods report what the test says, one state after the other."""
 
     def __init__(
-        self, *reports: tuple[str, Document], logs: dict[tuple[str, str], list[bytes]], later: Document | None = None
+        self, *reports: tuple[str, Document], logs: dict[tuple[str, str], list[bytes]], later: Sequence[Document] = ()
     ) -> None:
         self._reports = list(reports)
-        self._jobs = [JOB, JOB if later is None else later]
+        self._jobs = [JOB, *later]
         self._logs = logs
         self._deleted = asyncio.Event()
+        self._last_job = asyncio.Event()
         self.asked: list[tuple[str, str]] = []
 
     async def send(self, request: Request) -> Response:
         body: Document = {"metadata": {"resourceVersion": "1"}, "items": []}
         if request.path.endswith("/trainjobs/job"):
             body = self._jobs.pop(0) if len(self._jobs) > 1 else self._jobs[0]
+            if len(self._jobs) == 1:
+                self._last_job.set()
         return Response(404 if body == GONE else 200, {"content-type": "application/json"}, json.dumps(body).encode())
 
     @asynccontextmanager
@@ -72,6 +77,8 @@ class Cluster:
         for kind, document in self._reports:
             if kind == "DELETED":
                 await self._deleted.wait()
+            if kind == "ADDED LATE":
+                await self._last_job.wait()
             yield json.dumps({"type": kind.removesuffix(" LATE"), "object": document}).encode() + b"\n"
             await asyncio.sleep(0)
         await asyncio.Event().wait()
@@ -150,8 +157,34 @@ async def test_a_job_that_is_deleted_has_not_failed_although_its_pods_end(later:
         ("ADDED", pod(0, state={"running": {}})),
         ("MODIFIED", failed(0, 143, "00.100000", stopped=True)),
         logs={(name(0), "0"): [b"step 1\n"]},
-        later=later,
+        later=[later],
     )
     found, lines = await follow(cluster)
     assert (found.code, found.message) == (1, "TrainJob job was deleted")
     assert lines == ["[node-0] step 1"]
+
+
+async def test_a_job_that_is_suspended_has_not_failed_and_is_followed_on() -> None:
+    """Its pods get SIGTERM, and stay in the list until the watch says that they are gone."""
+    cluster = Cluster(
+        ("ADDED", pod(0, state={"running": {}})),
+        ("MODIFIED", failed(0, 143, "00.100000", stopped=True)),
+        logs={(name(0), "0"): [b"step 1\n"]},
+        # Before its pods have failed, with them, and resumed.
+        later=[SUSPENDED, SUSPENDED, JOB, JOB, COMPLETE],
+    )
+    found, lines = await follow(cluster)
+    assert (found.code, found.message) == (0, "the job is Complete")
+    assert lines == ["[node-0] step 1", "| Complete: done"]
+
+
+async def test_a_failure_after_a_job_was_resumed_counts() -> None:
+    cluster = Cluster(
+        ("ADDED", failed(0, 143, "00.100000", stopped=True)),
+        ("ADDED LATE", failed(1, 7, "00.200000")),
+        ("DELETED", failed(1, 7, "00.200000")),
+        logs={(name(0), "0"): [b"step 1\n"], (name(1), "0"): [b"seven\n"]},
+        later=[SUSPENDED, SUSPENDED, SUSPENDED, JOB],
+    )
+    found, _ = await follow(cluster)
+    assert found.message == "node-1 failed with exit code 7 (Error)"

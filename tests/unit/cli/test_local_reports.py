@@ -6,7 +6,7 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.times import format_micro_time
-from trainwright.controller.cli.local.reports import QUIET, ReportLines
+from trainwright.controller.cli.local.jobs import QUIET, ReportLines
 
 START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}

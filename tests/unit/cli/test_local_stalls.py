@@ -129,7 +129,7 @@ class Running(Cluster):
     def __init__(self) -> None:
         pods = [("ADDED", pod(0)), ("ADDED", pod(1, ended=-60)), ("DELETED", pod(0)), ("DELETED", pod(1, ended=-60))]
         logs = {("job-node-0-0", "0"): [b"step 1\n"], ("job-node-0-1", "0"): [b"done\n"]}
-        super().__init__(*pods, logs=logs, later=job())
+        super().__init__(*pods, logs=logs, later=[job()])
 
 
 async def followed(*, stop: bool) -> tuple[Followed, str]:

@@ -223,6 +223,25 @@ def test_a_plain_table() -> None:
     assert text.table(views(), namespaces=True)[1].startswith("default     newer")
 
 
+def test_attempts_have_a_column_once_a_job_was_restarted() -> None:
+    again = view_of(job("again", progressPercentage=7), History(), NOW, attempt=3)
+    first = view_of(job("first"), History(), NOW, attempt=1)
+    unknown = view_of(job("unknown"), History(), NOW)
+    assert text.table([again, first, unknown], namespaces=False) == [
+        "JOB       STATE     PROGRESS   ETA   REPORTED   LOSS   ATTEMPT",
+        "again     Running   7%         -     0s ago     -      3",
+        "first     Running   -          -     -          -      1",
+        "unknown   Running   -          -     -          -      -",
+    ]
+    assert "ATTEMPT" not in "".join(text.table([first, unknown], namespaces=False))
+    assert ", attempt 3" in text.line(again, namespace=False)
+    console = Console(width=100, height=20, file=io.StringIO())
+    for shown, has_column in (([again, first], True), ([first, unknown], False)):
+        with console.capture() as drawn:
+            console.print(screen.overview(shown, console, namespaces=False))
+        assert ("ATTEMPT" in drawn.get()) is has_column
+
+
 def test_one_job_in_plain_text() -> None:
     metrics = {"loss": "0.2", "accuracy": "0.91", "stage": "warm", "current_step": "420", "total_steps": "1000"}
     one = job(ago=5, progressPercentage=42, estimatedRemainingSeconds=605, metrics=metrics)

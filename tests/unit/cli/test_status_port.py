@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.local.ports import FILE, status_port
+from trainwright.controller.cli.local.training import FILE, status_port
 
 
 def test_the_port_of_the_last_run_is_used_again(tmp_path: Path) -> None:

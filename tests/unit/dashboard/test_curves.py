@@ -4,7 +4,7 @@
 from datetime import UTC, datetime, timedelta
 
 from trainwright.api.trainer.v1alpha1.history import Point
-from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of
+from trainwright.controller.cli.dashboard.curves import Marker, points_of, report_of
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -12,7 +12,7 @@ BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 def marks(*attempts: int | None, starts: dict[int, datetime] | None = None) -> list[tuple[int, int | None]]:
     """Index and attempt of each mark; reports come one second apart."""
     seen = [
-        Seen(Point(at=BEGIN + timedelta(seconds=index), percentage=index, metrics={}, segment=0, attempt=attempt))
+        report_of(Point(at=BEGIN + timedelta(seconds=index), percentage=index, metrics={}, segment=0, attempt=attempt))
         for index, attempt in enumerate(attempts)
     ]
     return [(mark.index, mark.attempt) for mark in points_of("uid", seen, Marker(starts or {})).marks]

@@ -10,7 +10,7 @@ import pytest
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.curves import Marker, Seen, not_finite_in, points_of, with_notes
+from trainwright.controller.cli.dashboard.curves import Marker, not_finite_in, points_of, report_of, with_notes
 from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.dashboard.timeline import MOST, timeline_of
 from trainwright.controller.cli.progress.history import History, Point
@@ -149,7 +149,7 @@ def point(seconds: float, step: float, *, segment: int = 0, attempt: int | None 
 
 def test_segments_begin_with_falls_and_with_attempts() -> None:
     starts = {1: NOW - timedelta(hours=1), 2: NOW + timedelta(seconds=15)}
-    seen = [Seen(point(seconds, step, segment=segment)) for seconds, step, segment in
+    seen = [report_of(point(seconds, step, segment=segment)) for seconds, step, segment in
             ((0, 1, 0), (10, 2, 0), (20, 3, 0), (30, 1, 1))]  # fmt: skip
     found = points_of("u", seen, Marker(starts))
     assert [(mark.index, mark.segment, mark.attempt) for mark in found.marks] == [(0, 0, 1), (2, 1, 2), (3, 2, 2)]
@@ -161,13 +161,19 @@ def test_segments_begin_with_falls_and_with_attempts() -> None:
 
 
 def test_a_clock_that_is_set_back_does_not_turn_the_axis() -> None:
-    found = points_of("u", [Seen(point(seconds, step)) for step, seconds in enumerate((0, 60, -3600, 90))], Marker())
+    found = points_of(
+        "u", [report_of(point(seconds, step)) for step, seconds in enumerate((0, 60, -3600, 90))], Marker()
+    )
     assert found.times == sorted(found.times)
     assert found.steps == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_columns_have_a_place_for_each_report() -> None:
-    seen = [Seen(point(0, 1, loss=3.0)), Seen(point(1, 2), frozenset({"loss", "grad"})), Seen(point(2, 3, acc=0.5))]
+    seen = [
+        report_of(point(0, 1, loss=3.0)),
+        report_of(point(1, 2), frozenset({"loss", "grad"})),
+        report_of(point(2, 3, acc=0.5)),
+    ]
     found = points_of("u", seen, Marker())
     curves = {curve.name: (curve.values, curve.not_finite) for curve in found.curves}
     assert curves == {

@@ -19,7 +19,7 @@ from tests.pages import Block, blocks_of, pages
 from tests.repository import ROOT
 from trainwright.api.manifest import documents
 from trainwright.api.quantity import Quantity
-from trainwright.api.validation import NoSchemaError, Result, validate
+from trainwright.api.validation import NoSchemaError, ValidationResult, validate
 from trainwright.controller.cli.configuration import load_settings
 
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
@@ -62,7 +62,7 @@ def test_links_of_pages_beside_the_site_lead_to_files() -> None:
         assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == [], page
 
 
-def results_of(block: Block) -> list[Result]:
+def results_of(block: Block) -> list[ValidationResult]:
     """Of the manifests whose schemas we have. Those of other groups are judged by the API server."""
     found = []
     for document in documents(block.text):

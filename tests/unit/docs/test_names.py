@@ -80,3 +80,14 @@ def test_feature_gates() -> None:
     page = TEXTS["docs/admins/configuration.md"]
     rows = re.findall(r"^\| `(\w+)` \| (\w+), (on|off) \|", page, re.MULTILINE)
     assert rows == [(gate.name, gate.stage.lower(), "on" if gate.default else "off") for gate in GATES.values()]
+
+
+def test_classes_on_the_pages_of_the_runtime() -> None:
+    """Those that stand alone as code on the pages about our names; other pages compare them with those of others."""
+    folders = [ROOT / "api", ROOT / "controller" / "runtime", ROOT / "controller" / "local" / "testing"]
+    sources = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
+    known = {name for text in sources for name in re.findall(r"(?m)^ *(?:class +|)([A-Z]\w+)(?=[(:]| [=:])", text)}
+    for page in ("README", "guarantees", "production"):
+        named = set(re.findall(r"`([A-Z][a-z]\w+)`", TEXTS[f"docs/runtime/{page}.md"]))
+        assert named - known == set(), page
+        assert named, page

@@ -73,7 +73,9 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-STEPS = ["make install", "make check", "make test", "make parity", "make simulation", "make test CLUSTER=real"]
+TESTING = "trainwright.controller.runtime.testing"
+SMOKE = "make test CLUSTER=node NODE_TESTS=tests/node/test_smoke.py"
+STEPS = ["make install", "make check", "make test", "make parity", "make simulation", SMOKE, "make test CLUSTER=real"]
 
 
 def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None:
@@ -136,7 +138,8 @@ def test_what_new_seeds_find_is_told_and_ends_nothing(machine: Machine) -> None:
 
 
 def test_what_needs_no_control_plane_runs_while_it_compiles(machine: Machine, tmp_path: Path) -> None:
-    machine.has(BUILD, f"until [ -e {tmp_path}/tested ]; do sleep 0.1; done; echo built >> {tmp_path}/log")
+    waits = f"until [ -e {tmp_path}/tested ]; do sleep 0.1; done"
+    machine.has(BUILD, f'[ "$2" != {TESTING} ] || {{ {waits}; echo built >> {tmp_path}/log; }}')
     machine.has("make", f'[ "$*" != test ] || : > {tmp_path}/tested')
     assert machine.run() == (0, "")
     assert [call for call in machine.calls if call.startswith(("make", "built"))] == [*STEPS[:3], "built", *STEPS[3:]]
@@ -172,4 +175,13 @@ def test_the_minutes_of_the_steps_come_before_the_closing_line(machine: Machine)
         "control plane, beside the steps above",
         "make parity",
         "make simulation",
+        SMOKE,
     ]
+
+
+def test_where_no_node_is_in_the_cache_the_reason_is_told(machine: Machine) -> None:
+    machine.has(BUILD, '[ "$*" != "-m hack.node --ready" ] || { echo "there is none"; exit 1; }')
+    code, output, _ = machine.run_aloud()
+    assert code == 0
+    assert "make test CLUSTER=node: left out, since there is none" in output.splitlines()
+    assert [call for call in machine.calls if call.startswith("make")] == [step for step in STEPS if step != SMOKE]

@@ -47,7 +47,7 @@ def test_bench_runs_every_script_in_turn() -> None:
     scripts = recipe.partition("for script in ")[2].partition(";")[0].split()
     assert scripts[0] == "tests/bench/machine.py"  # the factor comes before the times
     assert sorted(scripts) == sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "bench").glob("*.py"))
-    assert '"$script" || exit' in recipe
+    assert '"$script" || { echo "failed: $script"; exit 1; }' in recipe
 
 
 def copy_of(folder: Path, version: str) -> None:

@@ -9,7 +9,7 @@ from tests.repository import ROOT
 
 MARK = re.compile(r'pytest\.mark\.real_control_plane\("([^"]+)"\)')
 MOST = {
-    "kubectl": 15,
+    "kubectl": 16,
     "Deployments": 4,
     "the whole chain": 3,
     "kubelet": 3,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainwright.controller.initialize.contract import InitializeError, Kind, Request
+from trainwright.controller.initialize.contract import InitializeError, Kind, ProviderRequest
 from trainwright.controller.initialize.providers import provider_class
 from trainwright.controller.initialize.reports import Progress
 from trainwright.controller.initialize.run import Run
@@ -51,7 +51,7 @@ async def initialize(
     try:
         settings = settings_of(kind, variables, address=address, target=str(target))
         known = provider_class(settings.scheme)
-        request = Request(
+        request = ProviderRequest(
             kind=kind,
             address=settings.address,
             target=target,

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from tests.unit.initialize.runs import initialize, tree
-from trainwright.controller.initialize.contract import Digest, InitializeError, RemoteFile, Request
+from trainwright.controller.initialize.contract import Digest, InitializeError, ProviderRequest, RemoteFile
 from trainwright.controller.initialize.manifest import FINISHED
 from trainwright.controller.initialize.providers import BUILT_IN
 
@@ -26,7 +26,7 @@ class Scripted:
     reads: ClassVar[list[str]] = []
     allow: Sequence[str] = ()
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProviderRequest) -> None:
         self.source = request.address
 
     async def resolve(self) -> str:

@@ -14,12 +14,10 @@ WRONG_TOKENS = {
     b'{"v":"meta.k8s.io/v1"}': "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
     b'{"v":"meta.k8s.io/v1","rv":1}': "encoded start key empty (version meta.k8s.io/v1)",
     b'{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}': "../a",
-    b'{"v":"meta.k8s.io/v1","rv":"1"}': (
-        "json: cannot unmarshal string into Go struct field continueToken.rv of type int64"
-    ),
-    b"5": "json: cannot unmarshal number into Go value of type storage.continueToken",
+    b'{"v":"meta.k8s.io/v1","rv":"1"}': "rv is of the wrong type",
+    b"5": "it is not an object",
     b"null": "server does not recognize this encoded version ",
-    b"x": "invalid character 'x' looking for beginning of value",
+    b"x": "Expecting value: line 1 column 1 (char 0)",
 }
 
 

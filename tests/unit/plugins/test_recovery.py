@@ -238,6 +238,9 @@ def test_a_back_off_limit_of_the_runtime_is_replaced_and_a_message_policy_kept()
         ({"retries": "1.5"}, "retries", "must be a whole number from 0 to 100"),
         ({"retries": "101"}, "retries", "must be a whole number from 0 to 100"),
         ({"retries": "21"}, "retries", "must be at most 20, by the administrator's Configuration"),
+        ({"retries_memory": "6"}, "retries-memory", "must be at most 5, by the administrator's Configuration"),
+        ({"retries_hang": "1"}, "retries-hang", "must be at most 0, by the administrator's Configuration"),
+        ({"retries_infrastructure": "1001"}, "retries-infrastructure", "must be a whole number from 0 to 1000"),
         ({"recovery": "always"}, "recovery", "must be one of none, gang"),
         ({"no_retry_exit_codes": "0"}, "no-retry-exit-codes", "0 is success; must be numbers from 1 to 255"),
         ({"free_exit_codes": "1,256"}, "free-exit-codes", "must be numbers from 1 to 255, with commas between them"),
@@ -262,7 +265,7 @@ def test_a_back_off_limit_of_the_runtime_is_replaced_and_a_message_policy_kept()
 )
 def test_annotations_that_are_refused(annotations: dict[str, str], name: str, told: str) -> None:
     asked = marked(**{**GANG, **annotations})
-    some = pipeline(max_retries=20)
+    some = pipeline(max_retries=20, max_retries_memory=5, default_retries_hang=0, max_retries_hang=0)
     result = outcome(blueprint(ONE), asked, pipeline=some)
     (error,) = result.verdict.errors
     assert (error.path, error.message) == (f"metadata.annotations[trainwright.dev/{name}]", told)
@@ -298,9 +301,7 @@ def test_annotations_without_effect_are_warned_of() -> None:
     assert warnings(outcome(blueprint(ONE), marked(retries="2"))) == [
         "annotation trainwright.dev/retries has no effect without trainwright.dev/recovery: gang"
     ]
-    assert warnings(outcome(blueprint(ONE), marked(**GANG, avoid_nodes="true"))) == [
-        "annotation trainwright.dev/avoid-nodes has no effect: this version of Trainwright does not act on it yet"
-    ]
+    assert not warnings(outcome(blueprint(ONE), marked(**GANG, avoid_nodes="true")))
     late = outcome(blueprint(ONE), marked(**GANG, retries="2"), old=marked(**GANG))
     (warning,) = warnings(late)
     assert warning == (
@@ -319,7 +320,12 @@ def test_a_restart_of_stalled_ranks_needs_a_time() -> None:
     (error,) = outcome(blueprint(ONE), marked(**GANG, on_stall="restart")).verdict.errors
     assert "needs trainwright.dev/progress-stall-after" in str(error)
     with_time = marked(**GANG, on_stall="restart", progress_stall_after="15m")
-    assert not outcome(blueprint(ONE), with_time).verdict.errors
+    result = outcome(blueprint(ONE), with_time)
+    assert not result.verdict.errors
+    # The writer of progress prints where it stands when its rank is stopped.
+    asks = {"name": "TRAINWRIGHT_ON_STALL", "value": "restart"}
+    assert asks in result.container()["env"]
+    assert "env" not in outcome(blueprint(ONE), marked(**GANG)).container()
 
 
 def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
@@ -342,6 +348,29 @@ def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
     pod = later["replicatedJobs"][0]["template"]["spec"]["template"]
     assert pod["metadata"]["annotations"] == {"trainwright.dev/attempt-base": "3"}
     assert "trainwright.dev/attempt-base" not in str(plain)
+
+
+def test_avoided_nodes_are_kept_out_beside_what_the_affinity_asks_for() -> None:
+    """Scenario 42: a requirement on names takes one value, and a pod fits if one term does."""
+    zones: list[Any] = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [one]}]} for one in "ab"]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeAffinity": {required: {"nodeSelectorTerms": zones}}}
+    made = blueprint(
+        ONE,
+        job_template("model-initializer", "model-initializer", container("model-initializer")),
+        job_template("node", "trainer", container(), affinity=affinity),
+    )
+    run = PIPELINE.begin(marked(**GANG, avoid_nodes="true"), made)
+    (reference,) = (one for one in run.references() if one.resource.kind == "RecoveryStanding")
+    known = {"kind": "RecoveryStanding", "metadata": {"name": "j", "annotations": {"avoided": "gpu-1,gpu-7"}}}
+    facts = ClusterFacts({**dict.fromkeys(run.references()), reference: known})
+    (jobset,) = (one for one in run.render(facts).components if one.resource.kind == "JobSet")
+    first, ranks = (one["template"]["spec"]["template"] for one in jobset.document["spec"]["replicatedJobs"])
+    names = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in ("gpu-1", "gpu-7")]
+    terms = ranks["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    assert terms == [{**zone, "matchFields": names} for zone in zones]
+    assert ranks["metadata"]["annotations"]["trainwright.dev/avoided-nodes"] == "gpu-1,gpu-7"
+    assert "affinity" not in first["spec"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.plugins.contract import ClusterFacts, Component, Info, Installation, RegistryError, Rule, Watch
 from trainwright.plugins.registry import PluginCandidate, Registry, Selection, built_in
-from trainwright.plugins.registry.order import OrderingCycle, ordered
+from trainwright.plugins.registry.registry import OrderingCycle, ordered
 
 THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
 

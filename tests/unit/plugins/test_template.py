@@ -6,14 +6,19 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.api.kubernetes.core.v1 import (
-    ContainerPort,
-    EnvVar,
-    VolumeMount,
-)
+from trainwright.api.kubernetes.core.v1 import Container, ContainerPort, EnvVar, VolumeMount
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import OFFLINE, ClusterFacts, Info, PipelineError, Refusal, Unreadable
-from trainwright.plugins.contract.upsert import upsert_env, upsert_mount, upsert_port
+from trainwright.plugins.contract import (
+    OFFLINE,
+    ClusterFacts,
+    ContainerModel,
+    Info,
+    Ledger,
+    PipelineError,
+    Refusal,
+    Unreadable,
+)
+from trainwright.plugins.contract.container import upsert_port
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.pipeline.strategic import in_merge_order
 from trainwright.plugins.registry import Registry, built_in
@@ -424,13 +429,13 @@ def test_ports(base: list[Any], new: tuple[str | None, int], expected: list[Any]
 
 
 def test_45_mounts_are_keyed_by_path_and_variables_by_name() -> None:
-    mounts = [VolumeMount(name="a", mount_path="/x")]
-    upsert_mount(mounts, VolumeMount(name="b", mount_path="/x"))
-    upsert_mount(mounts, VolumeMount(name="b", mount_path="/y"))
-    assert [(mount.name, mount.mount_path) for mount in mounts] == [("b", "/x"), ("b", "/y")]
-    env = [EnvVar(name="A", value="1"), EnvVar(name="B")]
-    upsert_env(env, EnvVar(name="A", value=""))
-    assert [(item.name, item.value) for item in env] == [("A", ""), ("B", None)]
+    mounts, env = [VolumeMount(name="a", mount_path="/x")], [EnvVar(name="A", value="1"), EnvVar(name="B")]
+    container = ContainerModel(Container(name="c", volume_mounts=mounts, env=env), "c", Ledger())
+    container.set_mount(VolumeMount(name="b", mount_path="/x"), why="")
+    container.set_mount(VolumeMount(name="b", mount_path="/y"), why="")
+    assert [(mount.name, mount.mount_path) for mount in container.mounts] == [("b", "/x"), ("b", "/y")]
+    container.set_env("A", "", why="")
+    assert [(item.name, item.value) for item in container.env] == [("A", ""), ("B", None)]
 
 
 @pytest.mark.parametrize("field", ["spec", "runtime"])

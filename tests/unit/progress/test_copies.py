@@ -151,7 +151,7 @@ def test_pasted_into_a_function_that_the_sdk_sends(tmp_path: Path) -> None:
 
 
 def train(writer: str) -> None:
-    """What docs/users/report-progress.md shows: the source of the writer is an argument of the function."""
+    """What docs/users/progress.md shows: the source of the writer is an argument of the function."""
     import types  # noqa: PLC0415 - the source of the function is all that is sent
 
     module = types.ModuleType("progress")

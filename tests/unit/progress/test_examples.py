@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/users/report-progress.md, run as scripts. Stand-ins take the place of the frameworks."""
+"""The examples of docs/users/progress.md, run as scripts. Stand-ins take the place of the frameworks."""
 
 import os
 import subprocess
@@ -15,9 +15,7 @@ from tests.unit.progress.reporters import ENVIRONMENT, serving
 from trainwright import progress
 from trainwright.progress import Report, read
 
-EXAMPLES = {
-    block.title: block.text for block in blocks_of(ROOT / "docs" / "users" / "report-progress.md") if block.title
-}
+EXAMPLES = {block.title: block.text for block in blocks_of(ROOT / "docs" / "users" / "progress.md") if block.title}
 STANDINS = ROOT / "tests" / "unit" / "progress" / "standins"
 
 
@@ -77,7 +75,7 @@ def test_the_page_has_each_example(tmp_path: Path) -> None:
         "jax_loop.py",
         "xgboost_callback.py",
     }
-    assert EXAMPLES.keys() == frameworks | {"sdk.py", "reading.py"}
+    assert EXAMPLES.keys() == frameworks | {"sdk.py", "reading.py", "by_hand.py", "quiet.yaml"}
     (tmp_path / "progress.json").write_text('{"progressPercentage": 4, "loss": 0.5}')
     printed = subprocess.run(
         [sys.executable, "-c", EXAMPLES["reading.py"]],

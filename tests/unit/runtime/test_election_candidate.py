@@ -19,9 +19,8 @@ from trainwright.controller.runtime.errors import (
     Unreachable,
 )
 from trainwright.controller.runtime.leaderelection.candidate import Candidate
-from trainwright.controller.runtime.leaderelection.fence import Fence
+from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
 from trainwright.controller.runtime.leaderelection.record import LeaseRecord
-from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.testing.clock import jumping, settle
 
 TIMING = Timing()

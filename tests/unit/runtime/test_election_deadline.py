@@ -9,8 +9,7 @@ import time
 import pytest
 
 from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
-from trainwright.controller.runtime.leaderelection.fence import Fence
-from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
 
 pytestmark = pytest.mark.only_where(sys.platform == "linux", "a timer of Linux")
 

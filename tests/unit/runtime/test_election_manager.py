@@ -8,11 +8,10 @@ import pytest
 
 from trainwright.controller.runtime import NO_SERVERS, Manager, ProcessSettings
 from trainwright.controller.runtime.client.config import ClusterConfig
-from trainwright.controller.runtime.client.permission import WritePermission
+from trainwright.controller.runtime.client.transport import WritePermission
 from trainwright.controller.runtime.errors import LeadershipLost
-from trainwright.controller.runtime.leaderelection.fence import Fence
+from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
-from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.manager.supervisor import GraceExceeded, Group
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport

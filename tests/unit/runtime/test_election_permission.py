@@ -18,8 +18,7 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
-from trainwright.controller.runtime.client.permission import permission
-from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.transport import Request, permission
 from trainwright.controller.runtime.errors import LeadershipLost, NotLeading, RequestTimeout
 from trainwright.controller.runtime.manager.supervisor import Group, Supervisor
 from trainwright.controller.runtime.testing.clock import jumping, settle

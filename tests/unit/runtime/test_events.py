@@ -15,7 +15,8 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost, Unreachable
 from trainwright.controller.runtime.events.correlator import BURST, COMBINED, ENTRIES, Correlator, SeriesCount
 from trainwright.controller.runtime.events.occurrence import EventObject, Occurrence, cut, event_name, event_object
-from trainwright.controller.runtime.events.recorder import QUEUE, EventCollector, EventRecorder
+from trainwright.controller.runtime.events.recorder import QUEUE, EventRecorder
+from trainwright.controller.runtime.metrics.registry import EventCollector
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body

@@ -10,7 +10,7 @@ import pytest
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.exec import LIMIT, CommandTimeout, ExecResult
 from trainwright.controller.runtime.client.limit import LimitedTransport
-from trainwright.controller.runtime.client.permission import permission
+from trainwright.controller.runtime.client.transport import permission
 from trainwright.controller.runtime.errors import (
     BadRequest,
     ConnectionLost,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ManagedFieldsEntry
 from trainwright.api.objects import Key, key_of, resource_version_of, uid_of
-from trainwright.controller.runtime.cache.fields import pack
 from trainwright.controller.runtime.cache.store import InformerStore
+from trainwright.controller.runtime.cache.transforms import pack
 from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.kinds import MetadataOnly

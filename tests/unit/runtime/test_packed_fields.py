@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime.cache.fields import pack, unpacked
+from trainwright.controller.runtime.cache.transforms import pack, unpacked
 
 TREE: dict[str, Any] = {"f:data": {"f:a": {}}, "f:metadata": {'k:{"uid":"01234567-89ab-cdef-0123-456789abcdef"}': {}}}
 

@@ -19,7 +19,7 @@ from trainwright.controller.runtime.testing.scripted import ScriptedTransport, s
 from trainwright.controller.runtime.tokens.encoded import LONGEST, parse, to_base64
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS, own_token
 from trainwright.controller.runtime.tokens.keys import read_keys
-from trainwright.controller.runtime.tokens.memory import TokenMemory
+from trainwright.controller.runtime.tokens.reviews import TokenMemory
 from trainwright.controller.runtime.tokens.verifier import TokenVerifier
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 

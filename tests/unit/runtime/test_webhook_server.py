@@ -14,15 +14,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime.errors import Cause, ConfigurationError, Invalid, Unreachable
+from trainwright.controller.runtime.errors import ConfigurationError, ErrorCause, Invalid, Unreachable
 from trainwright.controller.runtime.webhook.admission import (
     AdmissionRequest,
     AdmissionResponse,
     mutate_path,
     validate_path,
 )
-from trainwright.controller.runtime.webhook.metrics import WebhookMetrics
-from trainwright.controller.runtime.webhook.server import BODY_LIMIT, WebhookServer
+from trainwright.controller.runtime.webhook.server import BODY_LIMIT, WebhookMetrics, WebhookServer
 
 VALIDATE, MUTATE = validate_path(ConfigMap), mutate_path(ConfigMap)
 
@@ -135,7 +134,10 @@ async def test_allowed(hooks: Hooks) -> None:
 
 
 async def test_refused_with_every_error_and_the_warnings(hooks: Hooks) -> None:
-    causes = (Cause("FieldValueInvalid", "data.a", "no"), Cause("FieldValueRequired", "data.b", "Required value"))
+    causes = (
+        ErrorCause("FieldValueInvalid", "data.a", "no"),
+        ErrorCause("FieldValueRequired", "data.b", "Required value"),
+    )
     hooks.verdict = AdmissionResponse(errors=causes, warnings=("careful",))
     response = await hooks.ask(VALIDATE, operation="UPDATE", object=config_map(), oldObject=config_map())
     assert response["allowed"] is False
@@ -147,7 +149,7 @@ async def test_refused_with_every_error_and_the_warnings(hooks: Hooks) -> None:
 
 
 async def test_api_error_of_a_validator_passes_through(hooks: Hooks) -> None:
-    hooks.error = Invalid("it is wrong", code=422, reason="Invalid", causes=(Cause("r", "f", "m"),))
+    hooks.error = Invalid("it is wrong", code=422, reason="Invalid", causes=(ErrorCause("r", "f", "m"),))
     status = (await hooks.ask(VALIDATE, object=config_map()))["status"]
     assert (status["code"], status["reason"], status["message"]) == (422, "Invalid", "it is wrong")
 

@@ -19,7 +19,7 @@ from trainwright.api.objects import AnyObject, Key
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import Cause, ConnectionLost, Forbidden
+from trainwright.controller.runtime.errors import ConnectionLost, ErrorCause, Forbidden
 from trainwright.controller.runtime.kinds import Kind
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.record import (
@@ -249,7 +249,7 @@ async def test_a_record_that_somebody_deleted_is_written_again_and_told_once() -
 
 async def test_in_a_namespace_that_is_deleted_nothing_is_recorded_and_nothing_is_wrong() -> None:
     world = World()
-    cause = Cause("NamespaceTerminating", "metadata.namespace", "namespace n is being terminated")
+    cause = ErrorCause("NamespaceTerminating", "metadata.namespace", "namespace n is being terminated")
     world.refuses = Forbidden("no", code=403, reason="Forbidden", causes=(cause,))
     await world.see(pod(0, state(1)))
     assert (world.data, world.notes) == (None, [])

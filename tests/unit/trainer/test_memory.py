@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 from trainwright.api.objects import Key
 from trainwright.controller.runtime import Event, EventType
-from trainwright.controller.trainer.job.memory import JobMemory
-from trainwright.controller.trainer.job.obstacles import PATIENCE_SECONDS, Obstacle, Reason
+from trainwright.controller.trainer.job.obstacles import PATIENCE_SECONDS, JobMemory, Obstacle, Reason
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 
 KEY, OTHER = Key("n", "a"), Key("n", "b")

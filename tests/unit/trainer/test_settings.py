@@ -4,6 +4,7 @@
 import json
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 
 from trainwright.api.config.v1alpha1 import Configuration, Plugins
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import Allowed, Retries
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.leaderelection.fence import Timing
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, GATES, TRAIN_JOB_STATUS, Features
 from trainwright.controller.trainer.assembly.settings import (
     CIPHER_SUITES,
@@ -203,6 +205,20 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("recovery.maxRetries", {"recovery": {"maxRetries": 101}}, "101 is out of range; use 0 to 100"),
     ("recovery.maxRetries", {"recovery": {"maxRetries": -1}}, "-1 is out of range; use 0 to 100"),
     ("recovery.defaultRetries", {"recovery": {"maxRetries": 2}}, "3 is out of range; use 0 to 2"),
+    ("recovery.maxRetriesHang", {"recovery": {"maxRetriesHang": 1001}}, "1001 is out of range; use 0 to 1000"),
+    ("recovery.defaultRetriesHang", {"recovery": {"defaultRetriesHang": -1}}, "-1 is out of range; use 0 to 1000"),
+    ("recovery.defaultRetriesMemory", {"recovery": {"maxRetriesMemory": 0}}, "1 is out of range; use 0 to 0"),
+    (
+        "recovery.maxRetriesInfrastructure",
+        {"recovery": {"maxRetriesInfrastructure": 1001}},
+        "1001 is out of range; use 0 to 1000",
+    ),
+    ("recovery.maxRetriesMemory", {"recovery": {"maxRetriesMemory": -1}}, "-1 is out of range; use 0 to 1000"),
+    (
+        "recovery.defaultRetriesInfrastructure",
+        {"recovery": {"maxRetriesInfrastructure": 10}},
+        "50 is out of range; use 0 to 10, which is recovery.maxRetriesInfrastructure",
+    ),
     ("plugins.settings.Recovery", {"plugins": {"settings": {"Recovery": {}}}}, "use the section recovery"),
     ("tls.nextProtos[0]", {"tls": {"nextProtos": ["h2", "http/1.1"]}}, "h2 is not supported; use http/1.1"),
 ]
@@ -301,9 +317,12 @@ def test_openssl_has_every_suite_that_is_taken() -> None:
 
 
 def test_what_jobs_may_ask_for_in_their_recovery_reaches_the_plugin() -> None:
-    limits = {"defaultRetries": 1, "maxRetries": 20}
+    limits = {"defaultRetries": 1, "maxRetries": 20, "defaultRetriesHang": 0, "maxRetriesHang": 0}
     settings = read({"recovery": limits, "featureGates": {"Recovery": True}})
-    assert settings.plugins.settings == {"Recovery": limits}
+    given = settings.plugins.settings["Recovery"]
+    assert given.items() >= limits.items()
+    assert (given["defaultRetriesInfrastructure"], given["maxRetriesInfrastructure"]) == (50, 1000)
+    assert Allowed.of(given) == replace(Allowed(), retries=Retries(1, 20), hang=Retries(0, 0))
     Registry.load(settings.plugins, built_in())  # it takes them
 
 

@@ -65,8 +65,7 @@ class RejectedResultError(PatchError):
     """What a patch made is not an object of the kind.
 
     Args:
-        value: the patched object as JSON for JSON patches and merge patches; the patch as Go prints it for strategic
-            merge patches.
+        value: the patched object as JSON.
         problem: such as `strict decoding error: unknown field "spec.x"`.
     """
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from trainwright.controller.local.apiserver.patch.copying import copied
 from trainwright.controller.local.apiserver.patch.errors import Document, MalformedPatchError
-from trainwright.controller.local.apiserver.patch.reading import go_kind
 
 
 def merge_patch(document: Document, patch: Any) -> Document:
@@ -19,8 +18,7 @@ def merge_patch(document: Document, patch: Any) -> Document:
     if patch is None:
         raise MalformedPatchError("Invalid JSON Patch")
     if type(patch) is not dict:
-        into = "Go value of type map[string]interface {}"
-        raise MalformedPatchError(f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into {into}")
+        raise MalformedPatchError("error decoding patch: expected an object")
     merged: Document = copied(document)
     _merge(merged, patch)
     return merged

@@ -15,7 +15,7 @@ from trainwright.controller.local.apiserver.apply.values import json_text
 from trainwright.controller.local.apiserver.nesting import TOO_DEEP, is_too_deep
 from trainwright.controller.local.apiserver.patch.copying import copied
 from trainwright.controller.local.apiserver.patch.errors import MalformedPatchError, UnappliedPatchError
-from trainwright.controller.local.apiserver.patch.reading import go_kind, read_json
+from trainwright.controller.local.apiserver.patch.reading import read_json
 
 COPY_LIMIT = 3 * 1024 * 1024
 """Bytes that the `copy` operations of a patch may add up to, as on a default API server."""
@@ -74,18 +74,16 @@ def _check(operations: Any) -> None:
     if operations is None:
         return
     if type(operations) is not list:
-        raise ValueError(f"json: cannot unmarshal {go_kind(operations)} into Go value of type []handlers.jsonPatchOp")
+        raise ValueError("expected a list of operations")
     for operation in operations:
         if operation is None:
             continue
         if type(operation) is not dict:
-            into = "Go value of type handlers.jsonPatchOp"
-            raise ValueError(f"json: cannot unmarshal {go_kind(operation)} into {into}")
+            raise ValueError("an operation is not an object")
         for name in _TEXTS:
             value = operation.get(name)
             if value is not None and type(value) is not str:
-                into = f"Go struct field jsonPatchOp.{name} of type string"
-                raise ValueError(f"json: cannot unmarshal {go_kind(value)} into {into}")
+                raise ValueError(f"{name} of an operation is not a string")
 
 
 class _Patching:

@@ -11,7 +11,6 @@ import msgspec
 from trainwright.api.manifest import DEEPEST
 from trainwright.controller.local.apiserver.nesting import TOO_DEEP, is_too_deep
 from trainwright.controller.local.apiserver.patch.errors import Document, MalformedPatchError
-from trainwright.controller.local.apiserver.patch.syntax import syntax_error
 
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _decode = msgspec.json.Decoder().decode
@@ -21,15 +20,13 @@ def read_json(body: bytes) -> Any:
     """Decode JSON as Kubernetes does: integers beyond 64 bits become floats, broken UTF-8 is replaced.
 
     Raises:
-        ValueError: it is not JSON, in the words of Go's decoder; or it is nested too deeply.
+        ValueError: it is not JSON, or it is nested too deeply.
     """
     try:
         value = _read_slowly(body) if _LONG_NUMBER.search(body) else _decode(body)
     except RecursionError as error:
-        raise ValueError(syntax_error(body) or TOO_DEEP) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if problem := syntax_error(body):
-            raise ValueError(problem) from error
+        raise ValueError(TOO_DEEP) from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
         value = _read_slowly(body)
     # Most bodies have too few brackets for that.
     if body.count(b"{") + body.count(b"[") > DEEPEST and is_too_deep(value):
@@ -39,14 +36,17 @@ def read_json(body: bytes) -> Any:
 
 def _read_slowly(body: bytes) -> Any:
     """Decode what is well-formed for Go and not for msgspec: broken UTF-8, halves of surrogate pairs, long numbers."""
-    if problem := syntax_error(body):
-        raise ValueError(problem)
     try:
-        value = json.loads(body.decode(errors="replace"), parse_int=_integer, parse_float=_float)
+        text = body.decode(errors="replace")
+        value = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=_no_constant)
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     return _decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode())
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
 
 
 def _integer(text: str) -> float:
@@ -59,14 +59,8 @@ def _integer(text: str) -> float:
 def _float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"json: cannot unmarshal number {text} into Go value of type float64")
+        raise ValueError(f"the number {text} is too large")
     return number
-
-
-def go_kind(value: Any) -> str:
-    """What Go's JSON decoder calls a value."""
-    kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
-    return kinds.get(type(value), "number")
 
 
 def read_merge_patch(body: bytes) -> Document | None:
@@ -96,5 +90,5 @@ def read_strategic_patch(body: bytes) -> Document:
 def _object(body: bytes) -> Document | None:
     value = read_json(body)
     if value is not None and type(value) is not dict:
-        raise ValueError(f"json: cannot unmarshal {go_kind(value)} into Go value of type map[string]interface {{}}")
+        raise ValueError("expected an object")
     return value

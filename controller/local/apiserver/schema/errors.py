@@ -70,12 +70,6 @@ class SchemaFieldError(NamedTuple):
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
-class Verbatim(str):
-    """A value that is shown as it is: JSON already."""
-
-    __slots__ = ()
-
-
 class _Omitted:
     """Stands for a value that is not shown."""
 
@@ -93,8 +87,6 @@ def error(reason: str, field: str, value: Any = "", detail: str = "") -> SchemaF
 
 def _value_text(value: Any) -> str:
     kind = type(value)
-    if kind is Verbatim:
-        return str(value)
     if kind is str:
         return quoted(value)
     return shown(value) if kind in (int, float, bool) else json_text(value)

@@ -10,10 +10,8 @@ from typing import Any
 
 from trainwright.api import times
 from trainwright.api.validation import names
-from trainwright.controller.local.apiserver.apply.values import json_text
 from trainwright.controller.local.apiserver.schema.errors import (
     SchemaFieldError,
-    Verbatim,
     forbidden,
     invalid,
     required,
@@ -222,7 +220,7 @@ def _owners(owners: Any, path: str) -> Iterator[SchemaFieldError]:
             if not owner[name]:
                 yield invalid(f"{path}.{name}", "", "must not be empty")
         if (owner["apiVersion"], owner["kind"]) == ("v1", "Event"):
-            yield invalid(path, Verbatim(_shown(owner)), "/v1, Kind=Event is disallowed from being an owner")
+            yield invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
             this = f"{owner['kind']}/{owner['name']}"
             if controller:
@@ -230,15 +228,9 @@ def _owners(owners: Any, path: str) -> Iterator[SchemaFieldError]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                yield invalid(path, Verbatim(f"[{','.join(map(_shown, owners))}]"), text)
+                yield invalid(path, list(owners), text)
             else:
                 controller = this
-
-
-def _shown(owner: Document) -> str:
-    """A reference as Go writes it: in the order of the struct."""
-    fields = (*_ALWAYS, "controller", "blockOwnerDeletion")
-    return "{" + ",".join(json_text({name: owner[name]})[1:-1] for name in fields if name in owner) + "}"
 
 
 def _finalizers(finalizers: list[str], path: str) -> Iterator[SchemaFieldError]:

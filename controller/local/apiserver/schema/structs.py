@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoding as Go decodes JSON into the structs of built-in kinds: unknown fields are dropped, wrong types refused.
 
-The structs are known from OpenAPI v3 models as the API server publishes them. What these do not say of the structs
-stands in the tables of `gotypes.py`; a message may name `string` where Go has a type of its own.
+The structs are known from OpenAPI v3 models as the API server publishes them.
 """
 
+import re
+from binascii import Error as Base64Error
+from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema import gotypes
+from trainwright.controller.local.apiserver.durations import nanoseconds
 from trainwright.controller.local.apiserver.schema.errors import DocumentDecodeError, SchemaError
 from trainwright.controller.local.apiserver.schema.problems import Step, path_text
 
 Model = Mapping[str, Any]
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+_OPAQUE = frozenset(
+    {
+        "io.k8s.apimachinery.pkg.runtime.RawExtension",
+        f"{_META}.FieldsV1",
+        *(f"{_EXTENSIONS}.{name}" for name in ("JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrStringArray")),
+    }
+)
+"""Models of anything."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
+_QUANTITY = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?", re.ASCII)
+_INT32 = 2**31
 
 
 @dataclass(slots=True, eq=False)
@@ -21,35 +38,9 @@ class StructFinding:
     """A field that no struct has, or a value of the wrong type."""
 
     steps: list[Step]
-    """The way to it, backwards, with indexes and keys."""
-    kind: str = ""
-    """Of the value, as Go names it: `string`, `number 1.5`; empty for an unknown field."""
+    """The way to it, backwards."""
     wanted: str = ""
-    """The Go type that was expected."""
-    text: str = ""
-    """What a type that reads itself says instead."""
-    struct: str = ""
-    """The innermost struct around the value."""
-    fields: tuple[str, ...] = ()
-    """The fields to it, backwards, without indexes and keys."""
-
-    def within(self, step: Step) -> None:
-        """Continue the way outwards over an item or key."""
-        self.steps.append(step)
-
-    def of(self, struct: str, field: str, embedded: str | None) -> None:
-        """Continue the way outwards over a field of a struct."""
-        self.steps.append(field)
-        self.struct = self.struct or struct
-        self.fields += (field,) if embedded is None else (field, embedded)
-
-    @property
-    def message(self) -> str:
-        """What Go's decoder says."""
-        if self.text:
-            return self.text
-        place = f"struct field {self.struct}.{'.'.join(reversed(self.fields))}" if self.struct else "value"
-        return f"json: cannot unmarshal {self.kind} into Go {place} of type {self.wanted}"
+    """What was expected; empty for an unknown field."""
 
 
 Findings = list[StructFinding] | None
@@ -62,9 +53,68 @@ class _Type:
     """A Go type."""
 
     decode: Decode
-    name: str
     zero: Callable[[], Any]
     """What null becomes in a list or map."""
+
+
+def _wrong(value: Any, wanted: str) -> tuple[Any, Findings]:
+    return value, [StructFinding([], wanted)]
+
+
+def _checked(good: Callable[[Any], bool], wanted: str) -> Decode:
+    def decode(value: Any) -> tuple[Any, Findings]:
+        return (value, None) if good(value) else _wrong(value, wanted)
+
+    return decode
+
+
+def is_time(value: Any) -> bool:
+    """Whether a value is a time (RFC 3339)."""
+    return type(value) is str and _TIME.fullmatch(value) is not None
+
+
+def is_quantity(value: Any) -> bool:
+    """Whether a value is an amount such as `500m`."""
+    return type(value) in (str, int, float) and _QUANTITY.fullmatch(str(value).strip()) is not None
+
+
+def _is_base64(value: Any) -> bool:
+    if type(value) is not str:
+        return False
+    try:
+        a2b_base64(value.replace("\n", "").replace("\r", ""), strict_mode=True)
+    except (Base64Error, ValueError):
+        return False
+    return True
+
+
+def _is_duration(value: Any) -> bool:
+    if type(value) is not str:
+        return False
+    try:
+        nanoseconds(value)
+    except ValueError:
+        return False
+    return True
+
+
+_SELF_READING: dict[str, Decode] = {
+    f"{_META}.Time": _checked(is_time, "a time such as 2026-01-02T03:04:05Z"),
+    f"{_META}.MicroTime": _checked(
+        lambda value: type(value) is str and _MICRO_TIME.fullmatch(value) is not None,
+        "a time with microseconds, such as 2026-01-02T03:04:05.000000Z",
+    ),
+    f"{_META}.Duration": _checked(_is_duration, "a duration such as 1m30s"),
+    f"{_EXTENSIONS}.JSONSchemaPropsOrBool": _checked(
+        lambda value: type(value) in (bool, dict), "a boolean or a JSON schema"
+    ),
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": _checked(is_quantity, "a quantity such as 500m or 2Gi"),
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _checked(
+        lambda value: type(value) is str or (type(value) is int and -_INT32 <= value < _INT32),
+        "a string or a 32-bit integer",
+    ),
+}
+"""Types that read themselves."""
 
 
 class Structs:
@@ -85,13 +135,16 @@ class Structs:
             The paths of dropped fields, in the order of the document.
 
         Raises:
-            DecodeError: a value is of the wrong type; the text is Go's, about the first of them.
+            DecodeError: a value is of the wrong type; the text is about the first of them.
             SchemaError: there is no such model.
         """
         _, findings = self._named(name).decode(document)
         for finding in findings or ():
-            if finding.kind or finding.text:
-                raise DocumentDecodeError(finding.message)
+            if finding.wanted:
+                place = path_text(reversed(finding.steps))
+                raise DocumentDecodeError(
+                    f"{place}: expected {finding.wanted}" if place else f"expected {finding.wanted}"
+                )
         return [path_text(reversed(finding.steps)) for finding in findings or ()]
 
     def _named(self, name: str) -> _Type:
@@ -99,25 +152,23 @@ class Structs:
         if found is not None:
             return found
         model = self._models.get(name)
-        special = gotypes.SPECIAL.get(name.rpartition(".")[2]) if name in gotypes.SELF_READING else None
-        if model is None and special is None and name not in gotypes.OPAQUE:
+        special = _SELF_READING.get(name)
+        if model is None and special is None and name not in _OPAQUE:
             raise SchemaError(f"no model named {name}")
-        short = gotypes.short_name(name)
         if special is not None:
-            made = _Type(_self_reading(special), short, dict)
-        elif name in gotypes.OPAQUE or not (model or {}).get("type"):
-            made = _Type(lambda value: (value, None), short, dict)
+            made = _Type(special, dict)
+        elif name in _OPAQUE or not (model or {}).get("type"):
+            made = _Type(lambda value: (value, None), dict)
         elif (model or {}).get("type") == "object" and "additionalProperties" not in (model or {}):
             # Entered before it is filled, because structs contain themselves.
-            made = self._types[name] = _Type(_unfinished, short, dict)
-            made.decode = self._struct(name, model or {}, short)
+            made = self._types[name] = _Type(_unfinished, dict)
+            made.decode = self._struct(model or {})
         else:
-            made = self._inline(model or {}, "", "")
-            made = _Type(made.decode, short, made.zero)
+            made = self._inline(model or {})
         self._types[name] = made
         return made
 
-    def _inline(self, schema: Model, struct: str, field: str) -> _Type:
+    def _inline(self, schema: Model) -> _Type:
         reference = schema.get("$ref", "")
         combined = schema.get("allOf") or []
         if not reference and len(combined) == 1:
@@ -126,22 +177,20 @@ class Structs:
             return self._named(reference.rpartition("/")[2])
         kind, others = schema.get("type"), schema.get("additionalProperties")
         if kind == "array":
-            return self._list(self._inline(schema.get("items", {}), struct, field))
+            return self._list(self._inline(schema.get("items", {})))
         if kind == "object" and isinstance(others, Mapping):
-            return self._map(self._inline(others, "", ""))
-        return _scalar_type(str(kind), schema.get("format") or "", gotypes.STRINGS.get((struct, field), "string"))
+            return self._map(self._inline(others))
+        return _scalar_type(str(kind), schema.get("format") or "")
 
-    def _struct(self, name: str, model: Model, short: str) -> Decode:
-        struct = name.rpartition(".")[2]
+    def _struct(self, model: Model) -> Decode:
         properties: Mapping[str, Model] = model.get("properties", {})
-        embedded = gotypes.EMBEDDED.get(struct, {})
         types: dict[str, _Type] = {}
 
         def decode(value: Any) -> tuple[Any, Findings]:
             if type(value) is not dict:
-                return _wrong(value, short)
+                return _wrong(value, "an object")
             if not types:
-                types.update({field: self._inline(inner, struct, field) for field, inner in properties.items()})
+                types.update({field: self._inline(inner) for field, inner in properties.items()})
             findings: Findings = None
             gone: list[str] | None = None
             for field, inner in value.items():
@@ -154,9 +203,7 @@ class Structs:
                 else:
                     value[field], found = kind.decode(inner)
                     if found:
-                        for finding in found:
-                            finding.of(struct, field, embedded.get(field))
-                        findings = [*(findings or ()), *found]
+                        findings = _within(findings, found, field)
             for field in gone or ():
                 del value[field]
             return value, findings
@@ -165,11 +212,9 @@ class Structs:
 
     @staticmethod
     def _list(item: _Type) -> _Type:
-        name = f"[]{item.name}"
-
         def decode(value: Any) -> tuple[Any, Findings]:
             if type(value) is not list:
-                return _wrong(value, name)
+                return _wrong(value, "a list")
             findings: Findings = None
             for index, inner in enumerate(value):
                 if inner is None:
@@ -177,20 +222,16 @@ class Structs:
                     continue
                 value[index], found = item.decode(inner)
                 if found:
-                    for finding in found:
-                        finding.within(index)
-                    findings = [*(findings or ()), *found]
+                    findings = _within(findings, found, index)
             return value, findings
 
-        return _Type(decode, name, list)
+        return _Type(decode, list)
 
     @staticmethod
     def _map(item: _Type) -> _Type:
-        name = "v1.ResourceList" if item.name == "resource.Quantity" else f"map[string]{item.name}"
-
         def decode(value: Any) -> tuple[Any, Findings]:
             if type(value) is not dict:
-                return _wrong(value, name)
+                return _wrong(value, "an object")
             findings: Findings = None
             for key, inner in value.items():
                 if inner is None:
@@ -198,78 +239,37 @@ class Structs:
                     continue
                 value[key], found = item.decode(inner)
                 if found:
-                    for finding in found:
-                        finding.within(key)
-                    findings = [*(findings or ()), *found]
+                    findings = _within(findings, found, key)
             return value, findings
 
-        return _Type(decode, name, dict)
+        return _Type(decode, dict)
+
+
+def _within(known: Findings, found: list[StructFinding], step: Step) -> list[StructFinding]:
+    """Continue the way outwards."""
+    for finding in found:
+        finding.steps.append(step)
+    return [*(known or ()), *found]
 
 
 def _unfinished(value: Any) -> tuple[Any, Findings]:
     raise AssertionError(value)
 
 
-_ANYTHING = _Type(lambda value: (value, None), "interface {}", lambda: None)
-
-
-def _scalar_type(kind: str, form: str, text: str) -> _Type:
-    """The Go type of a scalar; `text` is that of a string."""
+def _scalar_type(kind: str, form: str) -> _Type:
     match kind:
         case "string" if form == "byte":
-            return _Type(_bytes, "[]uint8", str)
+            return _Type(_checked(_is_base64, "base64"), str)
         case "string":
-            return _Type(_scalar(str, text), text, str)
+            return _Type(_checked(lambda value: type(value) is str, "a string"), str)
         case "integer":
             bits = 32 if form == "int32" else 64
-            return _Type(_integer(bits), f"int{bits}", int)
+            largest = 2 ** (bits - 1)
+            good: Callable[[Any], bool] = lambda value: type(value) is int and -largest <= value < largest  # noqa: E731
+            return _Type(_checked(good, f"an integer of {bits} bits"), int)
         case "boolean":
-            return _Type(_scalar(bool, "bool"), "bool", bool)
+            return _Type(_checked(lambda value: type(value) is bool, "true or false"), bool)
         case "number":
-            return _Type(_scalar(float, "float64"), "float64", float)
+            return _Type(_checked(lambda value: type(value) in (float, int), "a number"), float)
         case _:
-            return _ANYTHING
-
-
-def _wrong(value: Any, wanted: str) -> tuple[Any, Findings]:
-    return value, [StructFinding([], gotypes.kind_of(value), wanted)]
-
-
-def _scalar(python: type, name: str) -> Decode:
-    accepted = (float, int) if python is float else (python,)
-
-    def decode(value: Any) -> tuple[Any, Findings]:
-        return (value, None) if type(value) in accepted else _wrong(value, name)
-
-    return decode
-
-
-def _integer(bits: int) -> Decode:
-    largest, name = 2 ** (bits - 1), f"int{bits}"
-
-    def decode(value: Any) -> tuple[Any, Findings]:
-        if type(value) is int and -largest <= value < largest:
-            return value, None
-        if type(value) in (int, float):
-            return value, [StructFinding([], f"number {value}", name)]
-        return _wrong(value, name)
-
-    return decode
-
-
-def _bytes(value: Any) -> tuple[Any, Findings]:
-    if type(value) is not str:
-        return _wrong(value, "[]uint8")
-    at = gotypes.wrong_base64_at(value)
-    return value, None if at is None else [StructFinding([], text=f"illegal base64 data at input byte {at}")]
-
-
-def _self_reading(read: gotypes.Read) -> Decode:
-    def decode(value: Any) -> tuple[Any, Findings]:
-        found = read(value)
-        if found is None:
-            return value, None
-        wanted, text = found
-        return value, [StructFinding([], "" if text else gotypes.kind_of(value, wanted), wanted, text)]
-
-    return decode
+            return _Type(lambda value: (value, None), lambda: None)

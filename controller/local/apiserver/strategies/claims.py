@@ -9,7 +9,6 @@ from trainwright.controller.local.apiserver import names
 from trainwright.controller.local.apiserver.fields import not_allowed, required, unsupported, wrong
 from trainwright.controller.local.apiserver.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.strategies.amounts import read
-from trainwright.controller.local.apiserver.strategies.differences import difference
 from trainwright.controller.local.apiserver.strategies.formats import (
     Errors,
     finalizer_errors,
@@ -125,7 +124,7 @@ def claim_update_errors(claim: Document, old: Document) -> Errors:
         text = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
-        found.append(not_allowed("spec", f"{text}\n{difference(expected, compared, 'core.PersistentVolumeClaimSpec')}"))
+        found.append(not_allowed("spec", text))
     nothing = Quantity(0)
     if (size or nothing) < (size_before or nothing):
         capacity = read(part(part(old, "status"), "capacity")).get("storage") or nothing

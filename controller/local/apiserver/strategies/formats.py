@@ -13,7 +13,6 @@ from trainwright.controller.local.apiserver.fields import duplicate, not_allowed
 from trainwright.controller.local.apiserver.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.names import NameRule
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
-from trainwright.controller.local.gowriting import internal
 
 Errors = list[DocumentError]
 
@@ -171,14 +170,11 @@ def negative_errors(value: int | None, field: str) -> Errors:
     return [wrong(field, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
-def immutable_errors(new: Any, old: Any, field: str, struct: str = "") -> Errors:
-    """A value that an update may not change. Absent, empty and null are the same.
-
-    A struct is shown in its internal form; `struct` is its name there.
-    """
+def immutable_errors(new: Any, old: Any, field: str) -> Errors:
+    """A value that an update may not change. Absent, empty and null are the same."""
     if same(new, old):
         return []
-    return [wrong(field, internal(new, struct) if struct and new is not None else new, IMMUTABLE)]
+    return [wrong(field, new, IMMUTABLE)]
 
 
 def same(one: Any, other: Any) -> bool:

@@ -22,7 +22,6 @@ from trainwright.controller.local.apiserver.strategies.parts import entries, par
 from trainwright.controller.local.apiserver.strategies.pods.placement import EFFECTS, toleration_errors
 from trainwright.controller.local.apiserver.strategies.pods.requirements import quantity_errors, requirement_errors
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, WithSpec
-from trainwright.controller.local.gowriting import internal
 
 
 class NodeStrategy(WithSpec):
@@ -88,7 +87,7 @@ def _taint_errors(node: Document) -> Errors:
             found.append(wrong(f"{where}.value", value, ";".join(problems)))
         found += choice_errors(effect, f"{where}.effect", EFFECTS, sort=False)
         if (key, effect) in seen:
-            error = duplicate(where, internal(taint, "core.Taint"))
+            error = duplicate(where, taint)
             found.append(error._replace(message=f"{error.message}: taints must be unique by key and effect pair"))
         seen.add((key, effect))
     return found
@@ -122,7 +121,7 @@ def _change_errors(new: Document, old: Document) -> Errors:
     seen: list[Document] = []
     for index, address in enumerate(entries(part(new, "status"), "addresses")):
         if address in seen:
-            found.append(duplicate(f"status.addresses[{index}]", internal(address, "core.NodeAddress")))
+            found.append(duplicate(f"status.addresses[{index}]", address))
         seen.append(address)
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
         text = 'node updates may not change podCIDR except from "" to valid'

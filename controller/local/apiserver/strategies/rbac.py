@@ -13,7 +13,6 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 )
 from trainwright.controller.local.apiserver.strategies.parts import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, null_if_empty
-from trainwright.controller.local.gowriting import internal
 
 GROUP = "rbac.authorization.k8s.io"
 
@@ -112,7 +111,7 @@ class BindingStrategy(BuiltInStrategy):
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         found = self.validate(new) + finalizer_errors(new)
         if new.get("roleRef") != old.get("roleRef"):
-            found.append(wrong("roleRef", internal(new["roleRef"], "rbac.RoleRef"), "cannot change roleRef"))
+            found.append(wrong("roleRef", new["roleRef"], "cannot change roleRef"))
         return found
 
 

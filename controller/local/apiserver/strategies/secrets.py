@@ -47,20 +47,10 @@ def _json_errors(data: dict[str, bytes], key: str) -> Errors:
 
 
 def _json_problem(content: bytes) -> str:
-    """What Go says of content that is no JSON object, as far as it can be known."""
     try:
         decoded = json.loads(content)
     except RecursionError:
         return TOO_DEEP
     except ValueError:
-        text = content.decode(errors="replace").strip()
-        if not text:
-            return "unexpected end of JSON input"
-        if text[0] in "{[":
-            return "unexpected end of JSON input"
-        return f"invalid character '{text[0]}' looking for beginning of value"
-    if decoded is None or isinstance(decoded, dict):
-        return ""
-    kinds = {list: "array", str: "string", bool: "bool"}
-    kind = kinds.get(type(decoded), "number")
-    return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        return "not JSON"
+    return "" if decoded is None or isinstance(decoded, dict) else "not a JSON object"

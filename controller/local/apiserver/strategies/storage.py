@@ -17,7 +17,6 @@ from trainwright.controller.local.apiserver.strategies.claims import (
     claim_update_errors,
     exclusive_mode_errors,
 )
-from trainwright.controller.local.apiserver.strategies.differences import difference
 from trainwright.controller.local.apiserver.strategies.formats import (
     Errors,
     choice_errors,
@@ -93,8 +92,7 @@ class PersistentVolumeStrategy(WithSpec):
         spec, before = part(new, "spec"), part(old, "spec")
         source, source_before = ({key: value for key, value in one.items() if key in SOURCES} for one in (spec, before))
         if not same(source, source_before):
-            lines = difference(source_before, source, "core.PersistentVolumeSource")
-            text = f"spec.persistentvolumesource is immutable after creation\n{lines}"
+            text = "spec.persistentvolumesource is immutable after creation"
             found.append(not_allowed("spec.persistentvolumesource", text))
         return found + immutable_errors(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
 

@@ -14,7 +14,7 @@ from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
 from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
 from trainwright.controller.local.testing.simulation.network import Network
-from trainwright.controller.local.testing.simulation.rules import Rule, Violation
+from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
 from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.local.testing.simulation.world import Process, World
 
@@ -36,12 +36,12 @@ _DEEPEST = 160
 """Characters of a way: what is further away belongs to libraries."""
 
 
-class NoLeaks(Rule):
+class NoLeaks(WorldRule):
     """A process that has seen thousands of changes remembers no more than one that starts now.
 
     What is kept by keys of objects must not outlive them. Other containers are no larger than those of the fresh
-    process; an OrderedDict is taken for a cache that has a limit. Only in worlds with one replica: of several, another
-    one leads after they have started again.
+    process; an OrderedDict is taken for a cache that has a limit. Sizes are compared in worlds with one replica only:
+    of several, another one leads after they have started again.
     """
 
     name = "no-leaks"
@@ -67,12 +67,16 @@ class NoLeaks(Rule):
         self._before: Mapping[str, int] = {}
 
     def at_rest(self) -> None:
-        """Measure the process that has seen everything."""
+        """Measure the process that has seen everything, and look in all for keys of what is gone."""
         if (process := self._process()) is not None:
             self._before = self._measured(process)
-            for path, keys in sorted(stale(process.manager, _named(self.world)).items()):
-                if not self._is_kept(path):
-                    self.say(f"{path} keeps {', '.join(map(str, keys[:3]))}, which are gone")
+        named, leader = _named(self.world), self.world.holder() if self.world.lease else ""
+        for one in [replica.process for replica in self.world.replicas if replica.process is not None]:
+            is_standby = leader not in ("", one.name)
+            for path, keys in sorted(stale(one.manager, named).items()):
+                # The queues of a standby wait with it.
+                if not self._is_kept(path) and not (is_standby and ".queue." in path):
+                    self.say(f"{one.name}{path} keeps {', '.join(map(str, keys[:3]))}, which are gone")
 
     def fresh(self, changes: Iterable[StoreChange]) -> None:
         """Compare it with a fresh one."""
@@ -97,7 +101,7 @@ class NoLeaks(Rule):
         return replicas[0].process if len(replicas) == 1 else None
 
 
-class NoOldFailures(Rule):
+class NoOldFailures(WorldRule):
     """A back-off ends with a success: a key that waits for no retry has no failures."""
 
     name = "back-off"

@@ -40,6 +40,8 @@ class Weather:
     """A write is not carried out, and the connection breaks."""
     lost_after: float = 0.0
     """A write is carried out, and the connection breaks before the answer."""
+    slow_request: float = 0.0
+    """A write waits until it is sent, for a while or until its limit has passed, as for a free connection."""
     slow_answer: float = 0.0
     """A write is carried out, and the answer is late by up to `slow_seconds`."""
     timeout_after: float = 0.0
@@ -158,6 +160,7 @@ class Network:
         if draws[4] < weather.conflict and request.method in ("PUT", "PATCH"):
             self._note("409", request)
             return _status(409, "Conflict", {})
+        limit = await self._turn(request, draws)
         if request.permission is not None:
             request.permission.check()  # the last look before the bytes go out, as at a socket
         self._written(self.name, request)
@@ -166,7 +169,6 @@ class Network:
         self._alive()
         if draws[5] < weather.lost_after:
             raise self._fault("lost-after", ConnectionLost(f"{request}: lost (simulated)"), request)
-        limit = _LIMIT_SECONDS if request.timeout is None else request.timeout
         late = weather.slow_seconds * draws[0] if 1.0 - draws[7] < weather.slow_answer else 0.0
         if draws[6] < weather.timeout_after or late >= limit:
             self._note("timeout-after", request)
@@ -180,6 +182,19 @@ class Network:
             return _status(500, "InternalError", {})
         await self._way()
         return answer
+
+    async def _turn(self, request: Request, draws: Sequence[float]) -> float:
+        """Wait until a write may be sent; returns the seconds that are left of its limit. Raises RequestTimeout."""
+        limit = _LIMIT_SECONDS if request.timeout is None else request.timeout
+        if 1.0 - draws[3] >= self.weather.slow_request:
+            return limit
+        late = min(1.5 * limit * draws[1], limit)
+        self._note("slow-request", request, f"{late:.3f} ")
+        await asyncio.sleep(late)
+        await self._held()
+        if late == limit:
+            raise RequestTimeout(f"{request}: not sent (simulated)")
+        return limit - late
 
     async def _at_server(self, request: Request) -> Response:
         before = AT_SERVER.set(True)

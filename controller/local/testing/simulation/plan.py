@@ -16,6 +16,7 @@ from trainwright.controller.local.testing.simulation.node import PodLives
 
 CHAOS_SECONDS = 240.0
 """How long faults and users go on."""
+_CLEAN_UP_SECONDS = 20.0
 _LATENCIES = (0.0005, 0.005, 0.05, 0.5)
 _LONG = 1e7
 
@@ -101,6 +102,7 @@ def drawn_weather(chance: random.Random) -> Weather:
         refused=rate(0.05),
         lost_before=rate(0.1),
         lost_after=rate(0.1),
+        slow_request=rate(0.3),
         slow_answer=rate(0.3),
         timeout_after=rate(0.02),
         error_500=rate(0.1),
@@ -129,12 +131,14 @@ def drawn_steps(
     *,
     replicas: int,
     fits: Callable[[str, str], bool] = lambda action, target: True,  # noqa: ARG005 - all fit
+    clean_up: str = "",
 ) -> list[Step]:
     """Each target is created, and things happen to it: a few actions, milliseconds to a minute apart.
 
     Races live within milliseconds, and most defects need two or three actions on the same object. Each seed uses few
     kinds of actions, each often: what two of them do to the same object is met seldom otherwise. In half of all worlds
-    a target is left alone after one chain of actions, because what comes later often heals what went wrong.
+    a target is left alone after one chain of actions, because what comes later often heals what went wrong. In a third
+    of all worlds half of the targets are deleted at the end, because only then it shows what outlives them.
 
     Args:
         chance: of the plan.
@@ -143,6 +147,7 @@ def drawn_steps(
         machine_actions: on a replica, with their weights.
         replicas: how many there are.
         fits: whether an action can do something to a target, such as delete an object that it has.
+        clean_up: the action that deletes a target; empty: none does.
     """
     useful = {name: weight for name, weight in actions.items() if any(fits(name, one) for one in targets)}
     known = {**useful, **machine_actions}
@@ -171,6 +176,10 @@ def drawn_steps(
     else:
         for _ in range(len(targets) * 3 // 2):
             chain(chance.choice(list(targets)))
+    if clean_up and chance.random() < 1 / 3:
+        begins = CHAOS_SECONDS - _CLEAN_UP_SECONDS
+        moments = {one: round(begins + chance.uniform(0, _CLEAN_UP_SECONDS), 3) for one in targets}
+        steps += [Step(at, clean_up, one) for one, at in moments.items() if chance.random() < 0.5]
     return sorted(steps, key=lambda step: (step.at, step.what, step.on))
 
 

@@ -34,7 +34,7 @@ class Violation:
         return f"{self.at:.3f} s: {self.rule}: {self.text}"
 
 
-class Rule:
+class WorldRule:
     """Something that must hold. Subclasses override what they need.
 
     Args:
@@ -66,6 +66,13 @@ class Rule:
     def stepped(self, step: Step) -> None:
         """Look at a step of the plan that is about to happen."""
 
+    def soon(self) -> float:
+        """Seconds in which something happens by itself, such as the end of a deadline; 0: nothing does soon.
+
+        The rest begins afterwards, since a fresh process would have to write it.
+        """
+        return 0.0
+
     def at_rest(self) -> None:
         """Look at a world in which all is quiet."""
 
@@ -73,7 +80,7 @@ class Rule:
         """Look at what a fresh process wrote after all was quiet."""
 
 
-class NoStorm(Rule):
+class NoStorm(WorldRule):
     """Once the faults have stopped, no object is written again and again."""
 
     name = "storm"
@@ -93,7 +100,7 @@ class NoStorm(Rule):
             self.say(f"{change.collection} {change.name.name}: {STORM} writes within a minute")
 
 
-class OneWriter(Rule):
+class OneWriter(WorldRule):
     """Only the process that holds the lease writes."""
 
     name = "one-writer"
@@ -107,7 +114,7 @@ class OneWriter(Rule):
             self.say(f"{process} writes {method} {path} while {holder or 'nobody'} holds the lease")
 
 
-class NoOrphans(Rule):
+class NoOrphans(WorldRule):
     """No object without its owner, and none that is deleted for ever."""
 
     name = "no-orphans"
@@ -127,7 +134,7 @@ class NoOrphans(Rule):
                         self.say(f"{collection} {metadata['name']}: its {owner['kind']} {owner['name']} is gone")
 
 
-class NoHaunting(Rule):
+class NoHaunting(WorldRule):
     """Nothing is made again and again for an owner that is gone.
 
     A create that is on its way when the owner is deleted cannot be called back; neither can that of another process.
@@ -156,7 +163,7 @@ class NoHaunting(Rule):
                         self.say(f"{key[0]} {key[1]} is made {self.most} times after its {whose} is gone")
 
 
-class FreshBuild(Rule):
+class FreshBuild(WorldRule):
     """When all is quiet, a process that starts then has nothing to write: what is stored is what it would make."""
 
     name = "fresh-build"
@@ -168,7 +175,7 @@ class FreshBuild(Rule):
             self.say(f"a fresh process had to write {what}{_difference(change)}")
 
 
-RULES: tuple[type[Rule], ...] = (NoStorm, OneWriter, NoOrphans, NoHaunting, FreshBuild)
+RULES: tuple[type[WorldRule], ...] = (NoStorm, OneWriter, NoOrphans, NoHaunting, FreshBuild)
 """Those of every operator."""
 
 

@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.guard import guarded
 from trainwright.controller.local.testing.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
-from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Rule, Violation
+from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Violation, WorldRule
 from trainwright.controller.local.testing.simulation.world import Replica, World, simulated_world
 from trainwright.controller.runtime import ApiError
 
@@ -48,7 +48,7 @@ class Scenario(Protocol):
 
     lease: str
     """Name of the Lease of its leader election, in namespace `default`; empty: it has none."""
-    rules: Sequence[type[Rule]]
+    rules: Sequence[type[WorldRule]]
     """What must hold beside the rules of every operator."""
     actions: Mapping[str, Action]
     """What users do, by name."""
@@ -146,7 +146,7 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
             world.weather.calm()
             world.weather.latency = 0.005
             await asyncio.sleep(_JUMPED_SECONDS if jumped else _SETTLE_SECONDS)
-            if last := await _until_quiet(world):
+            if last := await _until_quiet(world, rules):
                 say(
                     Violation(
                         "quiet",
@@ -176,7 +176,7 @@ async def _chaos(world: World, plan: Plan) -> None:
     world.fair.latency = min(0.05, plan.weather.latency)
 
 
-async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[Rule]) -> bool:
+async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[WorldRule]) -> bool:
     """Do what the plan says; returns whether a clock has jumped."""
     loop = asyncio.get_running_loop()
     start, jumped = loop.time(), False
@@ -222,8 +222,8 @@ def _met(world: World, step: Step) -> str:
     return word if is_kind and round(step.more * 100) % 2 else ""
 
 
-async def _until_quiet(world: World) -> str:
-    """Wait until nothing is written any more; returns the last change if that never happens."""
+async def _until_quiet(world: World, rules: Sequence[WorldRule]) -> str:
+    """Wait until nothing is written any more, nor will be soon; returns the last change if that never happens."""
     loop = asyncio.get_running_loop()
     last, what, end = loop.time(), "", loop.time() + PATIENCE_SECONDS
 
@@ -235,7 +235,7 @@ async def _until_quiet(world: World) -> str:
     world.on_change.append(look)
     try:
         while loop.time() < end:
-            left = last + QUIET_SECONDS - loop.time()
+            left = max(last + QUIET_SECONDS - loop.time(), *(rule.soon() for rule in rules))
             if left <= 0:
                 return ""
             await asyncio.sleep(left)

@@ -41,7 +41,6 @@ def is_large_enough(node: Document, requests: Mapping[str, Quantity]) -> bool:
 
 
 def room_for(node: Document, requests: Mapping[str, Quantity]) -> int:
-    """How many such pods the empty node has room for."""
     counts = [allocatable(node, resource).nanos // amount.nanos for resource, amount in requests.items() if amount]
     return min((*counts, _MOST_PODS))
 
@@ -78,7 +77,6 @@ def _holds(value: str | None, operator: str | None, values: Iterable[str]) -> bo
 
 
 def untolerated(node: Document, pod_spec: Document) -> list[Document]:
-    """The taints of the node that keep the pod away."""
     tolerations = pod_spec.get("tolerations") or ()
     return [
         taint
@@ -107,6 +105,5 @@ def is_silence(taint: Document) -> bool:
 
 
 def taint_text(taint: Document) -> str:
-    """The taint as it is written in sentences."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key')}{value}"

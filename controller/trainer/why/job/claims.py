@@ -7,6 +7,7 @@ from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of
 from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
+from trainwright.controller.trainer.why.job.containers import containers_of
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
@@ -40,7 +41,6 @@ def unscheduled(picture: Picture, message: str, more: dict[str, Any]) -> Cause |
 
 
 def claims_of(pod: Document) -> list[str]:
-    """The claims that the volumes of the pod name."""
     volumes = dig(pod, "spec.volumes") or ()
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
 
@@ -71,9 +71,6 @@ def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> C
     return cause("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", **{**more, "about": about})
 
 
-# ---------------------------------------------------------------------- mounts
-
-
 def unmounted(picture: Picture) -> Iterator[Cause]:
     """Volumes that a node cannot mount.
 
@@ -97,15 +94,11 @@ def is_creating(pod: Document) -> bool:
     status = pod.get("status") or {}
     if status.get("phase") != "Pending" or not dig(pod, "spec.nodeName"):
         return False
-    states = [one.get("state") or {} for one in _statuses(status)]
-    waiting = {dig(state, "waiting.reason") for state in states}
-    return waiting <= {"ContainerCreating", "PodInitializing", None} and not any(
-        "running" in state or "terminated" in state for state in states
+    found = list(containers_of(pod))
+    waiting = {dig(one.waiting, "reason") for one in found}
+    return waiting <= {"ContainerCreating", "PodInitializing", None} and all(
+        one.running is None and one.terminated is None for one in found
     )
-
-
-def _statuses(status: Document) -> list[Document]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def _mount_events(picture: Picture, pod: Document) -> Iterator[tuple[str, str, Any]]:

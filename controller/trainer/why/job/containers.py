@@ -25,8 +25,6 @@ _LOGS = 8
 
 @dataclass(frozen=True, slots=True)
 class PodContainer:
-    """One container with its state."""
-
     name: str
     image: str
     init: bool
@@ -89,15 +87,12 @@ def made_good(picture: Picture) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """One container that ended with an error."""
-
     pod: Document
     container: PodContainer
     state: Document
 
     @property
     def code(self) -> int:
-        """The exit code."""
         return int(self.state.get("exitCode") or 0)
 
     @property
@@ -107,12 +102,10 @@ class FailedRun:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed it for memory."""
         return self.state.get("reason") == "OOMKilled"
 
     @property
     def finished(self) -> datetime | None:
-        """When it ended."""
         return moment(self.state.get("finishedAt"))
 
     @property

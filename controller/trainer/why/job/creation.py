@@ -178,9 +178,6 @@ def _limit(picture: Picture, found: re.Match[str], *, since: datetime | None, po
     return cause("LimitRangeRefused", text, about, since, pods=pods)
 
 
-# ---------------------------------------------------------------------- without events
-
-
 def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> Cause | None:
     """What the pods name and does not exist, and quotas that are too small: events are gone after an hour."""
     pod = dig(job, "spec.template.spec") or {}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
-from trainwright.controller.trainer.job.restarts import loops
+from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job.containers import FailedRun, containers_of, failures, last_words, made_good
 from trainwright.controller.trainer.why.job.starting import not_created
@@ -72,13 +72,11 @@ def _is_younger(one: Document, other: Document) -> bool:
 
 
 def job_of(picture: Picture, pod: Document) -> Document | None:
-    """The Job of a pod."""
     name = labels_of(pod).get("batch.kubernetes.io/job-name", "")
     return next((one for one in picture.jobs if name_of(one) == name), None)
 
 
 def _limit(job: Document | None) -> int:
-    """How many restarts a Job allows."""
     limit = dig(job, "spec.backoffLimit")
     return 6 if limit is None else int(limit)
 

@@ -80,7 +80,6 @@ def _from_event(picture: Picture, event: Document) -> Cause | None:
 
 
 def service_name(picture: Picture) -> str:
-    """The headless Service of the JobSet."""
     network = dig(picture.jobset, "spec.network") or {}
     return str(network.get("subdomain") or picture.name)
 
@@ -108,9 +107,6 @@ def service_taken(picture: Picture) -> Iterator[Cause]:
     yield cause(
         "ServiceTaken", text, here(picture, "Service", name), created_at(service), pods=len(picture.present_pods)
     )
-
-
-# ---------------------------------------------------------------------- steps
 
 
 def open_dependencies(picture: Picture, replicated: Document) -> list[tuple[str, str]]:
@@ -161,9 +157,6 @@ def running_pods(picture: Picture) -> list[Document]:
         for pod in picture.present_pods
         if dig(pod, "status.phase") == "Running" and not dig(pod, "metadata.deletionTimestamp")
     ]
-
-
-# ---------------------------------------------------------------------- attempts
 
 
 def attempt_of(picture: Picture) -> tuple[int, int] | None:

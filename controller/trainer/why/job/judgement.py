@@ -61,14 +61,11 @@ _STALLS = frozenset({"NoReport", "RankEnded"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a job does not train, or that it does."""
-
     namespace: str
     name: str
     outcome: Word
     """How the job stands: the word of every view."""
     cause: Cause
-    """The one to say."""
     others: tuple[Cause, ...] = ()
     """Further causes, the worst first."""
     unread: tuple[str, ...] = ()
@@ -83,12 +80,7 @@ class Explanation:
 
 
 def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
-    """The explanation of the job. While `picture.wanted` is not empty it is provisional: read that, and ask again.
-
-    Args:
-        picture: the job and what is known around it.
-        plugins: those with the hook `explain`.
-    """
+    """The explanation of the job. While `picture.wanted` is not empty it is provisional: read that, and ask again."""
     failed: list[str] = []
     first, *others = map(_harmless, _causes(picture, plugins, failed))
     return Explanation(

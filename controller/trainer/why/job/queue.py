@@ -62,7 +62,6 @@ def suspended(picture: Picture) -> Iterator[Cause]:
 
 
 def workload_of(picture: Picture) -> Document | None:
-    """Kueue's Workload of the job."""
     if picture.serves(WORKLOAD) is not True:
         return None
     labelled = picture.list(WORKLOAD, labels=f"{JOB_UID_LABEL}={uid_of(picture.job)}")

@@ -78,7 +78,6 @@ def reference_of(job: Document) -> tuple[str, str]:
 
 
 def runtime_of(picture: Picture) -> Document | None:
-    """The runtime of the job as it is now."""
     kind, name = reference_of(picture.job)
     return picture.get(_KINDS[kind], name) if kind in _KINDS else None
 
@@ -220,7 +219,6 @@ def _scheduler(picture: Picture, message: str, since: datetime | None) -> Cause 
 
 
 def jobset_missing() -> str:
-    """What to say where JobSet is not installed."""
     return "JobSet is not installed in this cluster, and TrainJobs run as JobSets: install JobSet (https://jobset.sigs.k8s.io)"
 
 
@@ -243,7 +241,6 @@ _TRANSLATIONS: tuple[Callable[[Picture, str, datetime | None], Cause | None], ..
 
 
 def about_jobset(picture: Picture) -> About:
-    """The JobSet of the job."""
     jobset = picture.jobset
     name = name_of(jobset) if jobset is not None else picture.name
     return here(picture, "JobSet", name)

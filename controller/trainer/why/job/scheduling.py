@@ -27,8 +27,6 @@ _GANG = ("PodGroup", "sibling pods", "gang", "pod group")
 
 
 class WaitingPods(NamedTuple):
-    """Pods that wait with the same message."""
-
     message: str
     pods: tuple[Document, ...]
     since: datetime | None

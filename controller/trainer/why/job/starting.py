@@ -106,14 +106,9 @@ def is_program_missing(code: int | None, reason: str, message: str) -> bool:
 
 
 def cannot_run(picture: Picture, who: str, message: str, program: str = "", *, was_run: bool = False) -> str:
-    """The sentence for a program that cannot be started.
+    """The sentence for a program that cannot be started, whose node says `message`.
 
-    Args:
-        picture: of the job.
-        who: the container.
-        message: what the node says.
-        program: the first word of the command, if it is known.
-        was_run: whether the command itself was there, and looked for another program.
+    `program` is the first word of the command, if it is known. `was_run`: it was there, and looked for another program.
     """
     named = _ABSENT.search(message)
     what = named[1] if named else program or "its command"

@@ -88,7 +88,6 @@ def _no_manager(picture: Picture) -> Iterator[Cause]:
 
 
 def _managers(picture: Picture) -> list[Document]:
-    """The Deployments of managers of TrainJobs, in all namespaces."""
     found = picture.list(DEPLOYMENT, labels=_COMPONENT, namespace="")
     return [one for one in found if labels_of(one).get("app.kubernetes.io/name") in _MANAGERS]
 

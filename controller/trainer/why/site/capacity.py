@@ -48,7 +48,6 @@ def devices(site: SiteSurvey) -> Iterator[SiteFinding]:
 
 
 def _on_this_machine(name: str) -> str:
-    """What to do where a local cluster does not have a device."""
     if name == _NVIDIA:
         return (
             "run their jobs on a machine with GPUs; if this one has some, look whether nvidia-smi lists them, and "

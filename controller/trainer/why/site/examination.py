@@ -36,8 +36,6 @@ CHECKS: dict[str, Check] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """One check and what it found."""
-
     title: str
     findings: tuple[SiteFinding, ...]
 

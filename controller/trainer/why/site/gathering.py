@@ -23,8 +23,6 @@ from trainwright.plugins.pipeline import Pipeline
 
 
 class Gatherer:
-    """Reads one installation."""
-
     def __init__(
         self,
         client: Client,
@@ -34,15 +32,10 @@ class Gatherer:
         namespace: str | None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """What to read with, and what to compare with.
+        """`needed` gives the rights that the manager needs, `shipped` the definitions of this version, by name.
 
-        Args:
-            client: to the cluster, with the rights of the user.
-            pipeline: renders a job of each runtime.
-            needed: the rights that the manager needs.
-            shipped: the definitions of this version, by name.
-            namespace: for dry runs; None for the one that the manager is limited to, or else `default`.
-            tell: takes what is being read now, for a terminal.
+        `namespace` is for dry runs; None: the one that the manager is limited to, or else `default`. `tell` takes what
+        is being read now, for a terminal.
         """
         self._client, self._pipeline, self._needed = client, pipeline, needed
         self._shipped, self._namespace, self._tell = shipped, namespace, tell
@@ -51,9 +44,7 @@ class Gatherer:
     async def gather(self) -> SiteSurvey:
         """Read everything. What cannot be read is noted in the survey.
 
-        Raises:
-            TransportError: there is no answer at all.
-            NotFound: the namespace for dry runs does not exist.
+        Raises TransportError: there is no answer at all; NotFound: the namespace for dry runs does not exist.
         """
         self._tell("API server")
         now, skew, version = await self._api_server()

@@ -80,7 +80,6 @@ def _unknown_to_it(site: SiteSurvey) -> Iterator[SiteFinding]:
 
 
 def _unknown(schema: Document, value: object, path: str) -> Iterator[str]:
-    """The fields in a value that its schema does not name."""
     if isinstance(value, list):
         for each in value:
             yield from _unknown(schema.get("items") or {}, each, f"{path}[]")
@@ -103,7 +102,6 @@ def _spec_schema(site: SiteSurvey) -> Document:
 
 
 def _properties(schema: Document, name: str) -> Document:
-    """The schema of a field; empty if it is not there."""
     found: Document = (schema.get("properties") or {}).get(name) or {}
     return found
 

@@ -45,20 +45,15 @@ class Level(Enum):
     WARNING = "warning"
     """Jobs run, and something will go wrong with some of them."""
     NOTE = "note"
-    """Worth knowing."""
     UNKNOWN = "unknown"
     """It could not be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteFinding:
-    """One thing that is wrong, and what to do about it."""
-
     level: Level
     message: str
-    """What is wrong, with which object."""
     remedy: str
-    """What to do."""
 
 
 def problem(message: str, remedy: str) -> SiteFinding:
@@ -88,8 +83,6 @@ class CannotTell(Exception):  # noqa: N818 - it is no error of the check
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The answer to a dry run."""
-
     code: int
     """HTTP status; 201: it would be created."""
     message: str = ""
@@ -184,7 +177,6 @@ class SiteSurvey(Survey):
         return {group["name"]: tuple(version["version"] for version in group["versions"]) for group in found}
 
     def has_group(self, group: str) -> bool:
-        """Whether the cluster has the API group."""
         return group in self.groups
 
     @property
@@ -211,18 +203,15 @@ class SiteSurvey(Survey):
 
     @property
     def nodes(self) -> list[Document]:
-        """The nodes."""
         return self.all_of(kinds.NODE)
 
     @property
     def kueue_configuration(self) -> str | None:
-        """The text of Kueue's Configuration; None if there is none."""
         found = self.one(kinds.CONFIG_MAP, KUEUE_CONFIGURATION, KUEUE_NAMESPACE)
         return None if found is None else str((dig(found, "data") or {}).get(CONFIGURATION_KEY) or "")
 
     @cached_property
     def rendered(self) -> list[TriedRuntime]:
-        """All runtimes, each with what becomes of a job of it."""
         found: list[TriedRuntime] = []
         runtimes: tuple[type[Runtime], ...] = (ClusterTrainingRuntime, TrainingRuntime)
         for kind in runtimes:
@@ -238,12 +227,10 @@ class SiteSurvey(Survey):
 
     @property
     def deployments(self) -> list[Document]:
-        """All Deployments."""
         return self.all_of(kinds.DEPLOYMENT)
 
     @cached_property
     def managers(self) -> list[Document]:
-        """The Deployments of managers of TrainJobs."""
         return [
             one
             for one in self.deployments
@@ -414,7 +401,6 @@ class SiteSurvey(Survey):
 
 
 def groups_of(configuration: Document) -> set[str]:
-    """The API groups that a webhook configuration concerns."""
     hooks = configuration.get("webhooks") or ()
     return {group for hook in hooks for rule in hook.get("rules") or () for group in rule.get("apiGroups") or ()}
 

@@ -10,11 +10,13 @@ import pytest
 
 from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import World
+from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import connection, contract, looking, serving
+from trainwright.controller.cli.progress.following import Following
 from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -39,6 +41,24 @@ async def test_the_list_is_a_snapshot_and_then_the_rows_that_change(world: World
         await world.client.delete(TrainJob.RESOURCE, "quiet", world.space)
         gone = await events.until("rows", lambda rows: bool(rows.deleted))
         assert gone.deleted == [ReferenceView(kind="TrainJob", namespace=world.space, name="quiet")]
+
+
+async def test_attempts_count_on_over_jobsets_wherever_they_are_shown(world: World) -> None:
+    """The second start of a JobSet that came after four attempts of others is the sixth attempt."""
+    job = await world.create("again", progressPercentage=42)
+    marks = {"metadata": {"annotations": {"trainwright.dev/attempt-base": "4"}}}
+    pod = {**marks, "spec": {"containers": [{"name": "node", "image": "train"}]}}
+    replicated = {"name": "node", "template": {"spec": {"template": pod}}}
+    await world.add(JobSet.RESOURCE, "again", job, spec={"replicatedJobs": [replicated]}, status={"restarts": 1})
+    async with dashboard(world.transport, world.space) as (browser, _), browser.stream("/api/v1/jobs/stream") as events:
+        _, first = await events.next()
+        if [row.attempt for row in first.jobs] != [6]:
+            await events.until("rows", lambda rows: [row.attempt for row in rows.changed] == [6])
+        shown = (await browser.get(f"/api/v1/jobs/{world.space}/again")).as_(contract.Job)
+    assert (shown.attempt, shown.row.attempt) == (6, 6)
+    following = Following(world.client, world.space)
+    await following.read()
+    assert [view.attempt for view in following.picture().views] == [6]
 
 
 async def test_a_page_that_reads_slowly_is_sent_the_last_state_only(world: World) -> None:

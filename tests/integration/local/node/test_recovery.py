@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Node
+from trainwright.api.kubernetes.events.v1 import Event
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob, progress
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
-from trainwright.controller.runtime import Client
+from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.failures.record import entries_of
+from trainwright.controller.trainer.recovery.summary import summary_of
 
 PROGRAM = """
 import os, pathlib, sys, time
@@ -108,3 +112,138 @@ async def test_what_the_end_of_one_rank_leads_to(
     jobset = await client.get(JobSet, "j", "default")
     assert jobset.status is not None
     assert (jobset.status.restarts or 0, jobset.status.restarts_count_towards_max or 0) == (runs - 1, counted)
+
+
+REPORTS = """
+import datetime, json, os, pathlib, ssl, sys, urllib.request
+runs = pathlib.Path(sys.argv[1], "runs")
+with open(runs, "a") as file:
+    file.write("x")
+run = len(runs.read_text())
+tls = ssl.create_default_context(cafile=os.environ["KUBEFLOW_TRAINER_SERVER_CA_CERT"])
+token = pathlib.Path(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read_text()
+for step in range(1, 9 if run == 1 else 1):
+    at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"metrics": [{"name": "current_step", "value": str(step)}], "lastUpdatedTime": at}
+    data = json.dumps({"trainerStatus": status}).encode()
+    headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+    request = urllib.request.Request(os.environ["KUBEFLOW_TRAINER_SERVER_URL"], data, headers, method="POST")
+    urllib.request.urlopen(request, context=tls).read()
+sys.exit("ValueError: " + "abcdefgh"[run])
+"""
+"""The first run reports more often than is written at once, and fails; later ones report nothing."""
+
+
+async def begin(client: Client, folder: Path, command: list[str], *, ranks: int = 1, **annotations: str) -> None:
+    """Create a job that recovers."""
+    made = runtime(folder, 0, 0)
+    made["spec"]["mlPolicy"]["numNodes"] = ranks
+    pod = made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["command"] = command
+    await client.create(made, kind=TrainingRuntime.RESOURCE)
+    marks = {"recovery": "gang", **{name.replace("_", "-"): value for name, value in annotations.items()}}
+    metadata = {"annotations": {f"trainwright.dev/{name}": value for name, value in marks.items()}}
+    job = {
+        "apiVersion": TrainJob.RESOURCE.api_version,
+        "kind": "TrainJob",
+        "metadata": {"name": "j", "namespace": "default", **metadata},
+        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "fails"}},
+    }
+    await client.create(job, kind=TrainJob.RESOURCE)
+
+
+async def test_a_late_report_pays_for_no_other_attempt(client: Client, tmp_path: Path) -> None:
+    """The job shows the last report of an attempt while the next one runs, which has made no progress by it."""
+    await begin(client, tmp_path, [sys.executable, "-c", REPORTS, str(tmp_path)], retries="1")
+
+    async def failed() -> bool:
+        found = await client.get(TrainJob, "j", "default")
+        return any(one.type == "Failed" and one.status == "True" for one in found.status_or_empty.conditions or ())
+
+    await eventually(failed, what="the end of the job")
+    entries = entries_of((await client.get(ConfigMap, "j-failures", "default")).data)
+    assert {number: (one.cause, one.step) for number, one in entries.items()} == {0: ("Code", 8.0), 1: ("Code", None)}
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
+async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tmp_path: Path) -> None:
+    """Scenario 42: Kubernetes has begun to restart the ranks, and a new JobSet that avoids the node takes over."""
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    for name in ("other-1", "other-2"):
+        await client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, kind=Node.RESOURCE)
+        await client.patch(Node, name, "", {"status": {"conditions": [ready]}}, type="merge", subresource="status")
+    words = "import sys; sys.exit('NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.')"
+    await begin(client, tmp_path, [sys.executable, "-c", words], avoid_nodes="true")
+
+    async def terms() -> list[Any]:
+        try:
+            jobset = await client.get(JobSet, "j", "default")
+        except NotFound:
+            return []
+        (job,) = jobset.spec_or_empty.replicated_jobs or ()
+        affinity = job.template.spec_or_empty.template.spec_or_empty.affinity
+        nodes = affinity.node_affinity if affinity is not None else None
+        required = nodes.required_during_scheduling_ignored_during_execution if nodes is not None else None
+        return list(required.node_selector_terms) if required is not None else []
+
+    (term,) = await eventually(terms, what="a JobSet that avoids the node")
+    (field,) = term.match_fields or ()
+    assert (field.key, field.operator, field.values) == ("metadata.name", "NotIn", ["laptop"])
+    record = (await client.get(ConfigMap, "j-failures", "default")).data
+    (entry,) = entries_of(record).values()
+    assert (entry.cause, entry.node, entry.hardware) == ("Infrastructure", "laptop", True)
+    found = summary_of(record)
+    assert found is not None
+    assert list(found.avoided) == ["laptop"]
+
+    async def notes() -> list[str]:
+        events = (await client.list(Event, "default")).items
+        return [one.note or "" for one in events if one.reason == "NodeAvoided"]
+
+    (note,) = await eventually(notes, what="the event")
+    assert note == (
+        "the log of an attempt on node laptop tells of broken hardware, attempt 2 avoids it: "
+        "ask its administrator to look at it"
+    )
+
+
+HANGS = """
+import os, pathlib, sys, threading
+from trainwright.progress import Reporter
+rank = int(os.environ["PET_NODE_RANK"])
+runs = pathlib.Path(sys.argv[1], f"runs-{rank}")
+with open(runs, "a") as file:
+    file.write("x")
+
+def stuck(lock):
+    print(f"rank {rank} waits", flush=True)
+    lock.acquire()
+    lock.acquire()
+
+with Reporter(total=100, rank=rank) as progress:
+    progress.update(step=50)
+    if len(runs.read_text()) == 1:
+        stuck(threading.Lock())
+"""
+
+
+async def test_the_record_says_where_each_rank_hung(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 30: all ranks are restarted, and what they wrote while they were stopped is kept."""
+    monkeypatch.setattr(progress, "_SILENCE_SECONDS", 2.0)
+    command = [sys.executable, "-c", HANGS, str(tmp_path)]
+    await begin(client, tmp_path, command, ranks=2, on_stall="restart", progress_stall_after="2s")
+
+    async def completed() -> bool:
+        found = await client.get(TrainJob, "j", "default")
+        return any(one.type == "Complete" and one.status == "True" for one in found.status_or_empty.conditions or ())
+
+    await eventually(completed, what="the end of the job")
+    assert {(tmp_path / f"runs-{rank}").read_text() for rank in range(2)} == {"xx"}
+    record = (await client.get(ConfigMap, "j-failures", "default")).data or {}
+    (entry,) = entries_of(record).values()
+    assert (entry.cause, entry.charged) == ("Hang", "hang")
+    ranks = record["attempt-1.hang"].split("rank 1:\n")
+    assert [f"rank {number} waits" in text for number, text in enumerate(ranks)] == [True, True]
+    assert all("in stuck" in text for text in ranks)

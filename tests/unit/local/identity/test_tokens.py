@@ -104,8 +104,8 @@ async def test_the_pages_of_the_issuer_need_credentials_and_an_accepted_type(ask
             {"spec": {"expirationSeconds": "x"}},
             400,
             (
-                'TokenRequest in version "v1" cannot be handled as a TokenRequest: json: cannot unmarshal string into '
-                "Go struct field TokenRequestSpec.spec.expirationSeconds of type int64"
+                'TokenRequest in version "v1" cannot be handled as a TokenRequest: spec.expirationSeconds: expected '
+                "an integer of 64 bits"
             ),
         ),
     ],

@@ -129,12 +129,12 @@ def test_copies_do_not_grow_without_end() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ('{"a":1}', "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
-        ('"a"', "json: cannot unmarshal string into Go value of type []handlers.jsonPatchOp"),
-        ("[1]", "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
-        ('[{"op":1}]', "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
-        ('[{"path":[]}]', "json: cannot unmarshal array into Go struct field jsonPatchOp.path of type string"),
-        ("[", "unexpected end of JSON input"),
+        ('{"a":1}', "expected a list of operations"),
+        ('"a"', "expected a list of operations"),
+        ("[1]", "an operation is not an object"),
+        ('[{"op":1}]', "op of an operation is not a string"),
+        ('[{"path":[]}]', "path of an operation is not a string"),
+        ("[", "Expecting value: line 1 column 2 (char 1)"),
     ],
 )
 def test_what_is_not_a_json_patch(body: str, said: str) -> None:
@@ -165,10 +165,9 @@ def test_merge_patches(patch: dict[str, Any], made: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("body", ["[]", "1", '"x"', "true", "{", "null"])
 def test_what_is_not_a_merge_patch(body: str) -> None:
-    kinds = {"[]": "array", "1": "number", '"x"': "string", "true": "bool"}
-    said = f"json: cannot unmarshal {kinds.get(body)} into Go value of type map[string]interface {{}}"
+    said = "expected an object"
     if body == "{":
-        said = "unexpected end of JSON input"
+        said = "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
     with pytest.raises(MalformedPatchError) as raised:
         merge_patch({}, read_merge_patch(body.encode()))
     assert str(raised.value) == ("Invalid JSON Patch" if body == "null" else f"error decoding patch: {said}")

@@ -72,10 +72,7 @@ def test_embedded_objects_keep_kind_and_metadata() -> None:
         ({"kind": 1}, "x.kind: Invalid value: 1: must be a string"),
         (
             {"metadata": {"labels": {"a": 1}}},
-            (
-                'x.metadata: Invalid value: {"labels":{"a":1}}: json: cannot unmarshal number into Go struct field '
-                "ObjectMeta.labels of type string"
-            ),
+            ('x.metadata: Invalid value: {"labels":{"a":1}}: labels.a: expected a string'),
         ),
     ],
 )

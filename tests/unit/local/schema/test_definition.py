@@ -84,8 +84,7 @@ def test_what_is_accepted(name: str) -> None:
                 (
                     "spec.validation.openAPIV3Schema.properties[spec].properties[f].x-kubernetes-validations[0].rule: "
                     "Invalid "
-                    'value: {"Rule":"size(self)","Message":"","MessageExpression":"","Reason":null,"FieldPath":"",'
-                    '"OptionalOldSelf":null}: cel expression must evaluate to a bool'
+                    'value: {"rule":"size(self)"}: cel expression must evaluate to a bool'
                 )
             ],
         ),

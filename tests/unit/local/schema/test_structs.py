@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding of built-in kinds from their OpenAPI models, in the words of Go's decoder."""
+"""Decoding of built-in kinds from their OpenAPI models."""
 
 import copy
 from typing import Any
@@ -82,62 +82,42 @@ def container(**words: Any) -> dict[str, Any]:
     return {"spec": {"containers": [words]}}
 
 
-QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
-
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        ({"metadata": {"labels": {"a": 1}}}, "number into Go struct field ObjectMeta.metadata.labels of type string"),
-        (
-            {"metadata": {"labels": []}},
-            "array into Go struct field ObjectMeta.metadata.labels of type map[string]string",
-        ),
-        ({"metadata": []}, "array into Go struct field Pod.metadata of type v1.ObjectMeta"),
-        ({"spec": {"containers": "x"}}, "string into Go struct field PodSpec.spec.containers of type []v1.Container"),
-        ({"spec": {"containers": [7]}}, "number into Go struct field PodSpec.spec.containers of type v1.Container"),
-        ({"spec": {"hostNetwork": "x"}}, "string into Go struct field PodSpec.spec.hostNetwork of type bool"),
-        ({"spec": {"seconds": 1.5}}, "number 1.5 into Go struct field PodSpec.spec.seconds of type int64"),
-        (
-            container(port=3000000000),
-            "number 3000000000 into Go struct field Container.spec.containers.port of type int32",
-        ),
-        (
-            container(imagePullPolicy=5),
-            "number into Go struct field Container.spec.containers.imagePullPolicy of type v1.PullPolicy",
-        ),
-        (container(limits=[]), "array into Go struct field Container.spec.containers.limits of type v1.ResourceList"),
+        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels.a: expected a string"),
+        ({"metadata": {"labels": []}}, "metadata.labels: expected an object"),
+        ({"metadata": []}, "metadata: expected an object"),
+        ({"spec": {"containers": "x"}}, "spec.containers: expected a list"),
+        ({"spec": {"containers": [7]}}, "spec.containers[0]: expected an object"),
+        ({"spec": {"hostNetwork": "x"}}, "spec.hostNetwork: expected true or false"),
+        ({"spec": {"seconds": 1.5}}, "spec.seconds: expected an integer of 64 bits"),
+        (container(port=3000000000), "spec.containers[0].port: expected an integer of 32 bits"),
+        (container(imagePullPolicy=5), "spec.containers[0].imagePullPolicy: expected a string"),
+        (container(limits=[]), "spec.containers[0].limits: expected an object"),
         (
             container(probe={"httpGet": {"port": True}}),
-            "bool into Go struct field HTTPGetAction.spec.containers.probe.ProbeHandler.httpGet.port of type int32",
+            "spec.containers[0].probe.httpGet.port: expected a string or a 32-bit integer",
         ),
+        (container(limits={"cpu": "lots"}), "spec.containers[0].limits.cpu: expected a quantity such as 500m or 2Gi"),
+        (container(limits={"cpu": True}), "spec.containers[0].limits.cpu: expected a quantity such as 500m or 2Gi"),
+        (container(data="!!"), "spec.containers[0].data: expected base64"),
+        (container(data="AA"), "spec.containers[0].data: expected base64"),
+        (
+            {"metadata": {"creationTimestamp": "soon"}},
+            "metadata.creationTimestamp: expected a time such as 2026-01-02T03:04:05Z",
+        ),
+        ([], "expected an object"),
     ],
 )
 def test_wrong_types(document: dict[str, Any], text: str) -> None:
-    with pytest.raises(DocumentDecodeError) as caught:
-        decode(document)
-    assert str(caught.value) == f"json: cannot unmarshal {text}"
-
-
-@pytest.mark.parametrize(
-    ("document", "text"),
-    [
-        (container(limits={"cpu": "lots"}), QUANTITY),
-        (container(data="!!"), "illegal base64 data at input byte 0"),
-        (
-            {"metadata": {"creationTimestamp": "soon"}},
-            'parsing time "soon" as "2006-01-02T15:04:05Z07:00": cannot parse "soon" as "2006"',
-        ),
-    ],
-)
-def test_types_that_read_themselves(document: dict[str, Any], text: str) -> None:
     with pytest.raises(DocumentDecodeError) as caught:
         decode(document)
     assert str(caught.value) == text
 
 
 def test_the_first_error_of_the_document_is_told() -> None:
-    with pytest.raises(DocumentDecodeError, match=r"PodSpec\.spec\.hostNetwork"):
+    with pytest.raises(DocumentDecodeError, match=r"spec\.hostNetwork"):
         decode({"unknown": 1, "spec": {"hostNetwork": 1, "containers": 1}})
 
 

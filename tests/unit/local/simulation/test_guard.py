@@ -17,7 +17,7 @@ import pytest
 from trainwright.api import surroundings
 from trainwright.controller.local.testing.simulation.guard import guarded
 from trainwright.controller.local.testing.simulation.plan import Plan, Step
-from trainwright.controller.local.testing.simulation.rules import Rule
+from trainwright.controller.local.testing.simulation.rules import WorldRule
 from trainwright.controller.local.testing.simulation.simulate import Action, simulate
 from trainwright.controller.local.testing.simulation.world import World
 
@@ -61,7 +61,7 @@ def test_a_world_is_broken_by_an_operator_that_looks_at_the_clock() -> None:
     class Scenario:
         def __init__(self) -> None:
             self.lease = ""
-            self.rules: Sequence[type[Rule]] = ()
+            self.rules: Sequence[type[WorldRule]] = ()
             self.actions: Mapping[str, Action] = {"look": self.look}
 
         def plan(self, seed: str) -> Plan:

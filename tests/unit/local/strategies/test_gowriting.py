@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
-from trainwright.controller.local.apiserver.strategies.differences import difference
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
-from trainwright.controller.local.gowriting import internal, rewrite
+from trainwright.controller.local.gowriting import rewrite
 
 Document = dict[str, Any]
 ALL = (*BUILT_IN, *FOR_OTHERS)
@@ -79,30 +78,3 @@ def test_times_and_quantities_without_a_value_are_written() -> None:
     source = {"resourceFieldRef": {"resource": "limits.cpu"}}
     [variable] = spec(containers=[{"name": "a", "env": [{"name": "b", "valueFrom": source}]}])["containers"][0]["env"]
     assert variable["valueFrom"]["resourceFieldRef"] == {"resource": "limits.cpu", "divisor": "0"}
-
-
-def test_internal_structs_have_go_names_and_order() -> None:
-    shown = internal({"value": "b", "key": "a", "effect": "NoSchedule"}, "core.Taint")
-    assert list(shown.items()) == [("Key", "a"), ("Value", "b"), ("Effect", "NoSchedule"), ("TimeAdded", None)]
-
-
-def test_host_namespaces_are_in_the_internal_security_context() -> None:
-    shown = internal({"containers": None, "hostNetwork": True, "securityContext": {"runAsUser": 1}}, "core.PodSpec")
-    context = shown["SecurityContext"]
-    assert (context["HostNetwork"], context["HostPID"], context["HostUsers"]) == (True, False, None)
-    assert context["RunAsUser"] == 1
-    assert "HostNetwork" not in shown
-    assert internal({}, "core.PodSpec")["SecurityContext"]["HostNetwork"] is False
-
-
-def test_embedded_structs_are_flattened() -> None:
-    template = internal({"metadata": {"annotations": {}, "labels": {"a": "b"}}}, "core.PodTemplateSpec")
-    assert list(template)[:2] == ["labels", "annotations"]
-    source = internal({"name": "v", "items": [{"key": "k", "path": "p"}]}, "core.ConfigMapVolumeSource")
-    assert source["Name"] == "v"
-    assert source["Items"] == [{"Key": "k", "Path": "p", "Mode": None}]
-
-
-def test_differences_escape_as_go_does() -> None:
-    lines = difference({"nodeName": "a"}, {"nodeName": "<&>"}, "core.PodSpec")
-    assert '- "NodeName": "a",\n+ "NodeName": "\\u003c\\u0026\\u003e",\n' in lines

@@ -13,7 +13,7 @@ from trainwright.controller.local.workloads.scheduler.controller import Schedule
 from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, places_of, schedule
 from trainwright.controller.local.workloads.scheduler.requests import requests_of
 from trainwright.controller.local.workloads.scheduler.selection import labels_match, node_matches, untolerated
-from trainwright.controller.runtime.errors import BadRequest, Cause, Forbidden
+from trainwright.controller.runtime.errors import BadRequest, ErrorCause, Forbidden
 
 
 def requesting(**amounts: str) -> Document:
@@ -260,7 +260,9 @@ class Cluster:
 
 async def test_a_refused_binding_does_not_hold_up_other_pods() -> None:
     pods = [pending(name) for name in ("a", "b", "c")]
-    ending = Forbidden("it ends", code=403, causes=(Cause("NamespaceTerminating", "metadata.namespace", "it ends"),))
+    ending = Forbidden(
+        "it ends", code=403, causes=(ErrorCause("NamespaceTerminating", "metadata.namespace", "it ends"),)
+    )
     made: Any = Cluster(pods, {"a": BadRequest("a webhook refuses", code=400), "b": ending})
     with pytest.raises(BadRequest, match="a webhook refuses"):
         await Scheduler(made, made).reconcile(Key("", ""))

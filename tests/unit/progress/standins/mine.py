@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the examples of docs/users/report-progress.md take from the reader's own code."""
+"""What the examples of docs/users/progress.md take from the reader's own code."""
 
 import os
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-in of PyTorch: as much of it as docs/users/report-progress.md uses. A tensor is one number."""
+"""Stand-in of PyTorch: as much of it as docs/users/progress.md uses. A tensor is one number."""
 
 from types import SimpleNamespace
 from typing import Any

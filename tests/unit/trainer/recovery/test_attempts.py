@@ -10,7 +10,7 @@ import pytest
 from tests.unit.trainer.recovery.test_causes import PEER, disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.first import failures_by_attempt
 from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
@@ -24,6 +24,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     restart_stalled,
     stalled,
 )
+from trainwright.controller.trainer.recovery.positions import Position, Span, is_since
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, summary_of, text_of
 
 RETRIES = Declaration(mode="gang", retries=2)
@@ -40,6 +41,9 @@ class Life:
         self.suspended = False
         self.stall: tuple[str, str] | None = None
         self.step: int | None = None
+        self.reported_at = ""
+        self.newest: int | None = None
+        """A step that was reported, and that the job does not show yet."""
         self.pods: list[Document] = []
         self.logs: dict[int, str] = {}
         self.known = KnownAttempts()
@@ -49,8 +53,7 @@ class Life:
 
     @property
     def job(self) -> TrainJob:
-        metrics = [{"name": "current_step", "value": str(self.step)}] if self.step is not None else []
-        status: dict[str, Any] = {"trainerStatus": {"metrics": metrics}} if metrics else {}
+        status: dict[str, Any] = {"trainerStatus": self.report(self.step)} if self.step is not None else {}
         if self.stall:
             reason, message = self.stall
             when = "2026-11-25T10:00:00Z"
@@ -59,6 +62,15 @@ class Life:
         spec = {"runtimeRef": {"name": "r"}, "suspend": self.suspended}
         about = {"name": "j", "namespace": "n", "uid": "job"}
         return msgspec.convert({"metadata": about, "spec": spec, "status": status}, TrainJob)
+
+    def report(self, step: int) -> dict[str, Any]:
+        at = {"lastUpdatedTime": f"2026-11-25T{self.reported_at}Z"} if self.reported_at else {}
+        return {"metrics": [{"name": "current_step", "value": str(step)}], **at}
+
+    @property
+    def glance(self) -> Glance:
+        newest = msgspec.convert(self.report(self.newest), TrainerStatus) if self.newest is not None else None
+        return Glance(job=self.job, jobset=self.jobset, pods=self.pods, now=self.now, report=newest)
 
     @property
     def jobset(self) -> JobSet:
@@ -84,7 +96,7 @@ class Life:
 
     def look(self) -> Progression:
         """The Part looks at the job, as after each event."""
-        glance = Glance(job=self.job, jobset=self.jobset, pods=self.pods, now=self.now)
+        glance = self.glance
         observe(self.known, glance)
         for attempt, found in failures_by_attempt(self.pods).items():
             if attempt >= self.known.summary.judged:
@@ -99,7 +111,7 @@ class Life:
 
     def notice(self) -> str:
         """The Part looks whether the ranks are to be restarted, and begins with it."""
-        glance = Glance(job=self.job, jobset=self.jobset, pods=self.pods, now=self.now)
+        glance = self.glance
         how = stalled(self.known, glance, self.wanted)
         if how:
             step = restart_stalled(self.known, glance, self.entries, self.wanted, how)
@@ -413,3 +425,91 @@ def test_a_rank_that_fails_while_it_is_stopped_does_not_end_the_job() -> None:
     assert life.notice()
     step = life.give_up()
     assert (step.summary.replace, step.summary.hang, life.causes) == ("s1", False, {"Hang": 1})
+
+
+def started(one: Document, at: str) -> Document:
+    return {**one, "status": {**one["status"], "startTime": f"2026-11-25T{at}Z"}}
+
+
+def fail_at(life: Life, start: str, end: str, words: str) -> None:
+    """An attempt of two ranks begins, and rank 1 fails."""
+    life.run(started(pod(0), start), started(pod(1), start))
+    life.logs[life.base + life.restarts] = words
+    life.run(started(pod(0), start), started(pod(1, code=1, at=end), start))
+
+
+@pytest.mark.parametrize("shown", ["09:59:10", "10:00:19", "10:00:20"])
+def test_a_late_report_is_progress_of_the_attempt_that_made_it(shown: str) -> None:
+    """The last report of an attempt is written seconds after that has ended: the next one gets no credit for it."""
+    life = Life(Declaration(mode="gang", retries=2))
+    life.step, life.reported_at = 10, "09:59:00"
+    fail_at(life, "09:58:00", "09:59:10", "ValueError: a")
+    life.restart()
+    assert life.known.summary.counts.row == {"retries": 1}
+    # Step 20 was reported before the second attempt began, or in its first second, in which no other one ran.
+    life.step, life.reported_at = 20, shown
+    fail_at(life, "10:00:20", "10:00:30", "ValueError: b")
+    life.restart()
+    is_own = shown == "10:00:20"
+    assert life.known.summary.counts.row == {"retries": 1 if is_own else 2}
+    assert [life.entries[n].step for n in (0, 1)] == ([10.0, 20.0] if is_own else [20.0, None])
+    assert [life.entries[n].started[11:19] for n in (0, 1)] == ["09:58:00", "10:00:20"]
+    assert life.known.summary.counts.step == 20.0
+
+
+def test_an_attempt_that_was_charged_too_early_gets_its_progress_back() -> None:
+    """Two failures without progress, and the third attempt reports more than any before, just before it fails."""
+    life = Life(Declaration(mode="gang", retries=5))
+    life.step, life.reported_at = 10, "10:00:05"
+    for number, (start, end) in enumerate((("10:00:00", "10:00:10"), ("10:01:00", "10:01:10"))):
+        fail_at(life, start, end, f"ValueError: {'ab'[number]}")
+        life.restart()
+    fail_at(life, "10:02:00", "10:02:30", "ValueError: c")
+    life.restart()
+    assert life.known.summary.counts.row == {"retries": 3}
+    life.step, life.reported_at = 30, "10:02:29"
+    fail_at(life, "10:03:00", "10:03:10", "ValueError: d")
+    life.restart()
+    # The third one has cleared the counts before it was charged itself.
+    assert life.known.summary.counts.row == {"retries": 2}
+    assert life.causes == {"Code": 4}
+    assert life.entries[2].step == 30.0
+
+
+def test_a_report_that_is_taken_and_not_written_yet_counts() -> None:
+    """Kubernetes has no retry left: the last report of the attempt decides, and the job does not show it yet."""
+    life = Life(Declaration(mode="gang", retries=0))
+    life.step, life.reported_at = 10, "10:00:05"
+    fail_at(life, "10:00:00", "10:00:10", "ValueError: a")
+    life.newest = 20
+    assert life.give_up().summary.counts.step == 20.0
+
+
+def test_a_report_of_the_next_attempt_is_no_progress_of_the_one_that_ended() -> None:
+    """The manager looks late, when the next attempt has come further already."""
+    life = Life(Declaration(mode="gang", retries=5))
+    fail_at(life, "10:00:00", "10:00:10", "ValueError: a")
+    life.restarts, life.counted = 1, 1
+    life.step, life.reported_at = 10, "10:00:20"
+    life.run(started(pod(0), "10:00:12"), started(pod(1), "10:00:12"))
+    assert life.causes == {"Code": 1}
+    assert (life.known.summary.counts.step, life.entries[0].step) == (None, None)
+    fail_at(life, "10:00:12", "10:00:30", "ValueError: b")
+    life.restart()
+    assert (life.known.summary.counts.row, life.entries[1].step) == ({"retries": 1}, 10.0)
+
+
+def test_one_second_does_not_tell_two_attempts_apart() -> None:
+    position = Position(step=3.0, at="2026-11-25T10:00:05Z")
+
+    def at(second: int) -> datetime:
+        return START + timedelta(seconds=second)
+
+    assert is_since(position, Span(began=at(4)), Span(ended=at(3)))
+    assert not is_since(position, Span(began=at(6)), Span(ended=at(3)))
+    assert is_since(position, Span(began=at(5)), Span(ended=at(4)))
+    assert not is_since(position, Span(began=at(5)), Span(ended=at(5)))
+    assert not is_since(position, Span(began=at(5)), Span())
+    assert is_since(position, Span(began=at(5)), None)
+    assert is_since(position, Span(), Span(ended=at(9)))
+    assert is_since(Position(step=3.0), Span(began=at(9)), None)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainwright.api.validation.cel import compiled_with_text
-from trainwright.controller.local.apiserver.schema.definition import shown
 from trainwright.controller.local.apiserver.schema.definition.celtypes import type_problems
 from trainwright.controller.local.apiserver.schema.errors import (
     SchemaFieldError,
@@ -243,13 +242,13 @@ def _rule_errors(
     unfit, failed = "cel expression must evaluate to a bool", "compilation failed: "
     problem = _compile_problem(rule["rule"], "bool", unfit, failed, types)
     if problem:
-        yield invalid(f"{path}.rule", shown.rule(rule), problem)
+        yield invalid(f"{path}.rule", dict(rule), problem)
     elif rule.get("messageExpression"):
         wrong = "messageExpression must evaluate to a string"
         failed = "messageExpression compilation failed: "
         problem = _compile_problem(rule["messageExpression"], "string", wrong, failed, types)
         if problem:
-            yield invalid(f"{path}.messageExpression", shown.rule(rule), problem)
+            yield invalid(f"{path}.messageExpression", dict(rule), problem)
     if uses_old(rule["rule"]):
         if context.uncorrelated:
             wrong = "oldSelf cannot be used on the uncorrelatable portion of the schema within"

@@ -102,14 +102,14 @@ def _labels(texts: Any, path: str) -> Iterator[SchemaFieldError]:
             yield invalid(f"{path}[{index}]", text, ",".join(wrong))
 
 
-def version_errors(spec: Document, shown: str) -> Iterator[SchemaFieldError]:
-    """The errors of the list of versions as a whole; `shown` is how the server shows them."""
+def version_errors(spec: Document) -> Iterator[SchemaFieldError]:
+    """The errors of the list of versions as a whole."""
     versions: list[Document] = spec.get("versions", [])
     found = [version.get("name", "") for version in versions]
     if len(set(found)) != len(found):
-        yield invalid("spec.versions", shown, "must contain unique version names")
+        yield invalid("spec.versions", found, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid("spec.versions", shown, "must have exactly one version marked as storage version")
+        yield invalid("spec.versions", found, "must have exactly one version marked as storage version")
     if found and (wrong := names.dns_label_1035(found[0])):
         # The first version is in a field of its own inside the server.
         yield invalid("spec.version", found[0], ",".join(wrong))

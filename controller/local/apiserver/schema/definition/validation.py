@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from trainwright.api.validation import names
-from trainwright.controller.local.apiserver.schema.definition import shown
 from trainwright.controller.local.apiserver.schema.definition.defaults import default_errors
 from trainwright.controller.local.apiserver.schema.definition.openapi import openapi_errors
 from trainwright.controller.local.apiserver.schema.definition.spec import (
@@ -110,7 +109,7 @@ def _spec_errors(spec: Document) -> Iterator[SchemaFieldError]:
         yield from deprecation_errors(version, path)
         parts = {word: version.get(word) for word in _SHARED if word not in alike}
         yield from _version_parts(parts, path, schema_name="schema", status=_has_status(version))
-    yield from version_errors(spec, shown.versions(spec.get("versions"), alike))
+    yield from version_errors(spec)
     yield from name_errors(spec.get("names", {}), "spec.names", needed=True)
     if versions:
         parts = {word: versions[0].get(word) for word in alike}
@@ -168,7 +167,7 @@ def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[SchemaFieldEr
         yield invalid(f"{path}.type", schema["type"], wrong)
     elif any(value and word not in _WITH_STATUS for word, value in schema.items()):
         wrong = f"only {_ALLOWED} fields are allowed at the root of the schema if the status subresource is enabled"
-        yield invalid(path, shown.schema(schema), wrong)
+        yield invalid(path, dict(schema), wrong)
 
 
 def _immutable(spec: Document, old: Document) -> Iterator[SchemaFieldError]:

@@ -15,7 +15,6 @@ from trainwright.controller.local.apiserver.strategies.jobs.validation import (
     specification_errors,
 )
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
-from trainwright.controller.local.gowriting import internal
 
 _IMMUTABLE_AFTER_TEMPLATE = (
     "completionMode",
@@ -24,10 +23,6 @@ _IMMUTABLE_AFTER_TEMPLATE = (
     "managedBy",
     "successPolicy",
 )
-
-_IMMUTABLE_STRUCTS = {"podFailurePolicy": "batch.PodFailurePolicy", "successPolicy": "batch.SuccessPolicy"}
-_SELECTOR = "meta/v1.LabelSelector"
-_TEMPLATE = "core.PodTemplateSpec"
 
 
 def job_update_errors(job: Document, old: Document) -> Errors:
@@ -38,11 +33,10 @@ def job_update_errors(job: Document, old: Document) -> Errors:
     found = job_errors(job, prefixed=prefixed) + finalizer_errors(job)
     # The specification is validated twice, as on the real server.
     found += specification_errors(spec) + _completions_errors(spec, before)
-    found += immutable_errors(spec.get("selector"), before.get("selector"), "spec.selector", _SELECTOR)
+    found += immutable_errors(spec.get("selector"), before.get("selector"), "spec.selector")
     found += _template_errors(spec, old)
     for name in _IMMUTABLE_AFTER_TEMPLATE:
-        struct = _IMMUTABLE_STRUCTS.get(name, "")
-        found += immutable_errors(spec.get(name), before.get(name), f"spec.{name}", struct)
+        found += immutable_errors(spec.get(name), before.get(name), f"spec.{name}")
     return found
 
 
@@ -66,7 +60,7 @@ def _template_errors(spec: Document, old: Document) -> Errors:
     before = part(part(old, "spec"), "template")
     template = part(spec, "template")
     if not may_change_template(old):
-        return immutable_errors(template, before, "spec.template", _TEMPLATE)
+        return immutable_errors(template, before, "spec.template")
     expected = copy.deepcopy(part(before, "spec"))
     now = part(template, "spec")
     _take_affinity(expected, now)
@@ -77,7 +71,7 @@ def _template_errors(spec: Document, old: Document) -> Errors:
             for container, changed in zip(entries(expected, field), entries(now, field), strict=True):
                 if container.get("name") == changed.get("name"):
                     container["resources"] = changed.get("resources")
-    return [] if same(now, expected) else [wrong("spec.template.spec", internal(now, "core.PodSpec"), IMMUTABLE)]
+    return [] if same(now, expected) else [wrong("spec.template.spec", now, IMMUTABLE)]
 
 
 def _take_affinity(expected: Document, now: Document) -> None:

@@ -24,7 +24,6 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 from trainwright.controller.local.apiserver.strategies.jobs.indexes import IndexesError, count_indexes
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.specification import template_errors
-from trainwright.controller.local.gowriting import internal
 
 JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -278,7 +277,7 @@ def _success_policy_errors(spec: Document) -> Errors:
     if policy is None:
         return []
     if spec.get("completionMode") != "Indexed":
-        return [wrong(field, internal(policy, "batch.SuccessPolicy"), "requires indexed completion mode")]
+        return [wrong(field, policy, "requires indexed completion mode")]
     rules = entries(policy, "rules")
     found: Errors = []
     if not rules:

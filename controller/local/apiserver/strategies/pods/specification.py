@@ -36,7 +36,6 @@ from trainwright.controller.local.apiserver.strategies.pods.requirements import 
 )
 from trainwright.controller.local.apiserver.strategies.pods.security import pod_security_errors, user_namespace_errors
 from trainwright.controller.local.apiserver.strategies.pods.volumes import volume_errors
-from trainwright.controller.local.gowriting import internal
 
 _RESTARTS = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -140,10 +139,10 @@ def _claim_errors(claims: list[Document], field: str) -> Errors:
         given = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key) is not None]
         if len(given) > 1:
             text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            found.append(wrong(where, internal(claim, "core.PodResourceClaim"), text))
+            found.append(wrong(where, claim, text))
         if not given:
             text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            found.append(wrong(where, internal(claim, "core.PodResourceClaim"), text))
+            found.append(wrong(where, claim, text))
         for key in given:
             found += name_errors(claim[key], f"{where}.{key}", names.subdomain)
     return found

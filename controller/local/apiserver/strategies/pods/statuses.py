@@ -15,7 +15,6 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 )
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.pods.updates import annotation_update_errors
-from trainwright.controller.local.gowriting import internal
 
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NOT_BACK = "may not be transitioned to non-terminated state"
@@ -115,6 +114,5 @@ def _family_errors(status: Document, before: Document, field: str, addresses: li
     families = [":" in address for address in addresses]
     if len(addresses) > 1 and sorted(families) != [False, True]:
         text = "may specify no more than one IP for each IP family"
-        shown = [internal(one, f"core.{'PodIP' if field == 'podIPs' else 'HostIP'}") for one in status[field]]
-        found.append(wrong(f"status.{field}", shown, text))
+        found.append(wrong(f"status.{field}", status[field], text))
     return found

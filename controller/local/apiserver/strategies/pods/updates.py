@@ -5,7 +5,6 @@ import copy
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.fields import not_allowed, required, wrong
-from trainwright.controller.local.apiserver.strategies.differences import difference
 from trainwright.controller.local.apiserver.strategies.formats import (
     MAX_INT32,
     Errors,
@@ -16,10 +15,8 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.pods.placement import REQUIRED, toleration_errors
 from trainwright.controller.local.apiserver.strategies.pods.specification import MIRROR, annotation_errors, pod_errors
-from trainwright.controller.local.gowriting import internal
 
 _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_TERM = "core.NodeSelectorTerm"
 _CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
@@ -122,7 +119,7 @@ def _other_errors(spec: Document, before: Document) -> Errors:
     found = _gated_errors(compared, before) if entries(before, "schedulingGates") else []
     if not same(compared, before):
         text = f"pod updates may not change fields other than {_CHANGEABLE}"
-        found.append(not_allowed("spec", f"{text}\n{difference(before, compared, 'core.PodSpec')}"))
+        found.append(not_allowed("spec", text))
     return found
 
 
@@ -160,10 +157,10 @@ def _affinity_update_errors(affinity: Document, before: Document) -> Errors:
         return []
     if len(terms) != len(terms_before):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [wrong(field, [internal(term, _TERM) for term in terms] or None, text)]
+        return [wrong(field, terms or None, text)]
     text = "only additions are allowed (no mutations or deletions)"
     return [
-        wrong(f"{field}[{index}]", internal(term, _TERM), text)
+        wrong(f"{field}[{index}]", term, text)
         for index, (term, old) in enumerate(zip(terms, terms_before, strict=True))
         if not _only_added(term, old)
     ]

@@ -52,7 +52,7 @@ export function showRow(made, row) {
   say(parts.link, row.name);
   put(parts.link, "href", hrefOf(row));
   put(parts.link, "title", row.name.length > 24 ? row.name : null);
-  say(parts.about, [row.namespace, row.runtime.name, row.nodes ? counted(row.nodes, "node") : ""].filter(Boolean).join(" · "));
+  say(parts.about, [row.namespace, row.runtime.name, row.nodes ? counted(row.nodes, "node") : "", row.attempt > 1 ? `attempt ${row.attempt}` : ""].filter(Boolean).join(" · "));
   showState(parts.state, state);
   put(parts.bar, "data-tone", toneOf(state));
   put(made, "data-why", why ? "yes" : null);

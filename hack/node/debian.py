@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Root folders made of Debian packages: a plain one, the base of images, and the node's with containerd and podman."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hack.node.places import NodeError, cache, step
+from hack.node.spaces import workshop
+
+SUITE = "trixie"
+_MIRROR = ""
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+NODE_PACKAGES = (
+    "busybox-static",
+    "conntrack",
+    "containerd",
+    "containernetworking-plugins",
+    "iproute2",
+    "iptables",
+    "kmod",
+    "mount",
+    "nftables",
+    "podman",
+    "procps",
+    "runc",
+    "util-linux",
+)
+
+
+def base(suite: str = SUITE) -> Path:
+    """A minimal Debian."""
+    folder = cache() / f"debian-{suite}"
+    if folder.is_dir():
+        return folder
+    with step(f"debootstrap: a minimal Debian {suite}"):
+        made = _fresh(folder)
+        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
+            program, settings = _debootstrap(Path(scratch))
+            # In a mount namespace, so that what it mounts is gone when it ends in any way.
+            _run(
+                [
+                    *("unshare", "--mount", "--propagation", "private"),
+                    *(program, "--variant=minbase", "--include=ca-certificates", f"--keyring={_KEYRING}"),
+                    *(suite, str(made), mirror()),
+                ],
+                settings,
+            )
+        # Packages of Python come from where this machine gets them, maybe through a proxy with an authority of its own.
+        shutil.copyfile(_CERTIFICATES, made / _CERTIFICATES.relative_to("/"))
+        # No service starts.
+        policy = made / "usr" / "sbin" / "policy-rc.d"
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+        # Downloaded packages and lists stay outside.
+        (made / "etc" / "apt" / "apt.conf.d" / "90clean").write_text(
+            'APT::Install-Recommends "false";\nDPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb || true"; };\n'
+            'Dir::Cache::pkgcache "";\nDir::Cache::srcpkgcache "";\n'
+        )
+        for downloaded in (made / "var" / "cache" / "apt" / "archives").glob("*.deb"):
+            downloaded.unlink()
+        made.rename(folder)
+    return folder
+
+
+def node_folder() -> Path:
+    """The root folder of nodes and workshops; may not exist yet."""
+    key = hashlib.sha256(" ".join(NODE_PACKAGES).encode()).hexdigest()[:8]
+    return cache() / f"root-{SUITE}-{key}"
+
+
+def node() -> Path:
+    """That folder; made if it is missing."""
+    folder = node_folder()
+    if folder.is_dir():
+        return folder
+    plain = base()
+    with step("Debian packages of the node: containerd, runc, CNI plugins, podman"):
+        made = _fresh(folder)
+        _run(["cp", "--archive", f"{plain}/.", str(made)])
+        with workshop(made, writable=True) as (spaces, _):
+            install(spaces.run, NODE_PACKAGES)
+        made.rename(folder)
+    return folder
+
+
+def install(run: "object", packages: Sequence[str]) -> None:
+    """Install packages with apt."""
+    assert callable(run)
+    variables = {"DEBIAN_FRONTEND": "noninteractive"}
+    run("apt-get", "update", "--quiet", variables=variables)
+    run("apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *packages, variables=variables)
+    run("sh", "-c", "rm -rf /var/lib/apt/lists/* /usr/share/doc/*/* /usr/share/man/*", variables=variables)
+
+
+def mirror() -> str:
+    """Where this machine gets its packages from, if it is a Debian."""
+    told = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    return next((site for site in told.split() if re.search(r"/debian/?$", site)), _MIRROR)
+
+
+def _fresh(folder: Path) -> Path:
+    cache().mkdir(parents=True, exist_ok=True)
+    made = folder.with_name(f"{folder.name}.new")
+    if made.exists():
+        shutil.rmtree(made)
+    made.mkdir()
+    return made
+
+
+def _debootstrap(scratch: Path) -> tuple[str, dict[str, str]]:
+    """debootstrap and its variables; unpacked from its package where it is not installed."""
+    if not _KEYRING.is_file():
+        raise NodeError(f"{_KEYRING} is missing: install the package debian-archive-keyring")
+    found = shutil.which("debootstrap")
+    if found is not None:
+        return found, {}
+    done = subprocess.run(
+        ["apt-get", "download", "--quiet", "debootstrap"], cwd=scratch, capture_output=True, text=True, check=False
+    )
+    package = next(scratch.glob("debootstrap_*.deb"), None)
+    if package is None:
+        raise NodeError(f"apt-get cannot download debootstrap; run apt-get update first\n{done.stderr.strip()}")
+    _run(["dpkg", "--extract", str(package), str(scratch / "unpacked")])
+    usr = scratch / "unpacked" / "usr"
+    return str(usr / "sbin" / "debootstrap"), {"DEBOOTSTRAP_DIR": str(usr / "share" / "debootstrap")}
+
+
+def _run(command: Sequence[str], variables: "dict[str, str] | None" = None) -> None:
+    done = subprocess.run(command, env={**os.environ, **(variables or {})}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NodeError(
+            f"{' '.join(command)[:200]} failed:\n" + "\n".join(done.stdout.splitlines()[-20:]) + done.stderr
+        )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of sample 13 on the local cluster, for tests that end their ranks."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.repository import ROOT
+from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim
+from trainwright.api.manifest import documents
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.controller.runtime import Client, NotFound
+from trainwright.controller.runtime.testing.waiting import SECONDS, eventually
+from trainwright.controller.trainer.failures.record import Entry, entries_of
+
+REMEMBER = """
+import atexit, os, pathlib
+marks = pathlib.Path(os.environ["MARKS"])
+attempt = int(os.environ["TRAINWRIGHT_ATTEMPT"]) + int(os.environ["TRAINWRIGHT_ATTEMPT_BASE"] or 0) + 1
+(marks / f"{attempt}-{os.environ['PET_NODE_RANK']}").write_text(str(os.getpid()))
+"""
+LEAVE = """
+if rank == 0:
+    (marks / "model").write_text(json.dumps(weights))
+"""
+
+
+def sample() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The claim and the job."""
+    text = (ROOT / "config" / "samples" / "13-recovery.yaml").read_text(encoding="utf-8")
+    (job,) = (document.data for document in documents(text))
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "checkpoints", "namespace": "default"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    return claim, job
+
+
+async def begin(
+    client: Client, marks: Path, name: str, *, ranks: int = 2, steps: int = 60, pause: float = 0.05, **annotations: str
+) -> None:
+    """Create a job of the sample, which leaves process ids and the model in a folder.
+
+    Annotations are those below `trainwright.dev/`: `on_stall` stands for `on-stall`.
+    """
+    claim, job = sample()
+    try:
+        await client.get(PersistentVolumeClaim, claim["metadata"]["name"], "default")
+    except NotFound:
+        await client.create(claim, kind=PersistentVolumeClaim.RESOURCE)
+        labels = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+        pod = {"terminationGracePeriodSeconds": 1, "containers": [{"name": "node", "image": "python"}]}
+        replicated = {"name": "node", "template": {"metadata": labels, "spec": {"template": {"spec": pod}}}}
+        runtime = {
+            "apiVersion": TrainingRuntime.RESOURCE.api_version,
+            "kind": "TrainingRuntime",
+            "metadata": {"name": "plain", "namespace": "default"},
+            "spec": {
+                "mlPolicy": {"numNodes": ranks, "torch": {}},
+                "template": {"spec": {"replicatedJobs": [replicated]}},
+            },
+        }
+        await client.create(runtime, kind=TrainingRuntime.RESOURCE)
+    job["metadata"]["name"] = name
+    job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": "plain"}
+    trainer = job["spec"]["trainer"]
+    trainer["numNodes"] = ranks
+    job["metadata"]["annotations"] |= {
+        f"trainwright.dev/{key.replace('_', '-')}": value for key, value in annotations.items()
+    }
+    trainer["command"] = [sys.executable, "-c", REMEMBER + trainer["command"][2] + LEAVE]
+    values = {"STEPS": str(steps), "SECONDS_PER_STEP": str(pause), "MARKS": str(marks)}
+    trainer["env"] = [{"name": key, "value": value} for key, value in values.items()]
+    await client.create(job, kind=TrainJob.RESOURCE)
+
+
+async def pid(marks: Path, attempt: int, rank: int, *, seconds: float = SECONDS) -> int:
+    """The process of a rank in an attempt, once it runs."""
+    file = marks / f"{attempt}-{rank}"
+    found = await eventually(
+        lambda: file.read_text() if file.exists() else "", seconds=seconds, what=f"attempt {attempt}"
+    )
+    return int(found)
+
+
+async def end_of(client: Client, name: str, *, seconds: float = SECONDS) -> str:
+    """The condition that the job ends with."""
+
+    async def ended() -> str:
+        found = await client.get(TrainJob, name, "default")
+        known = (found.status.conditions if found.status is not None else None) or ()
+        return next((one.type for one in known if one.type in ("Complete", "Failed") and one.status == "True"), "")
+
+    return await eventually(ended, what=f"the end of {name}", seconds=seconds)
+
+
+async def record_of(client: Client, name: str) -> dict[int, Entry]:
+    return entries_of((await client.get(ConfigMap, f"{name}-failures", "default")).data)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in real containers, and what `trainwright explain` says of it: see docs/users/causes.md."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hack.node.cluster import NODE, NodeCluster
+from tests.node.conftest import Containers
+from trainwright.controller.runtime.testing.component import has_condition
+from trainwright.controller.runtime.testing.waiting import eventually_sync
+
+FILL = "print('filling', flush=True); x = [bytearray(1 << 20) for _ in range(4000)]"
+
+
+def test_out_of_memory(containers: Containers) -> None:
+    limits = {"resources": {"limits": {"memory": "100Mi"}}}
+    job = containers.one("greedy", "python", "-c", FILL, runtime={"container": limits})
+    assert containers.ends(job) == "Failed"
+    containers.told(job, "memory", "100Mi")
+
+
+def test_an_image_that_is_not_there(containers: Containers) -> None:
+    # The loopback of the node, where no registry listens.
+    job = containers.one("unpulled", "true", runtime={"container": {"image": "127.0.0.1:5000/nothing:2"}})
+    containers.told(job, "127.0.0.1:5000/nothing:2")
+
+
+def test_a_command_that_is_not_there(containers: Containers) -> None:
+    job = containers.one("nowhere", "/no/such/program")
+    assert containers.ends(job) == "Failed"
+    containers.told(job, "/no/such/program")
+
+
+def test_a_configmap_of_a_variable_that_is_not_there(containers: Containers) -> None:
+    sky = {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "colours", "key": "sky"}}}
+    job = containers.one("colourless", "true", env=[sky])
+    containers.told(job, "colours", "COLOUR")
+
+
+def test_a_configmap_of_a_volume_that_is_not_there(containers: Containers) -> None:
+    volume = {"volumes": [{"name": "v", "configMap": {"name": "colours"}}]}
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    job = containers.one("unmounted", "true", runtime={**volume, "container": mount})
+    containers.told(job, "colours", "volume v")
+
+
+def test_more_than_the_node_has(containers: Containers) -> None:
+    asked = {"resources": {"requests": {"cpu": "1000"}}}
+    job = containers.one("large", "true", runtime={"container": asked})
+    containers.told(job, "1000", "cpu")
+
+
+def test_root_where_only_others_may_run(containers: Containers) -> None:
+    job = containers.one("rootless", "true", runtime={"container": {"securityContext": {"runAsNonRoot": True}}})
+    containers.told(job, "runAsNonRoot")
+
+
+def test_a_pod_that_ignores_sigterm_ends_with_its_grace(containers: Containers) -> None:
+    stubborn = "trap '' TERM; echo deaf; while :; do sleep 1; done"
+    job = containers.one("deaf", "sh", "-c", stubborn, runtime={"terminationGracePeriodSeconds": 2})
+    eventually_sync(lambda: containers.logs(job), lambda lines: "deaf" in lines, seconds=120)
+    containers.delete("trainjob", job)
+    eventually_sync(
+        lambda: containers.cluster.stored.list("pods", containers.namespace), lambda pods: not pods, seconds=60
+    )
+
+
+@pytest.fixture
+def without_kubelet(node: NodeCluster) -> Iterator[NodeCluster]:
+    """The kubelet is killed; it comes back at the end."""
+    command = node.components["kubelet"].command
+    node.stop_program("kubelet", kill=True)
+    yield node
+    node.launch("kubelet", command, ready=lambda: is_ready(node))
+
+
+def is_ready(node: NodeCluster) -> bool:
+    found = node.stored.get("node", NODE)
+    return found is not None and has_condition(found, "Ready")
+
+
+def test_a_node_that_is_lost(containers: Containers, without_kubelet: NodeCluster) -> None:
+    eventually_sync(lambda: is_ready(without_kubelet), lambda ready: not ready, seconds=120)
+    job = containers.one("stranded", "true")
+    containers.told(job, NODE)
