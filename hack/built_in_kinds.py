@@ -84,7 +84,7 @@ _WORDS = ("a.b", "a" * 64, "A", "1a", "a_b", "a/b", "a b", "a%b", "a", "a.exampl
 
 
 @dataclass(frozen=True)
-class Observation:
+class SeenField:
     """What a field was, that the request did not say."""
 
     value: Any
@@ -97,11 +97,11 @@ class Learnt:
     """What is known so far."""
 
     kinds: dict[tuple[str, str], RecordedKind] = field(default_factory=dict)
-    seen: dict[tuple[str, str], list[Observation]] = field(default_factory=dict)
+    seen: dict[tuple[str, str], list[SeenField]] = field(default_factory=dict)
     """By model and field."""
 
 
-class Server:
+class RealServer:
     """The real one."""
 
     def __init__(self, transport: HTTPTransport) -> None:
@@ -131,7 +131,7 @@ class Server:
 # ------------------------------------------------------------------ discovery
 
 
-async def discovered(server: Server) -> list[RecordedKind]:
+async def discovered(server: RealServer) -> list[RecordedKind]:
     """All stored kinds in the versions that are served by default."""
     found: list[RecordedKind] = []
     groups = [("", ["v1"])]
@@ -200,7 +200,7 @@ def _kind(group: str, version: str, one: Document, resources: list[Document]) ->
 class Examination:
     """What the objects of one kind show."""
 
-    def __init__(self, server: Server, kind: RecordedKind, samples: list[Document], learnt: Learnt) -> None:
+    def __init__(self, server: RealServer, kind: RecordedKind, samples: list[Document], learnt: Learnt) -> None:
         self._server, self._kind, self._learnt = server, kind, learnt
         self._samples = [self._named(sample, index) for index, sample in enumerate(samples)]
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
@@ -293,7 +293,7 @@ class Examination:
                     or (before is None and after in ("", 0, False) and not pointer)
                 ):
                     value = None
-                self._learnt.seen.setdefault((model, name), []).append(Observation(value, features))
+                self._learnt.seen.setdefault((model, name), []).append(SeenField(value, features))
             if (short, name) in _OWN_CODE:
                 continue
             if name in inner and inner[name] != _METADATA and (model, name) != (self._kind.model, "metadata"):
@@ -721,7 +721,7 @@ def _all_paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 # ------------------------------------------------------------------ defaults
 
 
-def defaults_of(seen: dict[tuple[str, str], list[Observation]]) -> dict[str, list[RecordedDefault]]:
+def defaults_of(seen: dict[tuple[str, str], list[SeenField]]) -> dict[str, list[RecordedDefault]]:
     """The defaults that explain what was seen."""
     made: dict[str, list[RecordedDefault]] = {}
     unexplained: list[str] = []
@@ -742,7 +742,7 @@ def defaults_of(seen: dict[tuple[str, str], list[Observation]]) -> dict[str, lis
     return made
 
 
-def _stump(observed: list[Observation]) -> list[tuple[tuple[str, str], Any]] | None:
+def _stump(observed: list[SeenField]) -> list[tuple[tuple[str, str], Any]] | None:
     """The one feature that decides, with the value for each of its values."""
     found: list[tuple[tuple[Any, ...], list[tuple[tuple[str, str], Any]]]] = []
     for name in sorted({key for one in observed for key in one.features}):
@@ -765,7 +765,7 @@ async def learn(control_plane: ControlPlane) -> str:
     transport = HTTPTransport(load_config(control_plane.kubeconfig))
     learnt = Learnt()
     try:
-        server = Server(transport)
+        server = RealServer(transport)
         kinds = await discovered(server)
         for kind in kinds:
             own = [one for one in samples if (one["apiVersion"], one["kind"]) == (kind.api_version, kind.kind)]
