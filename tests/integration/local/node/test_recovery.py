@@ -233,13 +233,13 @@ async def test_the_record_says_where_each_rank_hung(
     """Scenario 30: all ranks are restarted, and what they wrote while they were stopped is kept."""
     monkeypatch.setattr(progress, "_SILENCE_SECONDS", 2.0)
     command = [sys.executable, "-c", HANGS, str(tmp_path)]
-    await begin(client, tmp_path, command, ranks=2, on_stall="restart", progress_stall_after="2s")
+    await begin(client, tmp_path, command, ranks=2, on_stall="restart", progress_stall_after="10s")
 
     async def completed() -> bool:
         found = await client.get(TrainJob, "j", "default")
         return any(one.type == "Complete" and one.status == "True" for one in found.status_or_empty.conditions or ())
 
-    await eventually(completed, what="the end of the job")
+    await eventually(completed, seconds=200.0, what="the end of the job")
     assert {(tmp_path / f"runs-{rank}").read_text() for rank in range(2)} == {"xx"}
     record = (await client.get(ConfigMap, "j-failures", "default")).data or {}
     (entry,) = entries_of(record).values()
