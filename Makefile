@@ -16,7 +16,7 @@ SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder
 REAL_SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 PARITY_SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # Each test runs on the local API server or on the compiled one, by what it needs: see tests/rungs.py.
-TESTS := tests -m "not parity and not node" --control-plane=local
+TESTS := tests --ignore=tests/node -m "not parity" --control-plane=local
 REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
 # What `make test CLUSTER=node` runs. One cluster for all, since a node takes a minute to start and a gigabyte of memory.
 NODE_TESTS ?= tests/node
@@ -89,7 +89,7 @@ endif
 
 parity: $(INSTALLED) ## Run the long comparisons with the real programs, and make run
 	@$(BIN)/python -m trainwright.controller.runtime.testing --also helm
-	@$(BIN)/pytest tests -m parity $(PARITY_SIDE_BY_SIDE) $(PYTEST_ARGS)
+	@$(BIN)/pytest tests --ignore=tests/node -m parity $(PARITY_SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 unit: $(INSTALLED) ## Run the unit tests; they need no control plane
 	@$(BIN)/pytest tests/unit $(SIDE_BY_SIDE) $(PYTEST_ARGS)
