@@ -7,14 +7,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hack.node.places import NodeError, cache, step
 from hack.node.spaces import workshop
 
 SUITE = "trixie"
-_MIRROR = ""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 NODE_PACKAGES = (
@@ -90,9 +89,8 @@ def node() -> Path:
     return folder
 
 
-def install(run: "object", packages: Sequence[str]) -> None:
+def install(run: Callable[..., object], packages: Sequence[str]) -> None:
     """Install packages with apt."""
-    assert callable(run)
     variables = {"DEBIAN_FRONTEND": "noninteractive"}
     run("apt-get", "update", "--quiet", variables=variables)
     run("apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *packages, variables=variables)
@@ -100,14 +98,17 @@ def install(run: "object", packages: Sequence[str]) -> None:
 
 
 def mirror() -> str:
-    """Where this machine gets its packages from, if it is a Debian."""
+    """Where this machine gets its packages from. Raises NodeError if apt does not say."""
     told = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"],
         capture_output=True,
         text=True,
         check=False,
     ).stdout
-    return next((site for site in told.split() if re.search(r"/debian/?$", site)), _MIRROR)
+    for site in told.split():
+        if re.search(r"/debian/?$", site):
+            return site
+    raise NodeError("apt names no mirror of Debian: add one to its sources, then run `apt-get update`")
 
 
 def _fresh(folder: Path) -> Path:
