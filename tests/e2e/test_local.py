@@ -246,10 +246,10 @@ def test_a_manifest_brings_what_the_job_needs(up: Shell) -> None:
     done = up.local("run", "--file", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[node-0] from a file" in done.stdout
-    file.write_text(needs.replace("v1", "apps/v1").replace("ConfigMap", "Deployment") + job)
+    file.write_text(needs.replace("v1", "example.com/v1").replace("ConfigMap", "Widget") + job)
     done = up.local("run", "--file", str(file))
     assert done.returncode == 125, done.stdout + done.stderr
-    assert done.stderr == "error: the cluster does not serve Deployment of apps/v1: take it out of the file\n"
+    assert done.stderr == "error: the cluster does not serve Widget of example.com/v1: take it out of the file\n"
 
 
 @pytest.mark.parametrize(("wrong", "text"), [("numNodes: two", "numNodes"), ("numNode: 2", "unknown field")])

@@ -26,6 +26,7 @@ import pytest_asyncio
 from tests.repository import ROOT, documents
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
+from trainwright.api.owners import owner_reference
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import KEY, Ring, document_of
@@ -131,10 +132,12 @@ async def test_once(world: World) -> None:
 
 async def test_the_attempt_comes_from_the_jobset(world: World) -> None:
     await world.create("bert", progressPercentage=4)
+    job = await world.client.get(TrainJob, "bert", world.space)
+    owner = owner_reference(job, TrainJob.RESOURCE)
     document = {
         "apiVersion": JobSet.RESOURCE.api_version,
         "kind": "JobSet",
-        "metadata": {"name": "bert", "namespace": world.space},
+        "metadata": {"name": "bert", "namespace": world.space, "ownerReferences": [owner]},
         "spec": {"replicatedJobs": []},
     }
     assert json.loads((await world.command("bert", "-o", "json"))[1])["attempt"] is None
