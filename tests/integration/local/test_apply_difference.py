@@ -11,8 +11,8 @@ import pytest
 from tests.integration.local.apply_fuzz import Findings, fuzz, fuzz_extract, fuzz_sets
 from tests.integration.local.oracle import Oracle
 
-# The first test builds the program, where it is not in the cache.
-pytestmark = pytest.mark.timeout(900)
+# The first test builds the program, where it is not in the cache; `make test` needs no compiler.
+pytestmark = [pytest.mark.real_control_plane("compares with it"), pytest.mark.timeout(900)]
 SEQUENCES = 250
 
 
