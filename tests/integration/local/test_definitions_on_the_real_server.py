@@ -266,13 +266,13 @@ async def test_built_in_kinds_are_decoded_alike(
     for document in documents:
         answer = await post(transport, path.format(namespace), document, dryRun="All")
         warnings = tuple(text for text in answer.warnings if text.startswith("unknown field"))
-        theirs: Any = (400, json.loads(answer.body)["message"]) if answer.status == 400 else warnings
+        theirs: Any = 400 if answer.status == 400 else warnings
         try:
             dropped = structs.decode(name, copy.deepcopy(document))
             ours: Any = tuple(map(unknown_field, dropped))
-        except DocumentDecodeError as error:
-            kind = document["kind"]
-            ours = (400, f'{kind} in version "v1" cannot be handled as a {kind}: {error}')
+        except DocumentDecodeError:
+            # In other words: docs/local-differences.md.
+            ours = 400
         if ours != theirs:
             found.append(f"{json.dumps(document)}\n  server {theirs}\n  engine {ours}")
     assert found == []
