@@ -20,7 +20,8 @@ from tests.managers import MANAGER as PROGRAM
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
-pytestmark = pytest.mark.parity
+# A release passes four states, each with a rollout.
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(900)]
 
 RELEASE, OTHER = "trainwright", "trainwright-runtimes"
 IMAGE = ("--set=image.repository=registry.example.com/trainwright", "--set-string=image.tag=1")

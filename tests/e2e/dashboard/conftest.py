@@ -21,7 +21,7 @@ from tests.repository import ROOT
 CHROMIUM = os.environ.get("TRAINWRIGHT_CHROMIUM") or shutil.which("chromium") or ""
 PICTURES = ROOT / "build" / "dashboard"
 HERE = Path(__file__).parent
-SECONDS = 30
+SECONDS = 60
 expect.set_options(timeout=SECONDS * 1000)
 
 

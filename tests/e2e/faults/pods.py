@@ -119,13 +119,15 @@ async def init_container_fails(place: Place) -> None:
     await place.held({"initContainerStatuses": [status], **waiting("PodInitializing", "")})
 
 
-@fault(55, "OutOfMemory: rank 2 was killed for memory (OOMKilled, exit code 137): container node may use 16Gi", 1)
+@fault(55, "OutOfMemory: rank 2 was killed for memory (OOMKilled, exit code 137): container node may use 16Gi", 3)
 async def out_of_memory(place: Place) -> None:
     container = {"resources": {"limits": {"memory": "16Gi"}}}
     await place.runtime({"container": container, **U, **NEVER}, job={"backoffLimit": 9})
     await place.job(nodes=4)
     pods = await place.pods(4)
     await place.patch_pod(pods[2], ended(137, reason="OOMKilled"))
+    # The Job makes another one after ten seconds: the job goes on for now.
+    await place.pods(5)
 
 
 @fault(56, "RankFailed: rank 3 failed with exit code 1; 3 others were stopped after it", 1)
