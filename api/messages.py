@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages for users: how long they may be, how a longer one is cut, and how foreign text becomes harmless."""
+"""Messages for users: how long they may be, how a longer one is cut, how foreign text becomes harmless, plurals."""
 
 import json
 import re
@@ -25,6 +25,11 @@ def shortened(text: str, limit: int = CONDITION_LIMIT) -> str:
             return shortened(text[: clause.start()], limit - len(advice)) + advice
     end = limit // 2
     return f"{text[: limit - end - 1]}…{text[-end:]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 _SEQUENCES = re.compile(

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.api.kubernetes.core.v1 import Node, Pod
+from trainwright.api.messages import counted
 from trainwright.api.objects import dig
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.local.managing import jobs_of
-from trainwright.controller.trainer.why.words import counted
 
 _GPU = "nvidia.com/gpu"
 

@@ -18,6 +18,7 @@ import yaml
 from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -39,7 +40,6 @@ from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.job.pods import attempt_of
-from trainwright.controller.trainer.why.words import counted
 
 LATEST = "latest"
 """Names the newest job."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
@@ -25,7 +26,6 @@ from trainwright.controller.local.node.outputs import (
     read_owner,
     refusal,
 )
-from trainwright.controller.trainer.why.words import counted
 
 _SHOWN = 10
 """Files of an output that are named one by one."""

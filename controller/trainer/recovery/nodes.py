@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 
 from trainwright.api.jobset.v1alpha2 import JobSet, ReplicatedJob
 from trainwright.api.kubernetes.core.v1 import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from trainwright.api.messages import counted
+from trainwright.api.nodes import is_required_value
 from trainwright.api.objects import labels_of, name_of
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, MODEL_INITIALIZER
@@ -71,7 +73,7 @@ def why_not(jobset: JobSet, nodes: Sequence[Node], avoided: Sequence[str], node:
         if len(avoided) >= MOST_AVOIDED or len(avoided) * _SHARE >= len(fitting):
             return f"it avoids {len(avoided)} of {len(fitting)} matching nodes already"
         if len(left) < _pods_of(one):
-            return f"{_counted(len(left), 'matching node')} would be left for {_counted(_pods_of(one), 'pod')}"
+            return f"{counted(len(left), 'matching node')} would be left for {counted(_pods_of(one), 'pod')}"
     return ""
 
 
@@ -109,21 +111,4 @@ def _is_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bo
 
 
 def _matches(one: NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
-    value, wanted = values.get(one.key), one.values or []
-    match one.operator:
-        case "In":
-            return value in wanted
-        case "NotIn":
-            return value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:  # Gt and Lt: whole numbers
-            if value is None or not wanted or not (value.isdigit() and wanted[0].isdigit()):
-                return False
-            return int(value) > int(wanted[0]) if one.operator == "Gt" else int(value) < int(wanted[0])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return is_required_value(values.get(one.key), one.operator, one.values or ())

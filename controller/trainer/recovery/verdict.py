@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from trainwright.api.messages import counted
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.job.ruling import (
     REASON_CANNOT_RUN,
@@ -139,7 +140,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
     if _spent(counts, budget) > _limit(budget, wanted):
         what = "without progress" if budget != INFRASTRUCTURE else "because of infrastructure"
         number = used if budget != INFRASTRUCTURE else _spent(counts, budget)
-        text = f"the job failed after {_counted(number, 'attempt')} {what}; the last: {ended.why.text}"
+        text = f"the job failed after {counted(number, 'attempt')} {what}; the last: {ended.why.text}"
         return _ends(counts, REASON_HANG if budget == HANG else REASON_RESTARTS_EXHAUSTED, text, paid)
     if counts.attempts >= MOST_ATTEMPTS:
         text = f"the job failed after {counts.attempts} attempts, the most that are made; the last: {ended.why.text}"
@@ -200,7 +201,3 @@ def _paid(counts: Counts, budget: str, wanted: Declaration) -> str:
     words = {RETRIES: "", MEMORY: "memory ", INFRASTRUCTURE: "infrastructure ", HANG: "hang "}
     limit = int(_limit(budget, wanted))
     return f"{min(_spent(counts, budget), limit)} of {limit} {words[budget]}retries used"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

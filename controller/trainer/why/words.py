@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
-from trainwright.api.messages import plain, shortened
+from trainwright.api.messages import counted, plain, shortened
 from trainwright.api.objects import Document, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.failures.last_words import telling_line
@@ -95,11 +95,6 @@ def last_line(lines: Sequence[str], limit: int = 100) -> str:
 def ends_with(line: str, limit: int = 100) -> str:
     """`; its log ends with: ...` with the line; empty without one."""
     return f"; its log ends with: {quoted(line, limit)}" if line else ""
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 pod`, `2 pods`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def verb(number: int, one: str, many: str) -> str:

@@ -4,9 +4,10 @@
 Source: https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ and taint-and-toleration.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trainwright.api.nodes import is_required_value
 from trainwright.api.objects import Document, labels_of, name_of
 from trainwright.controller.local.workloads.documents import spec_of
 
@@ -43,22 +44,8 @@ def _term_matches(term: Document, node: Document) -> bool:
 
 
 def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, operator = str(requirement.get("key")), requirement.get("operator")
-    values: Sequence[str] = requirement.get("values") or ()
-    value = labels.get(key)
-    if operator in ("In", "NotIn"):
-        wanted: bool = operator == "In"
-        return (value in values) == wanted
-    if operator in ("Exists", "DoesNotExist"):
-        wanted = operator == "Exists"
-        return (value is not None) == wanted
-    if operator in ("Gt", "Lt") and value is not None and _is_integer(value) and len(values) == 1:
-        return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
-    return False
-
-
-def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+    value = labels.get(str(requirement.get("key")))
+    return is_required_value(value, requirement.get("operator"), requirement.get("values") or ())
 
 
 def tolerates(pod: Document, taint: Document) -> bool:

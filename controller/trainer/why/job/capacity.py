@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from trainwright.api.kubernetes.core.v1 import PodSpec
+from trainwright.api.nodes import is_required_value
 from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.quantity import Quantity
 from trainwright.plugins.contract.requests import pod_requests
@@ -56,24 +57,9 @@ def is_selected(node: Document, pod_spec: Document) -> bool:
 
 
 def _matches(labels: Mapping[str, str], expressions: Iterable[Document]) -> bool:
-    return all(_holds(labels.get(one["key"]), one.get("operator"), one.get("values") or ()) for one in expressions)
-
-
-def _holds(value: str | None, operator: str | None, values: Iterable[str]) -> bool:
-    options = tuple(values)
-    match operator:
-        case "In":
-            return value in options
-        case "NotIn":
-            return value not in options
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" if value is not None and value.isdigit() and options and options[0].isdigit():
-            return int(value) > int(options[0]) if operator == "Gt" else int(value) < int(options[0])
-        case _:
-            return False
+    return all(
+        is_required_value(labels.get(one["key"]), one.get("operator"), one.get("values") or ()) for one in expressions
+    )
 
 
 def untolerated(node: Document, pod_spec: Document) -> list[Document]:

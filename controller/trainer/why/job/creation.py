@@ -8,9 +8,9 @@ from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.trainer.why import words
 from trainwright.controller.trainer.why.catalogue import cause, here
 from trainwright.controller.trainer.why.job.capacity import requests_of
 from trainwright.controller.trainer.why.kinds import LIMIT_RANGE, PRIORITY_CLASS, QUOTA, RUNTIME_CLASS, SERVICE_ACCOUNT
@@ -71,7 +71,7 @@ def _translated(  # noqa: PLR0911 - one return for each answer that is known
     message = message.removeprefix("Error creating: ")
     role = labels_of(job).get(LABEL_REPLICATED_JOB, name_of(job))
     of_role = f" of {role}" if len(replicated_jobs(picture)) > 1 else ""
-    count = f"{done} of {words.counted(wanted, 'pod')}{of_role} could be created"
+    count = f"{done} of {counted(wanted, 'pod')}{of_role} could be created"
     more: dict[str, Any] = {"since": since, "pods": wanted - done}
     if found := _QUOTA.search(message):
         return _quota(picture, found, count, **more)

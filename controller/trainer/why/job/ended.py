@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.failures.first import is_disrupted
@@ -17,7 +18,7 @@ from trainwright.controller.trainer.why.job.failures import INITIALIZERS, senten
 from trainwright.controller.trainer.why.job.jobset import FIRST_JOB
 from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
-from trainwright.controller.trainer.why.words import counted, ends_with, quoted, scheduler_says
+from trainwright.controller.trainer.why.words import ends_with, quoted, scheduler_says
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
 from trainwright.plugins.contract.picture import EVENT, event_time, moment
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from trainwright.api.messages import CONDITION_LIMIT
+from trainwright.api.messages import CONDITION_LIMIT, counted
 from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.job.pods import loops
@@ -14,7 +14,6 @@ from trainwright.controller.trainer.why.job.containers import FailedRun, contain
 from trainwright.controller.trainer.why.job.starting import not_created
 from trainwright.controller.trainer.why.words import (
     STEP_LABEL,
-    counted,
     ends_with,
     lasting,
     quoted,

@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.why.catalogue import about_job, cause, of_pods
 from trainwright.controller.trainer.why.job.capacity import requests_of
 from trainwright.controller.trainer.why.job.containers import made_good
 from trainwright.controller.trainer.why.kinds import NODE
-from trainwright.controller.trainer.why.words import amount, counted, listed, quoted, rank_of, verb
+from trainwright.controller.trainer.why.words import amount, listed, quoted, rank_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, holds, since_of
 from trainwright.plugins.contract.picture import index_of, moment
 from trainwright.plugins.contract.requests import add

@@ -4,10 +4,11 @@
 import re
 from collections.abc import Iterator
 
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, labels_of, name_of, owners_of, uid_of
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
 from trainwright.controller.trainer.why.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
-from trainwright.controller.trainer.why.words import counted, listed, quoted, verb
+from trainwright.controller.trainer.why.words import listed, quoted, verb
 from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

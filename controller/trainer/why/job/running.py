@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.messages import counted
 from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
@@ -16,7 +17,7 @@ from trainwright.controller.trainer.why.job.attempts import cost_before
 from trainwright.controller.trainer.why.job.jobset import attempt_of, open_dependencies, running_pods, wanted_now
 from trainwright.controller.trainer.why.job.nodes import is_of_lost_node
 from trainwright.controller.trainer.why.job.refusals import about_jobset
-from trainwright.controller.trainer.why.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
+from trainwright.controller.trainer.why.words import listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, moment
 from trainwright.plugins.contract.picture import counted as share

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from trainwright.api.messages import counted
 from trainwright.api.nodes import is_local
 from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.why.catalogue import cause, of_pods
 from trainwright.controller.trainer.why.job import capacity, claims
 from trainwright.controller.trainer.why.kinds import NODE
-from trainwright.controller.trainer.why.words import amount, counted, listed, quoted, scheduler_says, verb
+from trainwright.controller.trainer.why.words import amount, listed, quoted, scheduler_says, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
 from trainwright.plugins.contract.picture import counted as share
 from trainwright.plugins.contract.picture import earliest, event_since, index_of
