@@ -31,7 +31,7 @@ from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.why import Explanation, Reader
-from trainwright.controller.trainer.why.job.jobset import base_of
+from trainwright.controller.trainer.why.job.jobset import attempts_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.plugins.contract import Explains, Picture
@@ -90,11 +90,7 @@ def job_of(
     """The answer, from what was read. Raises msgspec.ValidationError for a job that does not fit the API."""
     job = msgspec.convert(picture.job, TrainJob)
     failures = _failures(picture)
-    jobset = picture.jobset or {}
-    before = base_of(jobset)
-    restarts = before + int(dig(jobset, "status.restarts") or 0)
-    most = before + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
-    attempt = restarts + 1 if jobset else None
+    attempt, most = attempts_of(picture.jobset) if picture.jobset else (None, None)
     numbers = set(failures) | ({attempt} if attempt is not None else set())
     return contract.Job(
         now=format_time(now),
@@ -102,7 +98,7 @@ def job_of(
         connection=connection,
         row=row_of(job, history, now, explanation.cause.message, attempt=attempt),
         attempt=attempt,
-        most_attempts=max(most, restarts) + 1 if jobset else None,
+        most_attempts=most,
         suspended=bool(job.spec_or_empty.suspend),
         conditions=[
             contract.ConditionView(

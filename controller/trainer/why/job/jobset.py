@@ -161,12 +161,15 @@ def running_pods(picture: Picture) -> list[Document]:
 
 def attempt_of(picture: Picture) -> tuple[int, int] | None:
     """Number of the present attempt and of all that are allowed; None while the first one runs."""
-    jobset = picture.jobset
+    attempt, most = attempts_of(picture.jobset)
+    return (attempt, most) if attempt > 1 else None
+
+
+def attempts_of(jobset: Document | None) -> tuple[int, int]:
+    """Number of the present attempt, from 1, and of all that are allowed."""
     base = base_of(jobset)
-    restarts = int(dig(jobset, "status.restarts") or 0) + base
-    if jobset is None or not restarts:
-        return None
-    most = int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0) + base
+    restarts = base + int(dig(jobset, "status.restarts") or 0)
+    most = base + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
     return restarts + 1, max(most, restarts) + 1
 
 
