@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from trainwright.controller.local.apiserver.patch.copying import copied
+from trainwright.controller.local.apiserver.copying import copied
 from trainwright.controller.local.apiserver.patch.errors import Document, MalformedPatchError
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from trainwright.controller.local.apiserver.apply.values import json_text
+from trainwright.controller.local.apiserver.copying import copied
 from trainwright.controller.local.apiserver.nesting import TOO_DEEP, is_too_deep
-from trainwright.controller.local.apiserver.patch.copying import copied
 from trainwright.controller.local.apiserver.patch.errors import MalformedPatchError, UnappliedPatchError
 from trainwright.controller.local.apiserver.patch.reading import read_json
 

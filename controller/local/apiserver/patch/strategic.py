@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.apply.values import shown
-from trainwright.controller.local.apiserver.patch.copying import copied
+from trainwright.controller.local.apiserver.copying import copied
 from trainwright.controller.local.apiserver.patch.errors import (
     BrokenPatchError,
     Document,

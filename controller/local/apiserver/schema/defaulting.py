@@ -8,6 +8,8 @@ Absent objects are not made to hold defaults of their fields. Source:
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from trainwright.controller.local.apiserver.copying import copied
+
 Schema = Mapping[str, Any]
 Default = Callable[[Any], None]
 """Fills in the defaults inside an object or list, in place."""
@@ -30,19 +32,12 @@ def compile_default(schema: Schema) -> Default | None:
     return fill
 
 
-def _copied(value: Any) -> Any:
-    """A copy of a JSON value."""
-    if type(value) is dict:
-        return {name: _copied(inner) for name, inner in value.items()}
-    return [_copied(item) for item in value] if type(value) is list else value
-
-
 def _maker(schema: Schema) -> Callable[[], Any] | None:
     """Makes the default of a schema, if there is one."""
     default = schema.get("default")
     if default is None:
         return None
-    return (lambda: default) if type(default) in _SCALARS else (lambda: _copied(default))
+    return (lambda: default) if type(default) in _SCALARS else (lambda: copied(default))
 
 
 def _object_default(schema: Schema) -> Default | None:

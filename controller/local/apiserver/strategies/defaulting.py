@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.copying import copied
 from trainwright.controller.local.apiserver.published import published_models
 from trainwright.controller.local.apiserver.published.kinds import RecordedDefault, recorded, struct_of
 from trainwright.controller.local.gowriting import fields_of
@@ -41,7 +42,7 @@ def fill(document: Document, model: str, kind: str = "", field: str = "") -> Non
         if value is not None and (value or default.field not in known.filled):
             continue
         if default.when is None or _holds(default.when, document, kind, field):
-            document[default.field] = _copied(default.value)
+            document[default.field] = copied(default.value)
     for name, inner in known.inner:
         for part in _structs(document.get(name)):
             fill(part, inner, kind, name)
@@ -78,12 +79,6 @@ def _structs(value: Any) -> Iterable[Document]:
     if isinstance(value, list):
         return [one for one in value if isinstance(one, dict)]
     return [value] if isinstance(value, dict) else []
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 @cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of JSON values: patches change their inputs in place, so they work on copies."""
+"""Copies of JSON values: patches change their inputs in place, and defaults are shared."""
 
 from typing import Any
 
