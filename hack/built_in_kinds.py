@@ -3,7 +3,7 @@
 
 It starts the test control plane and asks it: discovery for names and verbs; for each object of `built_in_samples.yaml`
 what becomes of it, how it is listed, and which changes of its fields are refused. OpenAPI says nothing of these. Run
-`hack/published_schemas.py` and `hack/go_types.py` first. `--check` writes nothing.
+`hack.published_schemas` and `hack.go_types` first. `--check` writes nothing.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from hack.generated import update
 from trainwright.controller.local.apiserver.published import models_by_kind, published_models
 from trainwright.controller.local.apiserver.published.kinds import (
     KINDS,
@@ -792,18 +793,15 @@ def rendered(kinds: list[RecordedKind], defaults: dict[str, list[RecordedDefault
 
 def main() -> int:
     """Exit code 1 with `--check` if the file is not up to date."""
-    parser = argparse.ArgumentParser(prog="hack/built_in_kinds.py", description="Generate the table of built-in kinds.")
+    parser = argparse.ArgumentParser(
+        prog="python -m hack.built_in_kinds", description="Generate the table of built-in kinds."
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is not up to date")
     check: bool = parser.parse_args().check
     with ControlPlane() as control_plane:
         text = asyncio.run(learn(control_plane))
-    if KINDS.exists() and KINDS.read_text(encoding="utf-8") == text:
-        return 0
-    if check:
-        print(f"{KINDS.name}: not up to date, run hack/built_in_kinds.py", file=sys.stderr)
-        return 1
-    KINDS.write_text(text, encoding="utf-8")
-    return 0
+    stale = update({KINDS: text}, check=check)
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images without a registry, and the store from which a node takes them.
 
-podman builds them in a workshop: those of `images/Dockerfile`, and ours from the Dockerfile of this project. containerd
-takes the former into a store in the cache. Each node starts with a copy of it, made of hard links.
+podman builds them in a workshop: those of the Dockerfile beside this file, and ours from that of this project.
+containerd takes the former into a store in the cache. Each node starts with a copy of it, made of hard links.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from hack.node import debian
 from hack.node.places import ROOT, NodeError, cache, step
 from hack.node.spaces import Spaces, workshop
 
-_FOLDER = Path(__file__).parent / "images"
+_DOCKERFILE = Path(__file__).parent / "Dockerfile"
 PAUSE = "localhost/pause:1"
 PYTHON = "docker.io/library/python:3.13-slim"
 TRAINING = "localhost/training:1"
@@ -53,7 +53,7 @@ def _sent() -> list[Path]:
 def store_folder() -> Path:
     """containerd's folder with the images of the Dockerfile beside this file; may not exist yet."""
     seen = hashlib.sha256()
-    for file in (_FOLDER / "Dockerfile", *_sent()):
+    for file in (_DOCKERFILE, *_sent()):
         seen.update(file.read_bytes())
     return cache() / f"store-{seen.hexdigest()[:8]}"
 
@@ -159,7 +159,7 @@ def _built(podman: Podman, stage: str, names: Sequence[str]) -> Path:
     tar = podman.folder / f"{stage}.tar"
     with step(f"building the image {names[0]}"):
         tags = [f"--tag={name}" for name in names]
-        source = [f"--target={stage}", f"--file={_FOLDER / 'Dockerfile'}", str(context)]
+        source = [f"--target={stage}", f"--file={_DOCKERFILE}", str(context)]
         podman("build", "--quiet", *tags, *source, place=context)
         podman("save", "--quiet", "--format=docker-archive", f"--output={tar}", *names)
         if stage != "python":  # the base of ours
