@@ -97,13 +97,17 @@ class PodWorker:
             self._shown_changed()
 
     def write_hosts(self) -> None:
-        """Pods of the group came or went: bring the hosts files of the containers up to date. Blocks."""
+        """Pods of the group came or went: bring the hosts files of the containers up to date. Blocks.
+
+        Raises nothing: the pod that came or went is another one, whose work must go on.
+        """
         for runner in list(self.runners.values()):
             try:
                 self._hosting.write_hosts(self.pod, runner.folders.container)
             except OSError as error:
-                # The pod that came or went is another one.
                 log.warning("pod %s does not learn the names of its peers: %s", describe(self.pod), error)
+            except Exception:
+                log.exception("pod %s does not learn the names of its peers", describe(self.pod))
 
     def notice_source(self, name: str) -> None:
         """A ConfigMap or Secret of the namespace has changed."""

@@ -161,3 +161,25 @@ async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
     await asyncio.wait({running})
     await eventually(lambda: made)
     assert not made[0].exists()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "no space"), ValueError("a name")], ids=["disk", "defect"])
+def test_names_that_a_pod_does_not_learn_are_no_error_of_the_pod_that_came(
+    worker: PodWorker, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    written: list[Path] = []
+
+    def write_hosts(_: Document, folder: Path) -> None:
+        written.append(folder)
+        if folder.name == "first":
+            raise error
+
+    hosting: Any = worker._hosting
+    hosting.write_hosts = write_hosts
+    for name in ("first", "second"):
+        runner: Any = SimpleNamespace(folders=SimpleNamespace(container=Path(name)))
+        worker.runners[name] = runner
+    worker.write_hosts()
+    assert written == [Path("first"), Path("second")]
+    (record,) = caplog.records
+    assert "does not learn the names of its peers" in record.getMessage()
