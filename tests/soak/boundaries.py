@@ -4,7 +4,8 @@
 Four boundaries, in turn, on one cluster in this process:
 
 - worker: an exception at one of the calls of the node that the worker of a pod makes. The pod fails with reason
-  NodeError and a message that names the exception, and the log has its traceback;
+  NodeError and a message that names the exception, and the log has its traceback. Where it only does not learn that
+  another pod came or went, it runs on, and so does the other;
 - release: an exception when a pod gives back what it held. The pod keeps its phase;
 - guard: SIGKILL to the guard of a container whose program has detached children. The pod fails, and no process stays;
 - disk: a full disk, with a pod that writes to its log all the time. It runs on, reads are answered, and writes wait;
@@ -46,7 +47,7 @@ DISK_BYTES = 64 * 2**20
 END_SECONDS = 120.0
 AT_ONCE = 4
 """Pods that are broken at the same time."""
-CALLS = ("plan", "start", "write_hosts", "release", "dial")
+CALLS = ("plan", "start", "write_hosts", "release")
 BREAKS = "boundaries/breaks"
 SLEEPER = "import time; print('up', flush=True); time.sleep(100000)"
 CHATTY = "import time\nwhile True: print('x' * 2000, flush=True); time.sleep(0.001)"
@@ -76,12 +77,13 @@ class Failures(logging.Handler):
             self.pods.append(record.getMessage())
 
 
-def break_calls(hosting: Hosting) -> None:
-    """Let a call of the node fail for pods whose annotation names it."""
+def break_calls(hosting: Hosting, broken_pods: set[str]) -> None:
+    """Let a call of the node fail for pods whose annotation names it, and note their names."""
 
     def breaking(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def broken(pod: dict[str, Any], *arguments: Any, **named: Any) -> Any:
             if (pod["metadata"].get("annotations") or {}).get(BREAKS) == name:
+                broken_pods.add(pod["metadata"]["name"])
                 raise PlannedError(name)
             return call(pod, *arguments, **named)
 
@@ -94,8 +96,8 @@ def break_calls(hosting: Hosting) -> None:
 class Site:
     """The cluster, and a pod that must not notice anything."""
 
-    def __init__(self, cluster: RunningCluster, folder: Path, failures: Failures) -> None:
-        self.cluster, self.folder, self.failures = cluster, folder, failures
+    def __init__(self, cluster: RunningCluster, folder: Path, failures: Failures, broken: set[str]) -> None:
+        self.cluster, self.folder, self.failures, self.broken = cluster, folder, failures, broken
         self.client: Client = cluster.manager.client
         self._number = 0
         self._witness: tuple[str, int] = ("", 0)
@@ -147,7 +149,7 @@ class Site:
         name, pid = self._witness
         status = await self.status(name)
         found: list[str] = []
-        if (status.get("phase"), self.process(name).pid) != (status.get("phase"), pid) or not alive(pid):
+        if self.process(name).pid != pid or not alive(pid):
             found.append(f"the process of the witness is another one: {pid}")
         if status.get("phase") != "Running" or status["containerStatuses"][0]["restartCount"]:
             found.append(f"the witness does not run any more: {status}")
@@ -187,11 +189,16 @@ async def break_worker(site: Site, chance: random.Random) -> list[str]:
     call = chance.choice(CALLS[:3])
     name = await site.create(SLEEPER, **{BREAKS: call})
     status = await site.until(name, "Failed", "Running")
-    found: list[str] = []
-    if call == "write_hosts" and status["phase"] == "Running":
+    if call == "write_hosts" and name not in site.broken:
+        # With namespaces the launcher writes the hosts file: nothing was broken, so break something else.
         await site.delete(name)
-        return found  # with namespaces the hosts file is written by the launcher
-    if status.get("reason") != "NodeError" or f"PlannedError: {call}" not in status.get("message", ""):
+        return await break_worker(site, chance)
+    found: list[str] = []
+    if call == "write_hosts":
+        # Others came or went: that this pod does not learn their names ends nobody.
+        if status["phase"] != "Running":
+            found.append(f"a pod that does not learn the names of its peers says {status}")
+    elif status.get("reason") != "NodeError" or f"PlannedError: {call}" not in status.get("message", ""):
         found.append(f"a pod whose {call} failed says {status}")
     if not any(f"pod {name}_" in text for text in site.failures.pods):
         found.append(f"the log does not say that {name} failed")
@@ -252,9 +259,14 @@ async def fill_disk(site: Site, chance: random.Random) -> list[str]:
     except TimeoutError:
         found.append("a write was not answered once there was room")
     log = next(iter((site.folder / "state" / "logs").rglob(f"*{name}*/**/*.log")), None)
-    if log is not None:
+    if log is None:
+        found.append("the pod has no log, so whether it goes on is not known")
+    else:
         before = log.stat().st_size
-        await eventually(lambda: log.stat().st_size, lambda size: size != before, seconds=END_SECONDS)
+        try:
+            await eventually(lambda: log.stat().st_size, lambda size: size != before, seconds=END_SECONDS)
+        except GaveUp:
+            found.append("the log did not go on once there was room")
     await site.delete(name)
     return found
 
@@ -274,14 +286,14 @@ async def site(folder: Path) -> AsyncIterator[Site]:
 
     def declare(self: LocalNode, manager: Manager) -> None:
         original(self, manager)
-        break_calls(self._hosting)
+        break_calls(self._hosting, broken)
 
-    failures = Failures()
+    failures, broken = Failures(), set[str]()
     logging.getLogger().addHandler(failures)
     LocalNode.declare = declare  # type: ignore[method-assign]
     try:
         async with local_cluster(NodeSettings(name="boundaries", folder=folder / "state")) as cluster:
-            made = Site(cluster, folder, failures)
+            made = Site(cluster, folder, failures, broken)
             await made.begin()
             yield made
     finally:
