@@ -171,7 +171,7 @@ class Attribution:
     node: str = ""
     """The node that may be the reason; empty: none, or it is not known."""
     is_hardware: bool = False
-    """Whether the log tells of broken hardware."""
+    """Whether the log reports broken hardware."""
 
     @property
     def charged(self) -> str:
@@ -254,7 +254,7 @@ def _by_end(entry: Entry, witness: Witness, wanted: Declaration) -> Iterator[Att
         yield Attribution(FailureCause.INFRASTRUCTURE, told, node=_own_node(entry, witness))
     if _HARDWARE.search(entry.said) or _HARDWARE.search(entry.log):
         node = witness.placed.get(entry.pod, "")
-        text = f"{told}; its log tells of broken hardware"
+        text = f"{told}; its log reports broken hardware"
         yield Attribution(FailureCause.INFRASTRUCTURE, text, node=node, is_hardware=True)
     if code in CANNOT_RUN or code in wanted.no_retry or no_program:
         yield Attribution(FailureCause.CONFIGURATION, told)

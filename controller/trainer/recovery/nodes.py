@@ -29,14 +29,14 @@ _TOPOLOGY = ("kueue.x-k8s.io/podset-", "-topology")
 def suspect(entries: Mapping[int, Entry], attempt: int, avoided: Iterable[str], now: datetime) -> tuple[str, str]:
     """The node that is to be avoided after this attempt, and why; two empty texts: none.
 
-    A node is suspect if the log of its rank tells of broken hardware, or if two attempts failed there first and none
+    A node is suspect if the log of its rank reports broken hardware, or if two attempts failed there first and none
     anywhere else.
     """
     last = entries.get(attempt)
     if last is None or not last.node or last.node in avoided:
         return "", ""
     if last.hardware:
-        return last.node, f"the log of an attempt on node {last.node} tells of broken hardware"
+        return last.node, f"the log of an attempt on node {last.node} reports broken hardware"
     since = format_time(now - AVOIDED)
     culprits = [one.node for one in entries.values() if one.node and one.node not in avoided and one.ended >= since]
     if culprits.count(last.node) < _REPEATED or set(culprits) != {last.node}:

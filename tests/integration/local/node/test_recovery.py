@@ -202,7 +202,7 @@ async def test_a_node_with_broken_hardware_is_left_for_others(client: Client, tm
 
     (note,) = await eventually(notes, what="the event")
     assert note == (
-        "the log of an attempt on node laptop tells of broken hardware, attempt 2 avoids it: "
+        "the log of an attempt on node laptop reports broken hardware, attempt 2 avoids it: "
         "ask its administrator to look at it"
     )
 

@@ -81,7 +81,7 @@ def test_broken_hardware_is_left_at_once() -> None:
     life.fail("gpu-7", XID)
     (told,) = life.avoided
     assert told == (
-        "the log of an attempt on node gpu-7 tells of broken hardware, attempt 2 avoids it: "
+        "the log of an attempt on node gpu-7 reports broken hardware, attempt 2 avoids it: "
         "ask its administrator to look at it"
     )
     assert life.entries[0].node == "gpu-7"
