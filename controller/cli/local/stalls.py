@@ -17,6 +17,7 @@ from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
+from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
 from trainwright.controller.trainer.job.stall import INITIALIZERS, StallClock, stall_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
@@ -42,7 +43,8 @@ class Stalls:
         if self._clock is None:
             self._clock = StallClock.begin(moment)
         is_running = state_of(job).state is State.RUNNING
-        self._clock.see(job, moment, running=is_running and any(map(_trains, found)))
+        attempt = max(map(attempt_of, found), default=None)
+        self._clock.see(job, moment, running=is_running and any(map(_trains, found)), attempt=attempt)
         if not is_running:
             return ""
         text, _ = standing(ended_ranks(found), self.after, self.now())

@@ -3,7 +3,7 @@
 
 from trainwright.controller.trainer.assembly.features import EXPLAIN
 from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.job.pods import pods_of
+from trainwright.controller.trainer.job.pods import life_of_ranks, pods_of
 from trainwright.controller.trainer.progress.metrics import JobProgress, StalledJobs
 from trainwright.controller.trainer.progress.stall import StallController
 
@@ -18,6 +18,7 @@ def declare(assembly: Assembly) -> None:
         settings.stall_after,
         assembly.records,
         pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
+        attempt_of=lambda job: life_of_ranks(cache, job),
         is_alone=settings.election is None,
     )
     StalledJobs(manager.metrics.registry, assembly.jobs, leads=assembly.leads)

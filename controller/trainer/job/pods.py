@@ -103,10 +103,24 @@ def declare_pods(cache: Cache) -> None:
     informer.add_index(BY_JOBSET, jobset_of)
 
 
+def jobset_of_job(cache: Cache, job: TrainJob) -> JobSet | None:
+    """The job's own JobSet, as the cache has it."""
+    found = cache.get(JobSet, job.name, job.namespace)
+    controller = controller_of(found) if found is not None else None
+    return found if controller is not None and controller.uid == uid_of(job) else None
+
+
+def life_of_ranks(cache: Cache, job: TrainJob) -> tuple[str, int] | None:
+    """What tells the lives of all ranks of a job apart: JobSet and attempt. None: there is none, or it is suspended."""
+    jobset = jobset_of_job(cache, job)
+    if jobset is None or jobset.spec_or_empty.suspend:
+        return None
+    return uid_of(jobset), present_attempt(jobset)
+
+
 def pods_of(cache: Cache, job: TrainJob) -> list[Document]:
-    jobset = cache.get(JobSet, job.name, job.namespace)
-    controller = controller_of(jobset) if jobset is not None else None
-    if jobset is None or controller is None or controller.uid != uid_of(job):
+    jobset = jobset_of_job(cache, job)
+    if jobset is None:
         return []
     pods = cache.indexed(POD, BY_JOBSET, index_value(job.namespace, job.name))
     return [pod for pod in pods if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(jobset)]

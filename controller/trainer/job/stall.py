@@ -7,7 +7,7 @@ job, and each rank of it, is compared with its own earlier reports. Only a job w
 silent has promised to report.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -60,20 +60,27 @@ class StallClock:
     """`lastUpdatedTime` of the last report; empty: none came."""
     position: tuple[int | None, str] = (None, "")
     """Percentage and step of that report."""
+    attempt: Hashable = None
+    """The life of all ranks in which that was seen."""
 
     @classmethod
     def begin(cls, now: float) -> "StallClock":
         """For a job that is seen for the first time."""
         return cls(reported_since=now, position_since=now)
 
-    def see(self, job: TrainJob, now: float, *, running: bool) -> None:
-        """Note the job as it is now. While it does not run, no time counts."""
+    def see(self, job: TrainJob, now: float, *, running: bool, attempt: Hashable = None) -> None:
+        """Note the job as it is now. While it does not run, no time counts.
+
+        Nor does the time of an `attempt` before: its ranks may have been restarted too quickly for anybody to see that
+        none ran.
+        """
         status = job.status_or_empty.trainer_status
         reported = (status.last_updated_time or "") if status is not None else ""
         position = _position(job)
-        if not running or reported != self.reported:
+        begins, self.attempt = not running or attempt != self.attempt, attempt
+        if begins or reported != self.reported:
             self.reported, self.reported_since = reported, now
-        if not running or position != self.position:
+        if begins or position != self.position:
             self.position, self.position_since = position, now
 
     def heard(self, at: float, now: float, *, is_stuck: bool) -> None:

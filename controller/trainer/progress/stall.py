@@ -6,7 +6,7 @@ a job is a part of its record.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -70,6 +70,7 @@ class StallController:
         records: JobRecords,
         *,
         pods_of: Callable[[TrainJob], Sequence[Document]] | None = None,
+        attempt_of: Callable[[TrainJob], Hashable] = lambda _: None,
         is_alone: bool = False,
         now: Now = wall_clock,
         monotonic: Callable[[], float] | None = None,
@@ -83,12 +84,14 @@ class StallController:
             default: seconds without progress after which a job without the annotation counts as stalled; None: never.
             records: what is remembered of jobs.
             pods_of: the pods of a job, where the cache holds them; None: ranks that end are not seen.
+            attempt_of: tells the lives of all ranks of a job apart; None: none is there, or all are held back.
             is_alone: whether all reports come to this process, so that it can tell which rank is silent.
             now: the wall clock, for transition times.
             monotonic: seconds on a clock that never goes back; None: the event loop's.
         """
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
         self._runtime_of, self._pods_of, self._is_alone = runtime_of, pods_of, is_alone
+        self._attempt_of = attempt_of
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
         self._records = records
         builder = manager.controller("standstill_controller").for_(TrainJob)
@@ -105,7 +108,7 @@ class StallController:
         memory = self._records.of(key, uid_of(job)).part(_Memory, lambda: _Memory(StallClock.begin(self._monotonic())))
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
-        memory.clock.see(job, now, running=running)
+        memory.clock.see(job, now, running=running, attempt=self._attempt_of(job) if running else None)
         if not running:
             # Without asking for the runtime first, which may have to be read: that it does not stand still is known.
             await self._write(job, None)

@@ -269,6 +269,10 @@ def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
     is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None
     if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
         return ""
+    # An attempt does not stand still because the one before it did.
+    since = known.ran_since.get(glance.current)
+    if since is None or parse(condition.last_transition_time) < since.replace(microsecond=0):
+        return ""
     has_reported = found.counts.step is not None or found.counts.percent is not None
     reasons = (StallReason.NO_REPORT, StallReason.NO_ADVANCE, *((StallReason.NEVER_REPORTED,) if has_reported else ()))
     return condition.message if condition.reason in reasons else ""

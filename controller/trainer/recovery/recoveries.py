@@ -26,7 +26,7 @@ from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.failures.recorder import RECORDS
-from trainwright.controller.trainer.job.pods import attempt_of, pods_of
+from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
@@ -101,9 +101,7 @@ class Recoveries:
 
     def jobset_of(self, job: TrainJob) -> JobSet | None:
         """The job's own JobSet, as the cache has it."""
-        found = self._cache.get(JobSet, job.name, job.namespace)
-        controller = controller_of(found) if found is not None else None
-        return found if controller is not None and controller.uid == uid_of(job) else None
+        return jobset_of_job(self._cache, job)
 
     def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
         """What the cache shows of the job now."""

@@ -56,6 +56,7 @@ class World:
         self.job: TrainJob | None = None
         self.events: list[tuple[str, str]] = []
         self.pods: list[dict[str, Any]] = []
+        self.attempt = 0
         self._runtime = runtime
         self.records = JobRecords()
         manager = cast("Manager", self)
@@ -66,6 +67,7 @@ class World:
             default,
             self.records,
             pods_of=lambda _: self.pods,
+            attempt_of=lambda _: self.attempt,
             is_alone=is_alone,
             now=lambda: DAY + timedelta(seconds=self.now),
             monotonic=lambda: self.now,
@@ -213,6 +215,15 @@ async def test_clocks_of_jobs_may_say_anything() -> None:
         world.put(reported=reported, step=number)
         assert await world.look(200.0 * number) == ""
     assert await world.look(200.0 * 11 + 300) == "NoReport"
+
+
+async def test_ranks_that_are_restarted_have_all_the_time_again() -> None:
+    """Also if they were restarted so quickly that the job never showed that none ran."""
+    world = World(300.0)
+    world.put(reported=T, step=50)
+    assert [await world.look(now) for now in (0, 299, 300)] == ["", "", "NoReport"]
+    world.attempt = 1
+    assert [await world.look(now) for now in (302, 601, 602)] == ["", "", "NoReport"]
 
 
 async def test_progress_that_goes_back_is_progress() -> None:

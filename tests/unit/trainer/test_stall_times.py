@@ -80,6 +80,17 @@ def test_time_without_pods_does_not_count(pause: TrainJob) -> None:
     assert told((0, job("t1", percent=1)), (500, pause), (500, job("t1", percent=1))) == ("", 120.0)
 
 
+def test_time_of_an_attempt_before_does_not_count() -> None:
+    """All ranks were restarted, and nobody saw the job without pods."""
+    clock, one = StallClock.begin(0.0), job("t1", percent=1, step="7")
+    for now, attempt in ((0.0, 0), (119.0, 0), (121.0, 1), (240.0, 1)):
+        clock.see(one, now, running=True, attempt=attempt)
+        assert stall_of(clock, AFTER, now)[0] is None
+    clock.see(one, 241.0, running=True, attempt=1)
+    stall, _ = stall_of(clock, AFTER, 241.0)
+    assert stall is not None
+
+
 def test_time_before_this_process_looked_does_not_count() -> None:
     assert told((10_000, job("2020-01-01T00:00:00Z", percent=1))) == ("", 120.0)
 

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.trainer.recovery.test_causes import PEER, disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
+from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.first import failures_by_attempt
@@ -40,6 +41,8 @@ class Life:
         self.failed = ""
         self.suspended = False
         self.stall: tuple[str, str] | None = None
+        self.stalled_since: datetime | None = None
+        """None: now."""
         self.step: int | None = None
         self.reported_at = ""
         self.newest: int | None = None
@@ -56,7 +59,7 @@ class Life:
         status: dict[str, Any] = {"trainerStatus": self.report(self.step)} if self.step is not None else {}
         if self.stall:
             reason, message = self.stall
-            when = "2026-11-25T10:00:00Z"
+            when = format_time(self.stalled_since or self.now)
             condition = {"type": "Stalled", "status": "True", "reason": reason, "message": message}
             status["conditions"] = [{**condition, "lastTransitionTime": when}]
         spec = {"runtimeRef": {"name": "r"}, "suspend": self.suspended}
@@ -374,6 +377,24 @@ def test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt() -> No
     life.base = 1
     life.run(pod(0), pod(1))
     assert life.known.summary.judged == 1
+
+
+def test_an_attempt_does_not_pay_for_the_hang_of_the_one_before() -> None:
+    """The ranks were restarted before the job was seen without any, so it still says that it stands still."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step, life.stall, life.stalled_since = 50, STANDS, life.now
+    life.run(pod(0), pod(1))
+    assert life.notice()
+    life.now += timedelta(seconds=2)
+    life.known.summary.hang, life.base = False, 1
+    assert not life.notice()
+    life.run(pod(0), pod(1))
+    assert not life.notice()
+    # It hangs, too, and the condition is written again.
+    life.now += timedelta(minutes=15)
+    life.stalled_since = life.now
+    assert life.notice()
+    assert life.causes == {"Hang": 2}
 
 
 def test_three_hangs_at_one_step_end_the_job() -> None:
