@@ -42,7 +42,7 @@ QUICK_ROTATION = RotationPolicy(
 )
 """An authority every few seconds, as it would be every few months.
 
-The overlap is what an API server has to learn of a new authority: as a rule a tenth of a second, on a busy machine some.
+Within the overlap an API server learns of a new authority: in a tenth of a second, or in seconds if it is busy.
 """
 
 
