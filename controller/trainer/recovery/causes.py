@@ -19,7 +19,7 @@ from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
-from trainwright.controller.trainer.job.pods import DISRUPTED, limited_of, number
+from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, limited_of, number
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.recovery.positions import Span
 
@@ -327,11 +327,9 @@ def _named(job: str, replica: int, rank: int) -> str:
 
 def _ends(pod: Document, *, failed: bool = True) -> list[Document]:
     """How containers of the pod have ended; `failed`: those alone that have failed."""
-    status = pod.get("status") or {}
     return [
         ended
-        for name in ("initContainerStatuses", "containerStatuses")
-        for one in status.get(name) or ()
+        for one in container_statuses(pod)
         if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]
 
