@@ -67,8 +67,8 @@ class ProgressMetrics:
         )
         self._pending = Gauge(f"{prefix}_pending", "Values that wait to be written.", registry=registry)
 
-    def report(self, source: str, result: str) -> None:
-        """Count a report; `source` is a ReportSource, `result` one of REPORTS."""
+    def report(self, source: ReportSource, result: str) -> None:
+        """Count a report; `result` is one of REPORTS."""
         self._reports[source, result].inc()
 
     def write(self, result: str) -> None:
