@@ -275,7 +275,8 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: E
 def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]:
     """All about one job: how it stands, what it reported, and each rank."""
     view = _view(job)
-    shown = [("runtime", view.runtime or text.NONE), ("nodes", _nodes(view)), ("age", _between(view.created, now))]
+    nodes = _nodes(view) if view.nodes is not None else "as many as the runtime says"
+    shown = [("runtime", view.runtime or text.NONE), ("nodes", nodes), ("age", _between(view.created, now))]
     if view.is_over:
         shown.append(("took", _between(view.created, view.ended)))
     if (output := folder_of_job(job)) is not None:
