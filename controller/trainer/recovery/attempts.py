@@ -9,6 +9,7 @@ before anybody acts on it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import msgspec
 
@@ -25,7 +26,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
-from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of, present_attempt
+from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.causes import (
@@ -40,7 +41,7 @@ from trainwright.controller.trainer.recovery.causes import (
 )
 from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
-from trainwright.controller.trainer.recovery.summary import Summary, at_least
+from trainwright.controller.trainer.recovery.summary import NOTHING, Summary, at_least
 from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
 
 VERDICT_SECONDS = 60.0
@@ -56,12 +57,11 @@ _NODES = 8
 class KnownAttempts:
     """What is known of one job's attempts."""
 
-    summary: Summary = field(default_factory=Summary)
+    summary: Summary = NOTHING
+    """Replaced by a copy, never changed."""
     witnesses: dict[int, Witness] = field(default_factory=dict)
     begun: int = 0
     """How many attempts were seen to begin."""
-    ran_since: dict[int, datetime] = field(default_factory=dict)
-    """When pods of an attempt were first seen to run."""
     evidence: dict[str, str] = field(default_factory=dict)
     """The key of the record with the last lines of ranks that stood still, the last time."""
     jobset: str = ""
@@ -70,7 +70,7 @@ class KnownAttempts:
     """Failures of code that a new JobSet may restart after; None: not known yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Glance:
     """What the cache shows of a job."""
 
@@ -83,7 +83,7 @@ class Glance:
     report: TrainerStatus | None = None
     """The newest one; the job may show it later."""
 
-    @property
+    @cached_property
     def base(self) -> int:
         """The base that the pods of the JobSet carry."""
         return base_of(self.jobset)
@@ -106,9 +106,9 @@ class Glance:
     @property
     def current(self) -> int:
         """The attempt that the JobSet makes now, or has made last; from 0."""
-        return present_attempt(self.jobset)
+        return self.base + self.restarts
 
-    @property
+    @cached_property
     def failed_since(self) -> datetime | None:
         """Since when the JobSet is Failed; None: it is not."""
         condition = find(self.jobset.status_or_empty.conditions, "Failed")
@@ -169,22 +169,22 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
         # An attempt may just have begun in the JobSet before; the one of this number is another one now.
         for old in [attempt for attempt in known.witnesses if attempt >= known.summary.judged]:
             known.witnesses.pop(old)
-            known.ran_since.pop(old, None)
     known.jobset = uid
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
     for attempt, pods in by_attempt.items():
-        witness = known.witnesses.setdefault(attempt, Witness())
+        witness = known.witnesses.get(attempt)
+        if witness is None:
+            witness = known.witnesses[attempt] = Witness()
         is_current = attempt == glance.current and glance.failed_since is None
         witness.see(pods, is_current=is_current, is_ours=is_stopped)
         if witness.ran:
-            known.ran_since.setdefault(attempt, glance.now)
+            witness.ran_since = witness.ran_since or glance.now
             known.begun = max(known.begun, attempt + 1)
     found = known.summary
     # The last one that was judged stays: its cause may be corrected, and its end tells whose report one is.
     for old in [attempt for attempt in known.witnesses if attempt < found.judged - 1]:
         known.witnesses.pop(old)
-        known.ran_since.pop(old, None)
 
 
 def advance(
@@ -270,7 +270,8 @@ def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
     if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
         return ""
     # An attempt does not stand still because the one before it did.
-    since = known.ran_since.get(glance.current)
+    witness = known.witnesses.get(glance.current)
+    since = witness.ran_since if witness is not None else None
     if since is None or parse(condition.last_transition_time) < since.replace(microsecond=0):
         return ""
     has_reported = found.counts.step is not None or found.counts.percent is not None
@@ -431,7 +432,8 @@ def _span(known: KnownAttempts, step: Progression, attempt: int) -> Span:
 def _ended(
     known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution, position: Position
 ) -> EndedAttempt:
-    since = known.ran_since.get(attempt)
+    witness = known.witnesses.get(attempt)
+    since = witness.ran_since if witness is not None else None
     return EndedAttempt(
         why=why,
         fingerprint=fingerprint(entry) if entry is not None else "",
