@@ -15,8 +15,9 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Document, labels_of, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -27,8 +28,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of
-from trainwright.controller.trainer.job.stall import StallReason
-from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.stall import StallReason, Standstill
 from trainwright.controller.trainer.recovery.causes import (
     FREE,
     HANG,
@@ -261,22 +261,24 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     return not (spec is not None and spec.suspend)
 
 
-def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
-    """How the present attempt stands still, if its ranks are to be restarted for it; else empty."""
+def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: Standstill | None) -> str:
+    """How the present attempt stands still, if its ranks are to be restarted for it; else empty.
+
+    Args:
+        known: of the job.
+        glance: what the cache shows.
+        wanted: the declaration of the job.
+        still: what was found of an attempt that stands still; it may be an earlier one.
+    """
     found = known.summary
-    condition = find(glance.job.status_or_empty.conditions, CONDITION_STALLED)
-    is_on = condition is not None and condition.status == "True"
     is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None
-    if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
+    if not wanted.restarts_stalled or still is None or is_busy or glance.completed:
         return ""
-    # An attempt does not stand still because the one before it did.
-    witness = known.witnesses.get(glance.current)
-    since = witness.ran_since if witness is not None else None
-    if since is None or parse(condition.last_transition_time) < since.replace(microsecond=0):
+    if still.attempt != (uid_of(glance.jobset), glance.current):
         return ""
     has_reported = found.counts.step is not None or found.counts.percent is not None
     reasons = (StallReason.NO_REPORT, StallReason.NO_ADVANCE, *((StallReason.NEVER_REPORTED,) if has_reported else ()))
-    return condition.message if condition.reason in reasons else ""
+    return still.stall.message if still.stall.reason in reasons else ""
 
 
 def restart_stalled(
@@ -303,15 +305,20 @@ def restart_stalled(
 
 
 def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -> None:
-    """The next attempt begins once no pod of the one that stood still is left."""
+    """The next attempt begins once no pod of the one that stood still runs.
+
+    Pods that had succeeded before stay. A Job does not run such a rank again, so it takes a new JobSet.
+    """
     found = step.summary
     if glance.failed_since is not None:
         # A rank failed while it was stopped, and Kubernetes had no retry left.
         found.hang = False
         found.judged = max(found.judged, glance.ended)
         found.replace = uid_of(glance.jobset) if replaceable else ""
-    elif glance.jobset.spec_or_empty.suspend and not glance.pods:
+    elif glance.jobset.spec_or_empty.suspend and not any(map(_goes, glance.pods)):
         found.hang = False
+        is_partial = not all(map(is_of_initializer, glance.pods))
+        found.replace = uid_of(glance.jobset) if replaceable and is_partial else ""
 
 
 def held_for(summary: Summary, now: datetime) -> float:
@@ -517,6 +524,16 @@ def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: De
 
 def _runs(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _goes(pod: Document) -> bool:
+    """Whether a pod of a suspended JobSet is still to end, or to go."""
+    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return not is_over or deletion_timestamp_of(pod) is not None
+
+
+def is_of_initializer(pod: Document) -> bool:
+    return labels_of(pod).get(LABEL_REPLICATED_JOB) in INITIALIZERS
 
 
 def _nodes_of(known: KnownAttempts, attempt: int) -> tuple[str, ...]:

@@ -282,6 +282,19 @@ async def test_a_rank_that_ends_while_others_go_on_is_named() -> None:
     assert await world.look(401) == ""
 
 
+async def test_a_job_that_does_not_go_on_without_the_rank_that_ended_stands_still_itself() -> None:
+    """Only then are its ranks restarted, where it asks for that; the rank that ended is named all the same."""
+    world = World(300.0)
+    world.pods = [pod(0), pod(1, ended=100)]
+    world.put(reported=T, step=5)
+    assert [await world.look(now) for now in (100, 399, 400)] == ["", "", "NoReport"]
+    (_, text), *_ = world.events
+    assert text == (
+        f"no report of progress for 5 min, the last at {T}; rank 1 ended with exit code 0 at 2026-01-01T00:01:40Z, "
+        "and 1 other runs on; look at their logs, they may wait for it"
+    )
+
+
 async def test_the_next_look_is_when_a_rank_has_been_gone_for_so_long() -> None:
     world = World(300.0)
     world.pods = [pod(0), pod(1, ended=100)]
