@@ -304,6 +304,21 @@ def test_a_jobset_that_a_user_deletes_takes_its_attempt_along() -> None:
     assert (life.known.summary.judged, life.causes) == (1, {"Infrastructure": 1})
 
 
+def test_pods_that_wait_are_no_attempt() -> None:
+    """Scenario 29: no node or no image for an hour costs a job nothing, also if it is suspended then."""
+    life = Life()
+    life.run(pod(0, status={"phase": "Pending"}, node=""), pod(1, status={"phase": "Pending"}))
+    for _ in range(2):
+        life.now += timedelta(hours=1)
+        step = life.look()
+        assert (step.summary, step.entries, step.told, step.look_again) == (Summary(jobset="s1"), {}, [], None)
+        life.suspended = True
+    life.suspended = False
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    assert (life.causes, life.known.summary.judged) == ({"Code": 1}, 1)
+
+
 @pytest.mark.parametrize("spoiled", [Summary(), Summary(jobset="s1", judged=0)])
 def test_a_lost_record_has_no_lower_counts_than_the_jobset(spoiled: Summary) -> None:
     """Scenarios 48 and 51: nobody has seen five attempts, of which Kubernetes has charged two."""
