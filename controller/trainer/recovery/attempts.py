@@ -223,6 +223,15 @@ def advance(
     return step
 
 
+def may_be_replaced(jobset: JobSet) -> bool:
+    """Whether a new JobSet may take the place: not where it makes volumes by `volumeClaimPolicies`.
+
+    They would be deleted with it. Where they are retained, JobSet 0.12 refuses a JobSet whose claim exists, unless its
+    template equals what the API server and the binding have made of the claim.
+    """
+    return not any(policy.templates for policy in jobset.spec_or_empty.volume_claim_policies or ())
+
+
 def leave_node(
     known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node], *, replaceable: bool
 ) -> None:
@@ -239,7 +248,7 @@ def leave_node(
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
     started = witness.started if witness is not None else 0
-    reason = "volumes with its checkpoints would be deleted" if not replaceable else ""
+    reason = "its JobSet makes the volumes of its claims, which a new one could not keep" if not replaceable else ""
     reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
     if reason:
         found.kept = [*found.kept, node]

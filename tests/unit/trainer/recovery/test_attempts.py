@@ -21,6 +21,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     Progression,
     advance,
     held_for,
+    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
@@ -277,6 +278,18 @@ def test_volumes_that_go_with_the_jobset_let_kubernetes_decide() -> None:
     life.run(pod(0, code=1), pod(1, status=disrupted("EvictionByEvictionAPI")))
     step = life.give_up()
     assert (step.summary.judged, step.summary.replace) == (1, "")
+
+
+@pytest.mark.parametrize("policy", [{}, *({"retentionPolicy": {"whenDeleted": kept}} for kept in ("Delete", "Retain"))])
+def test_a_jobset_that_makes_volumes_stays(policy: dict[str, Any]) -> None:
+    """Scenario 45: also where they are retained, since JobSet refuses another one with them."""
+    life = Life()
+    jobset = life.jobset
+    assert may_be_replaced(jobset)
+    spec = {"accessModes": ["ReadWriteMany"]}
+    made = msgspec.to_builtins(jobset)
+    made["spec"]["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "state"}, "spec": spec}], **policy}]
+    assert not may_be_replaced(msgspec.convert(made, JobSet))
 
 
 def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
