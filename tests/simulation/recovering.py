@@ -43,12 +43,13 @@ STALL_SECONDS = 120.0
 _MARKS = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": str(RETRIES)}
 _RESTARTS_HANGS = {
     "trainwright.dev/on-stall": "restart",
+    "trainwright.dev/retries-hang": "1",
     "trainwright.dev/progress-stall-after": f"{STALL_SECONDS:g}s",
 }
 _REPORT_SECONDS = 20.0
-_RUNS = (10.0, 100.0)
+_RUNS = (10.0, 60.0)
 """How long attempts last that do not hang."""
-_STEPS = 10
+_STEPS = 5
 """A job that goes on from checkpoints comes so far: attempts do not make progress for ever."""
 _SLACK = 60.0
 """In which a manager notices a hang, and goes on after a hold."""

@@ -57,6 +57,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     KnownAttempts,
     Progression,
     advance,
+    entries_of_present,
     is_calm,
     is_of_initializer,
     leave_node,
@@ -158,10 +159,13 @@ class RecoveryRecorder(FailureRecorder):
     async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
         recorded = await self._recorded(key, job)
         before = dict(recorded.entries or {})
-        entries = dict(before)
         jobset = self._recoveries.jobset_of(job)
         if jobset is None:
             return Done()
+        entries = entries_of_present(before, known.summary, uid_of(jobset))
+        for attempt in before.keys() - entries.keys():
+            recorded.read.pop(attempt, None)
+            recorded.looked.pop(attempt, None)
         glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
             if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
