@@ -13,7 +13,7 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import Done, Manager, RetryAfter
+from trainwright.controller.runtime import Done, Manager, NotSynced, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import Standstill
@@ -58,6 +58,7 @@ class World:
         self.events: list[tuple[str, str]] = []
         self.pods: list[dict[str, Any]] = []
         self.attempt = 0
+        self.not_synced = False
         self._runtime = runtime
         self.records = JobRecords()
         manager = cast("Manager", self)
@@ -68,7 +69,7 @@ class World:
             default,
             self.records,
             pods_of=lambda _: self.pods,
-            attempt_of=lambda _: self.attempt,
+            attempt_of=self._attempt_of,
             is_alone=is_alone,
             now=lambda: DAY + timedelta(seconds=self.now),
             monotonic=lambda: self.now,
@@ -121,6 +122,11 @@ class World:
             reports.failures = 1
             reports.pending = checked(reports.key, TrainerStatus(last_updated_time=T))
         self.records.of(reports.key, reports.uid).keep(reports)
+
+    def _attempt_of(self, _: TrainJob) -> int:
+        if self.not_synced:
+            raise NotSynced("jobsets: the first list has not arrived")
+        return self.attempt
 
     async def _runtime_of(self, _: TrainJob) -> TrainingRuntime | None:
         if self._runtime is None:
@@ -235,6 +241,15 @@ async def test_a_manager_that_was_away_during_a_standstill_counts_anew() -> None
     assert not other.finds
     assert await other.look(1300) == "NoReport"
     assert other.finds == [(0, "NoReport")]
+
+
+async def test_it_looks_again_once_the_cache_has_the_first_lists() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=50)
+    world.not_synced = True
+    result = await world.stall.reconcile(Key("n", "j"))
+    assert isinstance(result, RetryAfter)
+    assert not world.finds
 
 
 async def test_ranks_that_are_restarted_have_all_the_time_again() -> None:
