@@ -102,6 +102,13 @@ class StallController:
 
     async def reconcile(self, key: Key) -> Result:
         """Look at one job: tell what is new, write or remove the condition."""
+        try:
+            return await self._look(key)
+        except NotSynced:
+            # JobSets and snapshots are not watched here, so nothing wakes it when the first list of them has arrived.
+            return RetryAfter(1.0, reason="start")
+
+    async def _look(self, key: Key) -> Result:
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._records.drop(key, _Memory)
@@ -118,10 +125,7 @@ class StallController:
         reports = self._records.find(key, uid_of(job), JobReports)
         if reports is not None:
             memory.clock.heard(reports.last_report, now, is_stuck=reports.is_stuck)
-        try:
-            runtime = await self._runtime_annotations(job)
-        except NotSynced:
-            return RetryAfter(1.0, reason="start")  # snapshots are not watched here, so nothing wakes it
+        runtime = await self._runtime_annotations(job)
         after = stall_after(job, runtime or {}, self._default)
         if after is None:
             self._records.drop(key, Standstill)

@@ -57,9 +57,11 @@ from trainwright.controller.trainer.recovery.attempts import (
     KnownAttempts,
     Progression,
     advance,
+    entries_of_present,
     is_calm,
     is_of_initializer,
     leave_node,
+    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
@@ -78,7 +80,6 @@ NODE_SECONDS = 10.0
 """How long what was read of a node counts."""
 _NODES = 16
 """Of one attempt, that are looked at."""
-_RETAIN = "Retain"
 _EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
 """What is kept of ranks that stand still."""
 _EVIDENCE_SECONDS = 5.0
@@ -158,10 +159,13 @@ class RecoveryRecorder(FailureRecorder):
     async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
         recorded = await self._recorded(key, job)
         before = dict(recorded.entries or {})
-        entries = dict(before)
         jobset = self._recoveries.jobset_of(job)
         if jobset is None:
             return Done()
+        entries = entries_of_present(before, known.summary, uid_of(jobset))
+        for attempt in before.keys() - entries.keys():
+            recorded.read.pop(attempt, None)
+            recorded.looked.pop(attempt, None)
         glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
             if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
@@ -177,13 +181,13 @@ class RecoveryRecorder(FailureRecorder):
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
         freed_in = await self._free(job, known, glance)
-        step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+        step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
-            step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+            step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
         if step.suspect[0]:
             nodes = await self._all_nodes()
             if nodes is not None:
-                leave_node(known, glance, step, nodes, replaceable=_may_be_replaced(jobset))
+                leave_node(known, glance, step, nodes, replaceable=may_be_replaced(jobset))
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
@@ -371,15 +375,6 @@ def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:
 
 def _is_initializer(one: Entry | Failure) -> bool:
     return one.replicated_job in INITIALIZERS
-
-
-def _may_be_replaced(jobset: JobSet) -> bool:
-    """Whether a new JobSet finds the volumes of this one: claims that go with it would take the checkpoints along."""
-    for policy in jobset.spec_or_empty.volume_claim_policies or ():
-        kept = policy.retention_policy_or_empty.when_deleted
-        if policy.templates and kept != _RETAIN:
-            return False
-    return True
 
 
 def _is_worth_writing(before: Summary, after: Summary) -> bool:
