@@ -158,9 +158,6 @@ class Controller:
         self._calls = 0
         self._waiting: list[Source] = []
         self._starting: list[asyncio.Task[None]] = []
-        for source in self._sources:
-            if isinstance(source, KindSource):
-                source.attach(queue)
 
     # ------------------------------------------------------------------ life
 

@@ -84,7 +84,7 @@ class KindSource:
         return f"{self.informer.resource.plural} ({self.informer.scope})"
 
     def attach(self, queue: WorkQueue[Key]) -> None:
-        """Add the handler to the informer, which need not run yet."""
+        """Add the handler to the informer, which need not run yet; it is told of what is stored at once."""
         kind = self.informer.resource.kind
         reasons = {each: f"{kind} {each.lower()}" for each in EventType}
 
@@ -103,8 +103,12 @@ class KindSource:
         self.informer.add_handler(handle, controller=self.controller, undecodable=self.undecodable)
 
     async def start(self, queue: WorkQueue[Key]) -> None:
-        """Wait for the first list. Keys are added from the moment of `attach`."""
-        del queue
+        """Add the keys of what is stored and of each change from now on; wait for the first list.
+
+        Not earlier: the queue of a replica that does not lead would keep the keys of all that has changed, and been
+        deleted, until it leads.
+        """
+        self.attach(queue)
         await self.informer.wait_synced()
 
 

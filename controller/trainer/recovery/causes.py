@@ -94,16 +94,16 @@ class Witness:
     """Pods that were deleted before anything of this attempt was seen to fail."""
     nodes: dict[str, None] = field(default_factory=dict)
     """The nodes of its pods."""
-    placed: dict[str, str] = field(default_factory=dict)
-    """The node of each pod that has failed, by name."""
+    failed: dict[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
+    """Of each pod that has failed, by name: its node, and the containers that have a limit of memory."""
     started: int = 0
     """How many pods were seen to run or to end, at most."""
-    limited: dict[str, Sequence[str]] = field(default_factory=dict)
-    """The containers of each pod that has failed that have a limit of memory."""
     ours: list[str] = field(default_factory=list)
     """Pods, by uid, that were deleted by our own doing."""
     ran: bool = False
     """Whether a container of it was seen to run or to end."""
+    ran_since: datetime | None = None
+    """When that was seen first."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
     span: Span = field(default_factory=Span)
@@ -120,8 +120,7 @@ class Witness:
         found = list(pods)
         failing = [pod for pod in found if _has_failed(pod)]
         for pod in failing:
-            self.placed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or ""
-            self.limited[name_of(pod)] = limited_of(pod)
+            self.failed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or "", limited_of(pod)
         self.started = max(self.started, sum(_has_started(pod) for pod in found))
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
         first_look = is_current and not self.ended
@@ -203,7 +202,8 @@ def _reasons(
     signs = _in_time(witness.signs, entry)
     yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
     yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign)) for sign in signs)
-    own = list(_by_end(entry, witness, wanted)) if entry is not None else []
+    told = _told(entry) if entry is not None else ""
+    own = list(_by_end(entry, told, witness, wanted)) if entry is not None else []
     yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
     if hang:  # before deletions, which are ours then
         yield Attribution(FailureCause.HANG, "it stood still")
@@ -214,7 +214,7 @@ def _reasons(
     else:
         # A signal from outside may come with a lost node.
         is_certain = not entry.is_victim and entry.exit_code not in (_SIGKILL, _SIGTERM)
-        yield Attribution(FailureCause.CODE, _told(entry), is_certain=is_certain, node=_own_node(entry, witness))
+        yield Attribution(FailureCause.CODE, told, is_certain=is_certain, node=_own_node(entry, witness))
 
 
 def _blamed(sign: Sign) -> str:
@@ -224,7 +224,11 @@ def _blamed(sign: Sign) -> str:
 
 def _own_node(entry: Entry, witness: Witness) -> str:
     """The node of the culprit, if the attempt ran on others, too, and it speaks for itself."""
-    return witness.placed.get(entry.pod, "") if len(witness.nodes) > 1 and not entry.is_victim else ""
+    return _node_of(entry, witness) if len(witness.nodes) > 1 and not entry.is_victim else ""
+
+
+def _node_of(entry: Entry, witness: Witness) -> str:
+    return witness.failed[entry.pod][0] if entry.pod in witness.failed else ""
 
 
 def _of(sign: Sign, what: str) -> Attribution:
@@ -242,23 +246,23 @@ def fingerprint(entry: Entry) -> str:
     return f"{entry.exit_code} {words}" if words else ""
 
 
-def _by_end(entry: Entry, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
-    """What the end of the culprit itself shows, if it shows more than that it failed."""
-    told, code, is_start = _told(entry), entry.exit_code, entry.reason in _START_REASONS
+def _by_end(entry: Entry, told: str, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
+    """What the end of the culprit itself shows, if it shows more than that it failed, which `told` says."""
+    code, is_start, said = entry.exit_code, entry.reason in _START_REASONS, entry.said
     no_program = is_start and _NO_PROGRAM.search(entry.message) is not None
     is_memory = entry.reason == "OOMKilled"
-    if is_memory and entry.container not in witness.limited.get(entry.pod, (entry.container,)):
+    if is_memory and entry.pod in witness.failed and entry.container not in witness.failed[entry.pod][1]:
         text = f"{told}; it has no limit, so its node ran out of memory"
         yield Attribution(FailureCause.INFRASTRUCTURE, text, node=_own_node(entry, witness))
     if code in wanted.free or (is_start and not no_program):
         yield Attribution(FailureCause.INFRASTRUCTURE, told, node=_own_node(entry, witness))
-    if _HARDWARE.search(entry.said) or _HARDWARE.search(entry.log):
-        node = witness.placed.get(entry.pod, "")
+    if _HARDWARE.search(said) or _HARDWARE.search(entry.log):
+        node = _node_of(entry, witness)
         text = f"{told}; its log reports broken hardware"
         yield Attribution(FailureCause.INFRASTRUCTURE, text, node=node, is_hardware=True)
     if code in CANNOT_RUN or code in wanted.no_retry or no_program:
         yield Attribution(FailureCause.CONFIGURATION, told)
-    if is_memory or _TORCHRUN_KILLED.search(entry.said):
+    if is_memory or _TORCHRUN_KILLED.search(said):
         yield Attribution(FailureCause.MEMORY, told, node=_own_node(entry, witness))
 
 

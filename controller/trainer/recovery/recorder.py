@@ -17,9 +17,9 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Key, deletion_timestamp_of, labels_of, name_of, uid_of
+from trainwright.api.objects import Key, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -58,6 +58,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     Progression,
     advance,
     is_calm,
+    is_of_initializer,
     leave_node,
     observe,
     restart_stalled,
@@ -147,7 +148,7 @@ class RecoveryRecorder(FailureRecorder):
         known = await self._recoveries.known(job)
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
-        if how := stalled(known, glance, wanted):
+        if how := stalled(known, glance, wanted, self._recoveries.standstill(job)):
             return await self._restart_stalled(key, job, known, wanted, how)
         if is_calm(known, glance):
             left = await self._free(job, known, glance)
@@ -232,7 +233,7 @@ class RecoveryRecorder(FailureRecorder):
         if latest is None or jobset is None:
             return Done()
         glance = self._recoveries.glance(latest, jobset)
-        if not stalled(known, glance, wanted):
+        if not stalled(known, glance, wanted, self._recoveries.standstill(job)):
             return Done()
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}
@@ -364,7 +365,7 @@ def _log_of(namespace: str, pod: str, **more: str) -> Request:
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:
     """The failures of each attempt: those of ranks, or of initializers where no rank has failed."""
-    ranks = [pod for pod in glance.pods if labels_of(pod).get(LABEL_REPLICATED_JOB) not in INITIALIZERS]
+    ranks = [pod for pod in glance.pods if not is_of_initializer(pod)]
     return {**failures_by_attempt(glance.pods), **failures_by_attempt(ranks)}
 
 
@@ -399,9 +400,10 @@ def _is_new_or_over(event: Event[TrainJob]) -> bool:
     return switched or stands_still or is_finished(event.new) != is_finished(event.old)
 
 
-def _stall(job: TrainJob) -> str | None:
+def _stall(job: TrainJob) -> tuple[str, str] | None:
+    """Reason and time: within a gap of the watch, a condition may go and come again."""
     found = find(job.status_or_empty.conditions, CONDITION_STALLED)
-    return found.reason if found is not None and found.status == "True" else None
+    return (found.reason, found.last_transition_time) if found is not None and found.status == "True" else None
 
 
 def _is_of_interest(event: Event[Any]) -> bool:

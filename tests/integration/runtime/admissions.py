@@ -38,9 +38,12 @@ QUICK_ROTATION = RotationPolicy(
     authority_renewal=timedelta(hours=1) - timedelta(seconds=4),
     lifetime=timedelta(minutes=30),
     renewal=timedelta(minutes=30) - timedelta(seconds=3),
-    overlap=timedelta(seconds=2),
+    overlap=timedelta(seconds=5),
 )
-"""An authority every few seconds, as it would be every few months."""
+"""An authority every few seconds, as it would be every few months.
+
+Within the overlap an API server learns of a new authority: in a tenth of a second, or in seconds if it is busy.
+"""
 
 
 def configuration(

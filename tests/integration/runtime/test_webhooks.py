@@ -198,6 +198,7 @@ async def test_rotation_under_constant_admission_fails_no_request(client: Client
                 while len(authorities) < 4:
                     await create(client, config_map(namespace, f"r-{requests}"), dry_run=True)  # raises if one fails
                     requests += 1
+                    await asyncio.sleep(0.05)  # the requests are to pass all the time, not to keep the machine busy
                     for replica in (one, two):
                         served.add(replica.serving.fingerprint)
                         if (material := keeper_of(replica).material) is not None:

@@ -166,9 +166,11 @@ async def test_many_priorities_share_a_label(scenario_class: Any) -> None:
 
 
 @jumping
-async def test_keys_are_collected_before_leadership(scenario_class: Any) -> None:
+async def test_a_controller_begins_with_what_is_stored_when_it_may_work(scenario_class: Any) -> None:
+    """The cache of a replica that does not lead is warm, and its queue does not grow."""
     s = scenario_class()
-    s.transport.answer(is_list, listing("10", config_map("a", version="1"), config_map("b", version="1")))
+    listed = [config_map(name, version="1") for name in "abc"]
+    s.transport.answer(is_list, listing("10", *listed))
     stream = s.transport.stream(is_watch)
     seen: list[str] = []
 
@@ -180,12 +182,17 @@ async def test_keys_are_collected_before_leadership(scenario_class: Any) -> None
     async with s.running():
         for version in range(11, 15):
             stream.send(frame("MODIFIED", config_map("a", version=str(version))))
+        stream.send(frame("DELETED", config_map("c", version="15")))
         await settle()
-        assert controller.statistics().queue.depth == 2
+        assert controller.statistics().queue.depth == 0
 
         task = asyncio.ensure_future(controller.run())
         await settle()
         assert sorted(seen) == ["a", "b"]
+        stream.send(frame("ADDED", config_map("d", version="16")))
+        stream.send(frame("DELETED", config_map("b", version="17")))
+        await settle()
+        assert sorted(seen) == ["a", "b", "b", "d"]
         controller.request_stop()
         await task
 

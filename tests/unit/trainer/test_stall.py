@@ -16,6 +16,7 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, Tra
 from trainwright.controller.runtime import Done, Manager, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.stall import Standstill
 from trainwright.controller.trainer.progress.report import Allowance, JobReports, checked
 from trainwright.controller.trainer.progress.stall import StallController
 
@@ -126,6 +127,11 @@ class World:
             return None
         return msgspec.convert({"metadata": {"annotations": self._runtime}}, TrainingRuntime)
 
+    @property
+    def found(self) -> Standstill | None:
+        """What this process has found, for those that act on it."""
+        return self.records.find(Key("n", "j"), "u", Standstill)
+
     # What the test does.
 
     def put(self, state: str = "running", *, annotation: str | None = None, reported: str = "", step: int = 0) -> None:
@@ -217,6 +223,21 @@ async def test_clocks_of_jobs_may_say_anything() -> None:
     assert await world.look(200.0 * 11 + 300) == "NoReport"
 
 
+async def test_a_manager_that_was_away_during_a_standstill_counts_anew() -> None:
+    """Scenario 34: the condition of the manager before goes, and comes again once the time has passed."""
+    one = World(300.0)
+    one.put(reported=T, step=50)
+    assert [await one.look(now) for now in (0, 300)] == ["", "NoReport"]
+    assert one.found is not None
+    other = World(300.0)
+    other.job = one.job
+    assert [await other.look(now) for now in (1000, 1299)] == ["", ""]
+    assert other.found is None
+    assert await other.look(1300) == "NoReport"
+    assert other.found is not None
+    assert (other.found.attempt, other.found.stall.reason) == (0, "NoReport")
+
+
 async def test_ranks_that_are_restarted_have_all_the_time_again() -> None:
     """Also if they were restarted so quickly that the job never showed that none ran."""
     world = World(300.0)
@@ -280,6 +301,19 @@ async def test_a_rank_that_ends_while_others_go_on_is_named() -> None:
     assert world.events == [("Stalled", text)]
     world.pods = [pod(0, attempt=1), pod(1, attempt=1)]
     assert await world.look(401) == ""
+
+
+async def test_a_job_that_does_not_go_on_without_the_rank_that_ended_stands_still_itself() -> None:
+    """Only then are its ranks restarted, where it asks for that; the rank that ended is named all the same."""
+    world = World(300.0)
+    world.pods = [pod(0), pod(1, ended=100)]
+    world.put(reported=T, step=5)
+    assert [await world.look(now) for now in (100, 399, 400)] == ["", "", "NoReport"]
+    (_, text), *_ = world.events
+    assert text == (
+        f"no report of progress for 5 min, the last at {T}; rank 1 ended with exit code 0 at 2026-01-01T00:01:40Z, "
+        "and 1 other runs on; look at their logs, they may wait for it"
+    )
 
 
 async def test_the_next_look_is_when_a_rank_has_been_gone_for_so_long() -> None:

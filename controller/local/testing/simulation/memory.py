@@ -70,12 +70,10 @@ class NoLeaks(WorldRule):
         """Measure the process that has seen everything, and look in all for keys of what is gone."""
         if (process := self._process()) is not None:
             self._before = self._measured(process)
-        named, leader = _named(self.world), self.world.holder() if self.world.lease else ""
+        named = _named(self.world)
         for one in [replica.process for replica in self.world.replicas if replica.process is not None]:
-            is_standby = leader not in ("", one.name)
             for path, keys in sorted(stale(one.manager, named).items()):
-                # The queues of a standby wait with it.
-                if not self._is_kept(path) and not (is_standby and ".queue." in path):
+                if not self._is_kept(path):
                     self.say(f"{one.name}{path} keeps {', '.join(map(str, keys[:3]))}, which are gone")
 
     def fresh(self, changes: Iterable[StoreChange]) -> None:

@@ -10,11 +10,11 @@ import pytest
 from tests.unit.trainer.recovery.test_causes import PEER, disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
-from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.first import failures_by_attempt
 from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
+from trainwright.controller.trainer.job.stall import Stall, StallReason, Standstill
 from trainwright.controller.trainer.recovery.attempts import (
     Glance,
     KnownAttempts,
@@ -40,9 +40,12 @@ class Life:
         self.base = self.restarts = self.counted = 0
         self.failed = ""
         self.suspended = False
+        """By its owner."""
+        self.is_held = False
+        """Whether the manager has suspended the JobSet."""
         self.stall: tuple[str, str] | None = None
-        self.stalled_since: datetime | None = None
-        """None: now."""
+        self.stalled_attempt: int | None = None
+        """None: the present one."""
         self.step: int | None = None
         self.reported_at = ""
         self.newest: int | None = None
@@ -57,11 +60,6 @@ class Life:
     @property
     def job(self) -> TrainJob:
         status: dict[str, Any] = {"trainerStatus": self.report(self.step)} if self.step is not None else {}
-        if self.stall:
-            reason, message = self.stall
-            when = format_time(self.stalled_since or self.now)
-            condition = {"type": "Stalled", "status": "True", "reason": reason, "message": message}
-            status["conditions"] = [{**condition, "lastTransitionTime": when}]
         spec = {"runtimeRef": {"name": "r"}, "suspend": self.suspended}
         about = {"name": "j", "namespace": "n", "uid": "job"}
         return msgspec.convert({"metadata": about, "spec": spec, "status": status}, TrainJob)
@@ -85,7 +83,7 @@ class Life:
             {
                 "metadata": {"name": "j", "namespace": "n", "uid": self.uid},
                 "spec": {
-                    "suspend": self.suspended,
+                    "suspend": self.suspended or self.is_held,
                     "replicatedJobs": [{"name": "node", "template": {"spec": {"template": template}}}],
                 },
                 "status": {
@@ -114,8 +112,12 @@ class Life:
 
     def notice(self) -> str:
         """The Part looks whether the ranks are to be restarted, and begins with it."""
-        glance = self.glance
-        how = stalled(self.known, glance, self.wanted)
+        glance, still = self.glance, None
+        if self.stall:
+            reason, message = self.stall
+            attempt = glance.current if self.stalled_attempt is None else self.stalled_attempt
+            still = Standstill((self.uid, attempt), Stall(reason=StallReason(reason), message=message))
+        how = stalled(self.known, glance, self.wanted, still)
         if how:
             step = restart_stalled(self.known, glance, self.entries, self.wanted, how)
             self.known.summary, self.entries = step.summary, step.entries
@@ -302,6 +304,21 @@ def test_a_jobset_that_a_user_deletes_takes_its_attempt_along() -> None:
     assert (life.known.summary.judged, life.causes) == (1, {"Infrastructure": 1})
 
 
+def test_pods_that_wait_are_no_attempt() -> None:
+    """Scenario 29: no node or no image for an hour costs a job nothing, also if it is suspended then."""
+    life = Life()
+    life.run(pod(0, status={"phase": "Pending"}, node=""), pod(1, status={"phase": "Pending"}))
+    for _ in range(2):
+        life.now += timedelta(hours=1)
+        step = life.look()
+        assert (step.summary, step.entries, step.told, step.look_again) == (Summary(jobset="s1"), {}, [], None)
+        life.suspended = True
+    life.suspended = False
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    assert (life.causes, life.known.summary.judged) == ({"Code": 1}, 1)
+
+
 @pytest.mark.parametrize("spoiled", [Summary(), Summary(jobset="s1", judged=0)])
 def test_a_lost_record_has_no_lower_counts_than_the_jobset(spoiled: Summary) -> None:
     """Scenarios 48 and 51: nobody has seen five attempts, of which Kubernetes has charged two."""
@@ -379,10 +396,43 @@ def test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt() -> No
     assert life.known.summary.judged == 1
 
 
+def test_ranks_that_have_ended_do_not_keep_the_next_attempt_from_beginning() -> None:
+    """A suspended Job keeps the pods that have succeeded, and never runs their ranks again: it takes a new JobSet."""
+    ended = pod(1, status={"phase": "Succeeded"})
+    life = stopped(pod(0), ended)
+    life.run(pod(0, deleted="10:00:00"), ended)
+    assert life.known.summary.hang
+    life.run(ended)
+    assert (life.known.summary.hang, life.known.summary.replace) == (False, "s1")
+    kept = stopped(pod(0), ended)
+    kept.replaceable = False
+    kept.run(ended)
+    assert (kept.known.summary.hang, kept.known.summary.replace) == (False, "")
+
+
+def test_initializers_that_have_succeeded_stay_after_a_hang() -> None:
+    step = pod(0, status={"phase": "Succeeded"})
+    step["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "dataset-initializer"
+    life = stopped(step, pod(0), pod(1))
+    life.run(step)
+    assert (life.known.summary.hang, life.known.summary.replace) == (False, "")
+
+
+def stopped(*pods: Document) -> Life:
+    """A job whose attempt stood still, and whose JobSet is suspended for that."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step = 50
+    life.run(*pods)
+    life.stall = STANDS
+    assert life.notice()
+    life.stall, life.is_held = None, True
+    return life
+
+
 def test_an_attempt_does_not_pay_for_the_hang_of_the_one_before() -> None:
     """The ranks were restarted before the job was seen without any, so it still says that it stands still."""
     life = Life(Declaration(mode="gang", restarts_stalled=True))
-    life.step, life.stall, life.stalled_since = 50, STANDS, life.now
+    life.step, life.stall, life.stalled_attempt = 50, STANDS, 0
     life.run(pod(0), pod(1))
     assert life.notice()
     life.now += timedelta(seconds=2)
@@ -390,9 +440,9 @@ def test_an_attempt_does_not_pay_for_the_hang_of_the_one_before() -> None:
     assert not life.notice()
     life.run(pod(0), pod(1))
     assert not life.notice()
-    # It hangs, too, and the condition is written again.
+    # It hangs, too.
     life.now += timedelta(minutes=15)
-    life.stalled_since = life.now
+    life.stalled_attempt = 1
     assert life.notice()
     assert life.causes == {"Hang": 2}
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The expression that explains what a cell of a Table shows."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from trainwright.controller.local.apiserver.tables.recorded import compile_cell, values_at
+
+Document = dict[str, Any]
+
+_TELL_NOTHING = ("annotations", "generation", "labels", "managedFields", "resourceVersion", "uid")
+"""Fields of metadata that no cell shows."""
+
+
+def cell_of(name: str, cells: list[Any], stored: list[Document]) -> str:
+    """How a column is read from the objects; empty if no candidate gives what the server shows."""
+    if name == "Age" and all(isinstance(cell, str) and re.fullmatch(r"\d+s", cell) for cell in cells):
+        return "age .metadata.creationTimestamp"
+    found_in = {*_candidates(stored), *_pairs(cells, stored)}
+    candidates = sorted(found_in, key=lambda one: (one.startswith("{"), one.count("."), one))
+    best: tuple[int, str] | None = None
+    for expression in candidates:
+        found = _fallback(expression, cells, stored)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return best[1] if best else ""
+
+
+def _fallback(expression: str, cells: list[Any], stored: list[Document]) -> tuple[int, str] | None:
+    """How many objects an expression explains, and the expression with what is shown where there is nothing."""
+    now = datetime.now(UTC)
+    unlikely = object()
+    matched, missing = 0, []
+    if expression.startswith("{"):
+        read = compile_cell(expression)
+        good = all(read(document, now) == cell for cell, document in zip(cells, stored, strict=True))
+        return (len(cells), expression) if good else None
+    for cell, document in zip(cells, stored, strict=True):
+        path = expression.rpartition(" ")[2].strip(".").split(".")
+        found = values_at(document, path)
+        if not found or found == [None]:
+            missing.append(cell)
+            continue
+        try:
+            shown: Any = compile_cell(expression)(document, now)
+        except (ValueError, TypeError, AttributeError, KeyError):
+            shown = unlikely
+        if shown != cell or type(shown) is not type(cell):
+            return None
+        matched += 1
+    if not matched or any(one != missing[0] or type(one) is not type(missing[0]) for one in missing):
+        return None
+    if not missing:
+        return matched, expression
+    return matched, expression if missing[0] == "" else f"{expression}|{json.dumps(missing[0])}"
+
+
+def _candidates(stored: Iterable[Document]) -> Iterator[str]:
+    for document in stored:
+        for path, value in _all_paths(document, ""):
+            if isinstance(value, dict):
+                if path.count(".") > 1 or path == ".data":
+                    yield from (f"{function} {path}" for function in ("count", "pairs", "selector"))
+            elif isinstance(value, list):
+                yield from (f"{function} {path}" for function in ("count", "join"))
+            else:
+                yield from (path, f"text {path}", f"age {path}")
+                if "[*]" in path:
+                    yield f"join {path}"
+
+
+def _pairs(cells: list[Any], stored: Iterable[Document]) -> Iterator[str]:
+    """Candidates of two values with a slash between."""
+    if not any(isinstance(cell, str) and "/" in cell for cell in cells):
+        return
+    leaves = {path: value for document in stored for path, value in _all_paths(document, "") if "[" not in path}
+    parts = [
+        path if isinstance(value, str) else f"{path}|0" for path, value in leaves.items() if type(value) in (str, int)
+    ]
+    yield from (f"{{{one}}}/{{{other}}}" for one in parts for other in parts if one != other)
+
+
+def _all_paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for key, inner in value.items():
+        if key in _TELL_NOTHING or "." in key:
+            continue
+        here = f"{path}.{key}"
+        yield here, inner
+        if isinstance(inner, dict):
+            yield from _all_paths(inner, here)
+        elif isinstance(inner, list):
+            for item in inner:
+                if isinstance(item, dict):
+                    yield from _all_paths(item, f"{here}[*]")
