@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -43,9 +43,9 @@ from trainwright.controller.trainer.failures.recorder import (
     RECORDS,
     FailureRecorder,
     Recorded,
-    ToldOfFailures,
     is_deleted_record,
 )
+from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, WarnsUsers
 from trainwright.controller.trainer.job.pods import POD, attempt_of, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.job.records import JobRecords
@@ -87,18 +87,6 @@ _STOP_SECONDS = 60.0
 """How long the logs of ranks that are being stopped are followed; twice the usual grace."""
 
 
-class ToldOfAttempts(ToldOfFailures, Protocol):
-    """Tells users of attempts."""
-
-    def attempt_ended(self, job: TrainJob, note: str) -> None:
-        """`note` says why an attempt ended and what follows."""
-        ...
-
-    def node_avoided(self, job: TrainJob, note: str) -> None:
-        """`note` names a node that fails again and again, and says what follows."""
-        ...
-
-
 class RecoveryRecorder(FailureRecorder):
     """Follows the pods and the JobSet of each job. Jobs that do not recover get the record of failures alone."""
 
@@ -111,7 +99,7 @@ class RecoveryRecorder(FailureRecorder):
         Rule.on(POD, "delete"),
     )
 
-    def __init__(self, manager: Manager, told: ToldOfAttempts, records: JobRecords, recoveries: Recoveries) -> None:
+    def __init__(self, manager: Manager, told: WarnsUsers, records: JobRecords, recoveries: Recoveries) -> None:
         """Declare the controller.
 
         Args:
@@ -120,7 +108,7 @@ class RecoveryRecorder(FailureRecorder):
             records: what is remembered of jobs.
             recoveries: what is known of the attempts; this is the one who changes it.
         """
-        self._attempts, self._recoveries = told, recoveries
+        self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
         super().__init__(manager, told, records)
@@ -215,9 +203,9 @@ class RecoveryRecorder(FailureRecorder):
         changed = known.summary != step.summary
         known.summary = step.summary
         for note in step.told:
-            self._attempts.attempt_ended(job, note)
+            self._told.warn(job, EVENT_ATTEMPT_ENDED, note)
         if step.avoided:
-            self._attempts.node_avoided(job, step.avoided)
+            self._told.warn(job, EVENT_NODE_AVOIDED, step.avoided)
         if changed:
             self._recoveries.changed(key)
         return True

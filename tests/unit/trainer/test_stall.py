@@ -108,9 +108,9 @@ class World:
         whole["status"] = {**whole["status"], **patch["status"]}
         self.job = msgspec.convert(whole, TrainJob)
 
-    def progress(self, job: TrainJob, reason: str, note: str) -> None:
+    def warn(self, job: TrainJob, event: str, note: str) -> None:
         assert job.name == "j"
-        self.events.append((reason, note))
+        self.events.append((event, note))
 
     def arrived(
         self, pods: dict[str, float], last: float, *, is_stuck: bool = False, again: Collection[str] = ()
