@@ -89,6 +89,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_removed(cluster: Contro
     eventually_sync(trainer.pods)
     # Its status changes, and so its version, until the controllers of JobSets and Jobs have seen the pod.
     running = eventually_sync(lambda: trainer.get("jobset", "runs"), _has_seen_its_pod)
+    assert running is not None
     trusted = bundles(cluster)
     assert "" not in trusted
 
