@@ -43,12 +43,13 @@ STALL_SECONDS = 120.0
 _MARKS = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": str(RETRIES)}
 _RESTARTS_HANGS = {
     "trainwright.dev/on-stall": "restart",
+    "trainwright.dev/retries-hang": "1",
     "trainwright.dev/progress-stall-after": f"{STALL_SECONDS:g}s",
 }
 _REPORT_SECONDS = 20.0
-_RUNS = (10.0, 100.0)
+_RUNS = (10.0, 60.0)
 """How long attempts last that do not hang."""
-_STEPS = 10
+_STEPS = 5
 """A job that goes on from checkpoints comes so far: attempts do not make progress for ever."""
 _SLACK = 60.0
 """In which a manager notices a hang, and goes on after a hold."""
@@ -144,7 +145,7 @@ class RecordIsTrue(WorldRule):
 
 
 class HangsAreCharged(WorldRule):
-    """An attempt is charged as a hang if and only if it hangs: its ranks ran for the stall time, and were silent."""
+    """An attempt is charged as a hang if and only if it hangs: its ranks ran for the stall time without a step."""
 
     name = "hangs"
 
@@ -155,7 +156,8 @@ class HangsAreCharged(WorldRule):
         self._ran: dict[tuple[str, int], float] = {}
         """When ranks of an attempt of a TrainJob ran first, the last time that an attempt had this number."""
         self._jobset: dict[tuple[str, int], str] = {}
-        self._reported: dict[str, float] = {}
+        self._advanced: dict[str, float] = {}
+        """When the step of a TrainJob changed."""
         self._charged: dict[tuple[str, int], None] = {}
         self._calm_since: float | None = None
 
@@ -170,9 +172,9 @@ class HangsAreCharged(WorldRule):
         elif change.collection == "pods":
             self._see(change.object.document(), now)
         elif change.collection == JOBS and change.before is not None:
-            before, after = (_reported_at(one.document()) for one in (change.before, change.object))
+            before, after = (_progress(one.document()).get("metrics") for one in (change.before, change.object))
             if before != after:
-                self._reported[uid_of(change.object.document())] = now
+                self._advanced[uid_of(change.object.document())] = now
         elif (data := _record_of(change)) is not None:
             self._compare(change.name.name, owner_of(change.object.document()), data, now)
 
@@ -192,9 +194,9 @@ class HangsAreCharged(WorldRule):
                 continue
             self._charged[attempt] = None
             self.world.trace.sometimes("a hang is charged")
-            ran, silent = now - self._ran.get(attempt, now), now - self._reported.get(job, 0.0)
-            if min(ran, silent) < STALL_SECONDS - 1.0:
-                when = f"after {ran:.1f} s, {silent:.1f} s after a report"
+            ran, stood = now - self._ran.get(attempt, now), now - self._advanced.get(job, 0.0)
+            if min(ran, stood) < STALL_SECONDS - 1.0:
+                when = f"after {ran:.1f} s, {stood:.1f} s after a step"
                 self.say(f"{name}: attempt {number + 1} is charged as a hang {when}")
 
     def soon(self) -> float:
@@ -226,14 +228,13 @@ class HangsAreCharged(WorldRule):
             if job is None or since is None or (pod.get("status") or {}).get("phase") != "Running":
                 continue
             is_over = true_conditions(job).keys() & {"Complete", "Failed", "Blocked"}
-            if is_over or job["spec"].get("suspend") or not _reported_at(job):
+            if is_over or job["spec"].get("suspend") or not _progress(job):
                 continue
             yield job["metadata"]["name"], max(since, self._calm_since or 0.0) + STALL_SECONDS + _SLACK - now
 
 
-def _reported_at(job: Document) -> str:
-    told: str = ((job.get("status") or {}).get("trainerStatus") or {}).get("lastUpdatedTime") or ""
-    return told
+def _progress(job: Document) -> Document:
+    return (job.get("status") or {}).get("trainerStatus") or {}
 
 
 def _record_of(change: StoreChange) -> Mapping[str, Any] | None:

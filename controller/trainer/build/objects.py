@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 
-from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, key_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
     Action,
@@ -80,7 +80,7 @@ class JobObjects:
         references = last.references if last is not None else run.references()
         facts = await self._facts.read(references)
         if last is not None and last.is_current(facts, self._facts.find):
-            log.debug("%s/%s: not built: neither its inputs nor its objects have changed", job.namespace, job.name)
+            log.debug("%s: not built: neither its inputs nor its objects have changed", key_of(job))
             return
         memory.built = None
         try:
@@ -131,7 +131,7 @@ class JobObjects:
             found = self._facts.find(reference)
             if found is None or not _is_of(job, found) or deletion_timestamp_of(found):
                 continue
-            log.info("%s/%s: deleting %s", job.namespace, job.name, reference)
+            log.info("%s: deleting %s", key_of(job), reference)
             with contextlib.suppress(NotFound):
                 await self._client.delete(
                     reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation=propagation
@@ -157,12 +157,14 @@ class JobObjects:
         if found is not None:
             # The cache holds those of TrainJobs only, perhaps of an earlier one of that name: its objects will go.
             refuse_foreign(found, component.resource.kind, uid_of(job), adopt=False)
+            log.debug("%s: %s not applied: generated content stays as it was created", key_of(job), component.reference)
             return found
         return await self._create(component.reference, component.generate, component.document, is_new=is_new)
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
         if component.fallback is not None and memory.was_refused(component):
+            log.debug("%s: %s: only a part is applied: the rest was refused", key_of(job), component.reference)
             [applied] = await self._applier.apply([component.fallback], owner=job)
             return applied.obj
         try:
@@ -174,7 +176,7 @@ class JobObjects:
             memory.remember_refusal(component)
             self._told.kept(job, component.reference, error)
         if applied.action is Action.UNCHANGED:
-            log.debug("%s/%s: %s not applied: it is as wanted", job.namespace, job.name, component.reference)
+            log.debug("%s: %s not applied: it is as wanted", key_of(job), component.reference)
         return applied.obj
 
     async def _create(

@@ -4,7 +4,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
@@ -37,6 +37,7 @@ from trainwright.controller.trainer.failures.record import (
     last_lines,
     name_of_record,
 )
+from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, WarnsUsers
 from trainwright.controller.trainer.job.pods import POD, jobset_key, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.status import is_finished
@@ -79,14 +80,6 @@ class Recorded:
         return failure.previous and before is not None and not before.previous and before.run == failure.run
 
 
-class ToldOfFailures(Protocol):
-    """Tells users that pods of a job failed."""
-
-    def pod_failed(self, job: TrainJob, note: str) -> None:
-        """`note` says what failed first in one attempt."""
-        ...
-
-
 class FailureRecorder:
     """Follows the pods of TrainJobs, which the cache must hold, and records the first failure of each attempt."""
 
@@ -97,7 +90,7 @@ class FailureRecorder:
         Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
     )
 
-    def __init__(self, manager: Manager, told: ToldOfFailures, records: JobRecords) -> None:
+    def __init__(self, manager: Manager, told: WarnsUsers, records: JobRecords) -> None:
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told, self._records = told, records
         self._declare(manager)
@@ -191,7 +184,7 @@ class FailureRecorder:
             if seen is not None and seen.runs_on and seen.node_run is None and not is_finished(job):
                 continue  # this may be the log of the next run; the node will say of its container how it goes on
             recorded.untold.discard(attempt)
-            self._told.pod_failed(job, _sentence(entry))
+            self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
 
     def _tell_rest(self, key: Key, job: TrainJob) -> None:
         recorded = self._records.find(key, uid_of(job), Recorded)

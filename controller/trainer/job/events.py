@@ -3,6 +3,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from trainwright.api.messages import one_line, shortened
 from trainwright.api.objects import key_of
@@ -25,8 +26,18 @@ EVENT_ATTEMPT_ENDED = "AttemptEnded"
 EVENT_NODE_AVOIDED = "NodeAvoided"
 EVENT_PROGRESS_UNREADABLE = "ProgressUnreadable"
 EVENT_TRAINING_FAILURE = "TrainingReportsFailure"
+EVENT_LOSS_NOT_FINITE = "LossNotFinite"
+EVENT_STALLED = "Stalled"
 NOTE_LIMIT = 950
 """Characters of an event's note; the API server takes 1024 bytes."""
+
+
+class WarnsUsers(Protocol):
+    """What `JobEvents` is for those who follow the training."""
+
+    def warn(self, job: TrainJob, event: str, note: str) -> None:
+        """Tell users that something goes wrong with it; `event` is one of the names above."""
+        ...
 
 
 class JobEvents:
@@ -55,7 +66,7 @@ class JobEvents:
 
     def blocked(self, job: TrainJob, obstacle: Obstacle) -> None:
         """Report an obstacle that has lasted, once."""
-        self._warn(job, f"cannot create the objects of this TrainJob: {obstacle.message}")
+        self._hindered(job, f"cannot create the objects of this TrainJob: {obstacle.message}")
         if obstacle.defect:
             self._defects.met(During.RECONCILE)
         traceback = obstacle.error if obstacle.defect else None
@@ -64,31 +75,13 @@ class JobEvents:
     def kept(self, job: TrainJob, reference: Reference, error: Exception) -> None:
         """Report that the API server refused to change an object, so that it keeps its old values."""
         kind, name = reference.resource.kind, reference.name
-        self._warn(job, f"{kind} {name} keeps values that can no longer be changed: {error}")
+        self._hindered(job, f"{kind} {name} keeps values that can no longer be changed: {error}")
 
-    def pod_failed(self, job: TrainJob, note: str) -> None:
-        """Report which pod of an attempt failed first."""
-        self._recorder.event(job, "Warning", EVENT_POD_FAILED, _note(note), action="Training")
+    def warn(self, job: TrainJob, event: str, note: str) -> None:
+        """Report that something goes wrong with the training. `event` is the reason that users see and filter by."""
+        self._recorder.event(job, "Warning", event, _note(note), action="Training")
 
-    def attempt_ended(self, job: TrainJob, note: str) -> None:
-        self._recorder.event(job, "Warning", EVENT_ATTEMPT_ENDED, _note(note), action="Training")
-
-    def node_avoided(self, job: TrainJob, note: str) -> None:
-        """Report a node that fails again and again, and what follows."""
-        self._recorder.event(job, "Warning", EVENT_NODE_AVOIDED, _note(note), action="Training")
-
-    def progress_unreadable(self, job: TrainJob, note: str) -> None:
-        self._recorder.event(job, "Warning", EVENT_PROGRESS_UNREADABLE, _note(note), action="Training")
-
-    def training_failed(self, job: TrainJob, note: str) -> None:
-        """Report that a training says that it has failed. Kubernetes decides what becomes of the job."""
-        self._recorder.event(job, "Warning", EVENT_TRAINING_FAILURE, _note(note), action="Training")
-
-    def progress(self, job: TrainJob, reason: str, note: str) -> None:
-        """Report that something goes wrong with the training."""
-        self._recorder.event(job, "Warning", reason, _note(note), action="Training")
-
-    def _warn(self, job: TrainJob, note: str) -> None:
+    def _hindered(self, job: TrainJob, note: str) -> None:
         self._recorder.event(job, "Warning", EVENT_RESOURCES_CREATION_FAILED, _note(note), action=ACTION)
 
 

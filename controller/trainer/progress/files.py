@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import Protocol
 
 from trainwright.api import surroundings
 from trainwright.api.kubernetes.core.v1 import Pod
@@ -34,6 +33,7 @@ from trainwright.controller.runtime import (
     Result,
     RetryAfter,
 )
+from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, WarnsUsers
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_at
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
@@ -89,16 +89,6 @@ INLINE_BYTES = 4096
 """Longer texts are interpreted in a thread."""
 
 
-class TellsOfFiles(Protocol):
-    def progress_unreadable(self, job: TrainJob, note: str) -> None:
-        """The file cannot be used."""
-        ...
-
-    def training_failed(self, job: TrainJob, note: str) -> None:
-        """The training says that it has failed."""
-        ...
-
-
 class NodeFull(Exception):  # noqa: N818 - not an error
     """The node of the pod has no place free."""
 
@@ -114,7 +104,7 @@ class ProgressFiles:
         manager: Manager,
         target_of: Callable[[TrainJob], Awaitable[FileTarget | None]],
         accept: Callable[[TrainJob, ProgressReport], Awaitable[None]],
-        told: TellsOfFiles,
+        told: WarnsUsers,
         metrics: FileMetrics,
         records: JobRecords,
         *,
@@ -369,7 +359,7 @@ class ProgressFiles:
         # The Job of an initializer starts it again: the training has not failed.
         if reading.failure is not None and not target.is_initializer and file.first_of("failed"):
             said = f": {reading.failure}" if reading.failure else ""
-            self._told.training_failed(job, f"the training reports that it has failed{said}")
+            self._told.warn(job, EVENT_TRAINING_FAILURE, f"the training reports that it has failed{said}")
 
     def _was_pushed(self, file: JobFile, interval: float) -> bool:
         """Whether a report came by another way a moment ago, to this process or to another replica."""
@@ -405,4 +395,4 @@ class ProgressFiles:
                 log.debug("%s: %s: %s", file.key, reading.result, reading.detail)
                 return
         if file.first_of(reading.result):
-            self._told.progress_unreadable(file.job, note)
+            self._told.warn(file.job, EVENT_PROGRESS_UNREADABLE, note)

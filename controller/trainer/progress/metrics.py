@@ -22,12 +22,12 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.job.status import is_finished, percentage_of, remaining_seconds_of
+from trainwright.controller.trainer.progress.report import ReportSource
 
 ANSWER_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 FILE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 DELAY_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
-SOURCES = ("push", "file", "final")
 REPORTS = ("accepted", "empty", "ignored", "forbidden", "unknown_job", "too_large", "invalid", "too_many", "failed")
 """What became of a report."""
 WRITES = ("stored", "superseded", "gone", "refused", "throttled", "failed")
@@ -43,7 +43,9 @@ class ProgressMetrics:
         reports = Counter(
             f"{prefix}_reports_total", "Reports by what became of them.", ["source", "result"], registry=registry
         )
-        self._reports = {(source, result): reports.labels(source, result) for source in SOURCES for result in REPORTS}
+        self._reports = {
+            (source, result): reports.labels(source, result) for source in ReportSource for result in REPORTS
+        }
         self.duration = Histogram(
             f"{prefix}_report_duration_seconds", "Time to answer a report.", buckets=ANSWER_BUCKETS, registry=registry
         )
@@ -66,7 +68,7 @@ class ProgressMetrics:
         self._pending = Gauge(f"{prefix}_pending", "Values that wait to be written.", registry=registry)
 
     def report(self, source: str, result: str) -> None:
-        """Count a report; both are of the lists above."""
+        """Count a report; `source` is a ReportSource, `result` one of REPORTS."""
         self._reports[source, result].inc()
 
     def write(self, result: str) -> None:

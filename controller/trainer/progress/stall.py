@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
@@ -21,6 +20,7 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
+from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, WarnsUsers
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
 from trainwright.controller.trainer.job.records import JobRecords
@@ -37,15 +37,8 @@ from trainwright.controller.trainer.job.stall import (
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.progress.report import JobReports, infinite_loss
 
-NOT_FINITE, STALLED = "LossNotFinite", "Stalled"
 RUNTIME_SECONDS = 60.0
 """Pause before the runtime of a job is looked for again. Nothing wakes this controller when it can be read."""
-
-
-class TellsOfStalls(Protocol):
-    def progress(self, job: TrainJob, reason: str, note: str) -> None:
-        """One event about what goes wrong with it."""
-        ...
 
 
 @dataclass(slots=True)
@@ -65,7 +58,7 @@ class StallController:
     def __init__(
         self,
         manager: Manager,
-        told: TellsOfStalls,
+        told: WarnsUsers,
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
         records: JobRecords,
@@ -102,6 +95,13 @@ class StallController:
 
     async def reconcile(self, key: Key) -> Result:
         """Look at one job: tell what is new, write or remove the condition."""
+        try:
+            return await self._look(key)
+        except NotSynced:
+            # JobSets and snapshots are not watched here, so nothing wakes it when the first list of them has arrived.
+            return RetryAfter(1.0, reason="start")
+
+    async def _look(self, key: Key) -> Result:
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._records.drop(key, _Memory)
@@ -118,10 +118,7 @@ class StallController:
         reports = self._records.find(key, uid_of(job), JobReports)
         if reports is not None:
             memory.clock.heard(reports.last_report, now, is_stuck=reports.is_stuck)
-        try:
-            runtime = await self._runtime_annotations(job)
-        except NotSynced:
-            return RetryAfter(1.0, reason="start")  # snapshots are not watched here, so nothing wakes it
+        runtime = await self._runtime_annotations(job)
         after = stall_after(job, runtime or {}, self._default)
         if after is None:
             self._records.drop(key, Standstill)
@@ -139,7 +136,7 @@ class StallController:
         else:
             self._records.of(key, uid_of(job)).keep(Standstill(memory.clock.attempt, stall))
         if await self._write(job, stall) and stall is not None:
-            self._told.progress(job, STALLED, stall.message)
+            self._told.warn(job, EVENT_STALLED, stall.message)
         return RetryAfter(max(left, 1.0), reason="stall")
 
     def _of_ranks(
@@ -204,7 +201,7 @@ class StallController:
         # What was there before this process looked was told by the one before it.
         if loss is not None and not memory.diverged and not is_first:
             note = f"metric {loss.name} is {loss.value}: the training has diverged"
-            self._told.progress(job, NOT_FINITE, note)
+            self._told.warn(job, EVENT_LOSS_NOT_FINITE, note)
         memory.diverged = memory.diverged or loss is not None
 
     async def _write(self, job: TrainJob, stall: Stall | None) -> bool:

@@ -187,6 +187,21 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
         known.witnesses.pop(old)
 
 
+def entries_of_present(entries: Mapping[int, Entry], found: Summary, jobset: str) -> dict[int, Entry]:
+    """The recorded culprits, but for attempts that another JobSet had begun, and that were not judged.
+
+    Args:
+        entries: by attempt.
+        found: the summary.
+        jobset: the uid of the present JobSet, which makes attempts with the same numbers.
+    """
+    return {
+        attempt: entry
+        for attempt, entry in entries.items()
+        if attempt < found.judged or entry.jobset_uid in ("", jobset)
+    }
+
+
 def advance(
     known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, *, replaceable: bool = True
 ) -> Progression:
@@ -215,12 +230,23 @@ def advance(
         return step
     if found.hang:
         _go_on_after_hang(glance, step, replaceable=replaceable)
+    if found.replace == uid:
+        return step  # what still happens to it is no attempt: the next one has its number
     for attempt in range(found.judged, glance.ended):
         if not _judge_one(known, glance, step, attempt, wanted, replaceable=replaceable):
             return step
     _judge_suspension(known, glance, step, wanted)
     _correct(known, glance, step, wanted)
     return step
+
+
+def may_be_replaced(jobset: JobSet) -> bool:
+    """Whether a new JobSet may take the place: not where it makes volumes by `volumeClaimPolicies`.
+
+    They would be deleted with it. Where they are retained, JobSet 0.12 refuses a JobSet whose claim exists, unless its
+    template equals what the API server and the binding have made of the claim.
+    """
+    return not any(policy.templates for policy in jobset.spec_or_empty.volume_claim_policies or ())
 
 
 def leave_node(
@@ -239,7 +265,7 @@ def leave_node(
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
     started = witness.started if witness is not None else 0
-    reason = "volumes with its checkpoints would be deleted" if not replaceable else ""
+    reason = "its JobSet makes the volumes of its claims, which a new one could not keep" if not replaceable else ""
     reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
     if reason:
         found.kept = [*found.kept, node]
@@ -364,7 +390,7 @@ def _judge_one(
             return True
         found.replace = uid_of(glance.jobset)
     if wanted.avoids_nodes:
-        step.suspect = suspect(step.entries, attempt, (*found.avoided, *found.kept), now)
+        step.suspect = suspect(step.entries, attempt, (*still_avoided(found.avoided, now), *found.kept), now)
     started = any(attempt_of(pod) > attempt and _runs(pod) for pod in glance.pods)
     pause = 0.0 if started else outcome.pause
     found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
@@ -439,15 +465,16 @@ def _span(known: KnownAttempts, step: Progression, attempt: int) -> Span:
 def _ended(
     known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution, position: Position
 ) -> EndedAttempt:
-    witness = known.witnesses.get(attempt)
-    since = witness.ran_since if witness is not None else None
+    witness = known.witnesses.get(attempt) or Witness()
+    seen = (glance.now - witness.ran_since).total_seconds() if witness.ran_since is not None else None
     return EndedAttempt(
         why=why,
         fingerprint=fingerprint(entry) if entry is not None else "",
         step=position.step,
         percent=position.percent,
         has_reported=position.is_own,
-        seconds=(glance.now - since).total_seconds() if since is not None else None,
+        # Whoever began to look in the middle of the attempt has seen less than its pods say.
+        seconds=max(seen, witness.ran_seconds) if seen is not None else None,
         in_queue=LABEL_QUEUE in labels_of(glance.job),
     )
 

@@ -15,7 +15,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLIC
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import parse
-from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, MODEL_INITIALIZER, NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
@@ -66,6 +66,7 @@ _HARDWARE = re.compile(
 """Words of drivers and libraries about a device that is broken."""
 _TORCHRUN_KILLED = re.compile(r"torchrun: rank \d+, exit code -9\b")
 _SIGKILL, _SIGTERM = 137, 143
+_STATUSES = ("initContainerStatuses", "containerStatuses")
 _SAID = 200
 """Characters of a log's line in a message."""
 
@@ -104,6 +105,8 @@ class Witness:
     """Whether a container of it was seen to run or to end."""
     ran_since: datetime | None = None
     """When that was seen first."""
+    ran_seconds: float = 0.0
+    """How long the container that has ended ran that ran longest."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
     span: Span = field(default_factory=Span)
@@ -151,6 +154,12 @@ class Witness:
             min((one for one in starts if one is not None), default=None),
             max((one for one in ends if one is not None), default=None),
         )
+        if labels_of(pod).get(LABEL_REPLICATED_JOB) in (DATASET_INITIALIZER, MODEL_INITIALIZER):
+            return  # it may load data for hours
+        for one in _ends(pod, failed=False, names=("containerStatuses",)):
+            start, end = _moment(one.get("startedAt")), _moment(one.get("finishedAt"))
+            if start is not None and end is not None:
+                self.ran_seconds = max(self.ran_seconds, (end - start).total_seconds())
 
     def lost(self, node: str, at: datetime) -> None:
         """Note that a node of the attempt is gone or does not answer."""
@@ -329,12 +338,12 @@ def _named(job: str, replica: int, rank: int) -> str:
     return f"{name} rank {rank}" if name else ""
 
 
-def _ends(pod: Document, *, failed: bool = True) -> list[Document]:
+def _ends(pod: Document, *, failed: bool = True, names: Sequence[str] = _STATUSES) -> list[Document]:
     """How containers of the pod have ended; `failed`: those alone that have failed."""
     status = pod.get("status") or {}
     return [
         ended
-        for name in ("initContainerStatuses", "containerStatuses")
+        for name in names
         for one in status.get(name) or ()
         if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -43,9 +43,9 @@ from trainwright.controller.trainer.failures.recorder import (
     RECORDS,
     FailureRecorder,
     Recorded,
-    ToldOfFailures,
     is_deleted_record,
 )
+from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, WarnsUsers
 from trainwright.controller.trainer.job.pods import POD, attempt_of, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.job.records import JobRecords
@@ -57,9 +57,11 @@ from trainwright.controller.trainer.recovery.attempts import (
     KnownAttempts,
     Progression,
     advance,
+    entries_of_present,
     is_calm,
     is_of_initializer,
     leave_node,
+    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
@@ -78,24 +80,11 @@ NODE_SECONDS = 10.0
 """How long what was read of a node counts."""
 _NODES = 16
 """Of one attempt, that are looked at."""
-_RETAIN = "Retain"
 _EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
 """What is kept of ranks that stand still."""
 _EVIDENCE_SECONDS = 5.0
 _STOP_SECONDS = 60.0
 """How long the logs of ranks that are being stopped are followed; twice the usual grace."""
-
-
-class ToldOfAttempts(ToldOfFailures, Protocol):
-    """Tells users of attempts."""
-
-    def attempt_ended(self, job: TrainJob, note: str) -> None:
-        """`note` says why an attempt ended and what follows."""
-        ...
-
-    def node_avoided(self, job: TrainJob, note: str) -> None:
-        """`note` names a node that fails again and again, and says what follows."""
-        ...
 
 
 class RecoveryRecorder(FailureRecorder):
@@ -110,7 +99,7 @@ class RecoveryRecorder(FailureRecorder):
         Rule.on(POD, "delete"),
     )
 
-    def __init__(self, manager: Manager, told: ToldOfAttempts, records: JobRecords, recoveries: Recoveries) -> None:
+    def __init__(self, manager: Manager, told: WarnsUsers, records: JobRecords, recoveries: Recoveries) -> None:
         """Declare the controller.
 
         Args:
@@ -119,7 +108,7 @@ class RecoveryRecorder(FailureRecorder):
             records: what is remembered of jobs.
             recoveries: what is known of the attempts; this is the one who changes it.
         """
-        self._attempts, self._recoveries = told, recoveries
+        self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
         super().__init__(manager, told, records)
@@ -158,10 +147,13 @@ class RecoveryRecorder(FailureRecorder):
     async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
         recorded = await self._recorded(key, job)
         before = dict(recorded.entries or {})
-        entries = dict(before)
         jobset = self._recoveries.jobset_of(job)
         if jobset is None:
             return Done()
+        entries = entries_of_present(before, known.summary, uid_of(jobset))
+        for attempt in before.keys() - entries.keys():
+            recorded.read.pop(attempt, None)
+            recorded.looked.pop(attempt, None)
         glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
             if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
@@ -177,13 +169,13 @@ class RecoveryRecorder(FailureRecorder):
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
         freed_in = await self._free(job, known, glance)
-        step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+        step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
-            step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+            step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
         if step.suspect[0]:
             nodes = await self._all_nodes()
             if nodes is not None:
-                leave_node(known, glance, step, nodes, replaceable=_may_be_replaced(jobset))
+                leave_node(known, glance, step, nodes, replaceable=may_be_replaced(jobset))
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
@@ -211,9 +203,9 @@ class RecoveryRecorder(FailureRecorder):
         changed = known.summary != step.summary
         known.summary = step.summary
         for note in step.told:
-            self._attempts.attempt_ended(job, note)
+            self._told.warn(job, EVENT_ATTEMPT_ENDED, note)
         if step.avoided:
-            self._attempts.node_avoided(job, step.avoided)
+            self._told.warn(job, EVENT_NODE_AVOIDED, step.avoided)
         if changed:
             self._recoveries.changed(key)
         return True
@@ -371,15 +363,6 @@ def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:
 
 def _is_initializer(one: Entry | Failure) -> bool:
     return one.replicated_job in INITIALIZERS
-
-
-def _may_be_replaced(jobset: JobSet) -> bool:
-    """Whether a new JobSet finds the volumes of this one: claims that go with it would take the checkpoints along."""
-    for policy in jobset.spec_or_empty.volume_claim_policies or ():
-        kept = policy.retention_policy_or_empty.when_deleted
-        if policy.templates and kept != _RETAIN:
-            return False
-    return True
 
 
 def _is_worth_writing(before: Summary, after: Summary) -> bool:

@@ -26,8 +26,8 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
 
-    def progress(self, job: TrainJob, reason: str, note: str) -> None:  # noqa: ARG002 - the protocol's
-        self.events.append((job.name, reason))
+    def warn(self, job: TrainJob, event: str, note: str) -> None:  # noqa: ARG002 - the protocol's
+        self.events.append((job.name, event))
 
     def of(self, name: str) -> list[str]:
         return [reason for job, reason in self.events if job == name]

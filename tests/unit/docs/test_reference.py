@@ -10,7 +10,6 @@ from tests.repository import ROOT
 from trainwright.api.trainer.v1alpha1 import constants
 from trainwright.controller.cli.commands import COMMANDS, LOCAL
 from trainwright.controller.trainer.job import conditions, events, state
-from trainwright.controller.trainer.progress import stall
 
 INDEX = (PAGES / "README.md").read_text(encoding="utf-8")
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -71,7 +70,7 @@ def test_events_are_those_of_the_code() -> None:
         for name, value in vars(module).items()
         if name.startswith("EVENT_") and isinstance(value, str)
     }
-    assert names_in("Events on a TrainJob") == declared | {stall.NOT_FINITE, stall.STALLED}
+    assert names_in("Events on a TrainJob") == declared
 
 
 def test_annotations_are_those_of_the_code() -> None:

@@ -322,10 +322,7 @@ class Bench:
         self.reports.append(report)
         self.pods_of_reports.append(report.pod)
 
-    def progress_unreadable(self, job: TrainJob, note: str) -> None:
-        self.events.append((job.name, note))
-
-    def training_failed(self, job: TrainJob, note: str) -> None:
+    def warn(self, job: TrainJob, event: str, note: str) -> None:  # noqa: ARG002 - the protocol's
         self.events.append((job.name, note))
 
     # ------------------------------------------------------------------ what happens to jobs

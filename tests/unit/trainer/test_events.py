@@ -10,7 +10,7 @@ from trainwright.controller.runtime import NO_SERVERS, Key, Manager
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 from trainwright.controller.trainer.job.defects import Defects
-from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
 from trainwright.controller.trainer.job.state import Standing, State, Transition
 from trainwright.plugins.testing import train_job
 
@@ -40,11 +40,10 @@ async def test_the_log_says_that_a_blocked_job_goes_on(
     await manager.client.close()
 
 
-@pytest.mark.parametrize("tell", ["pod_failed", "training_failed", "progress_unreadable"])
-def test_a_note_holds_nothing_that_acts_on_a_terminal(tell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_holds_nothing_that_acts_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = MagicMock()
     monkeypatch.setattr("trainwright.controller.trainer.job.events.EventRecorder", lambda *_, **__: recorder)
     events = JobEvents(MagicMock(), MagicMock())
-    getattr(events, tell)(train_job(), "it says: \x1b[31mno\x1b[0m\n\x00data\x9b2J")
+    events.warn(train_job(), EVENT_POD_FAILED, "it says: \x1b[31mno\x1b[0m\n\x00data\x9b2J")
     (call,) = recorder.event.call_args_list
     assert "it says: no data" in call.args

@@ -182,7 +182,7 @@ class World:
             controller=MagicMock(),
         )
         self.records = JobRecords()
-        told: Any = SimpleNamespace(pod_failed=lambda _, note: self.notes.append(note))
+        told: Any = SimpleNamespace(warn=lambda _, __, note: self.notes.append(note))
         self.recorder = FailureRecorder(manager, told, self.records)
 
     async def see(self, *pods: dict[str, Any]) -> dict[int, Entry]:

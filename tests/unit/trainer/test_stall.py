@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The condition `Stalled`, for each state of a job and each source of its time (progress P-91)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, cast
@@ -13,7 +13,7 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import Done, Manager, RetryAfter
+from trainwright.controller.runtime import Done, Manager, NotSynced, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import Standstill
@@ -58,6 +58,7 @@ class World:
         self.events: list[tuple[str, str]] = []
         self.pods: list[dict[str, Any]] = []
         self.attempt = 0
+        self.not_synced = False
         self._runtime = runtime
         self.records = JobRecords()
         manager = cast("Manager", self)
@@ -68,7 +69,7 @@ class World:
             default,
             self.records,
             pods_of=lambda _: self.pods,
-            attempt_of=lambda _: self.attempt,
+            attempt_of=self._attempt_of,
             is_alone=is_alone,
             now=lambda: DAY + timedelta(seconds=self.now),
             monotonic=lambda: self.now,
@@ -107,9 +108,9 @@ class World:
         whole["status"] = {**whole["status"], **patch["status"]}
         self.job = msgspec.convert(whole, TrainJob)
 
-    def progress(self, job: TrainJob, reason: str, note: str) -> None:
+    def warn(self, job: TrainJob, event: str, note: str) -> None:
         assert job.name == "j"
-        self.events.append((reason, note))
+        self.events.append((event, note))
 
     def arrived(
         self, pods: dict[str, float], last: float, *, is_stuck: bool = False, again: Collection[str] = ()
@@ -122,15 +123,20 @@ class World:
             reports.pending = checked(reports.key, TrainerStatus(last_updated_time=T))
         self.records.of(reports.key, reports.uid).keep(reports)
 
+    def _attempt_of(self, _: TrainJob) -> int:
+        if self.not_synced:
+            raise NotSynced("jobsets: the first list has not arrived")
+        return self.attempt
+
     async def _runtime_of(self, _: TrainJob) -> TrainingRuntime | None:
         if self._runtime is None:
             return None
         return msgspec.convert({"metadata": {"annotations": self._runtime}}, TrainingRuntime)
 
     @property
-    def found(self) -> Standstill | None:
-        """What this process has found, for those that act on it."""
-        return self.records.find(Key("n", "j"), "u", Standstill)
+    def finds(self) -> list[tuple[Hashable, str]]:
+        """What this process has found, for those that act on it: of which attempt, and the reason."""
+        return [(one.attempt, one.stall.reason) for one in self.records.each(Standstill)]
 
     # What the test does.
 
@@ -228,14 +234,22 @@ async def test_a_manager_that_was_away_during_a_standstill_counts_anew() -> None
     one = World(300.0)
     one.put(reported=T, step=50)
     assert [await one.look(now) for now in (0, 300)] == ["", "NoReport"]
-    assert one.found is not None
+    assert one.finds
     other = World(300.0)
     other.job = one.job
     assert [await other.look(now) for now in (1000, 1299)] == ["", ""]
-    assert other.found is None
+    assert not other.finds
     assert await other.look(1300) == "NoReport"
-    assert other.found is not None
-    assert (other.found.attempt, other.found.stall.reason) == (0, "NoReport")
+    assert other.finds == [(0, "NoReport")]
+
+
+async def test_it_looks_again_once_the_cache_has_the_first_lists() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=50)
+    world.not_synced = True
+    result = await world.stall.reconcile(Key("n", "j"))
+    assert isinstance(result, RetryAfter)
+    assert not world.finds
 
 
 async def test_ranks_that_are_restarted_have_all_the_time_again() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.trainer.recovery.test_causes import PEER, disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
+from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.first import failures_by_attempt
@@ -20,13 +21,16 @@ from trainwright.controller.trainer.recovery.attempts import (
     KnownAttempts,
     Progression,
     advance,
+    entries_of_present,
     held_for,
+    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
 )
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, summary_of, text_of
+from trainwright.controller.trainer.recovery.verdict import Counts
 
 RETRIES = Declaration(mode="gang", retries=2)
 START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
@@ -99,8 +103,9 @@ class Life:
         """The Part looks at the job, as after each event."""
         glance = self.glance
         observe(self.known, glance)
+        self.entries = entries_of_present(self.entries, self.known.summary, self.uid)
         for attempt, found in failures_by_attempt(self.pods).items():
-            if attempt >= self.known.summary.judged:
+            if attempt >= self.known.summary.judged and self.known.summary.replace != self.uid:
                 self.entries.setdefault(attempt, Entry.of(found[0], self.logs.get(attempt, "")))
         step = advance(self.known, glance, self.entries, self.wanted, replaceable=self.replaceable)
         # Every manager may be the last one: what is not on record is not known.
@@ -277,6 +282,18 @@ def test_volumes_that_go_with_the_jobset_let_kubernetes_decide() -> None:
     life.run(pod(0, code=1), pod(1, status=disrupted("EvictionByEvictionAPI")))
     step = life.give_up()
     assert (step.summary.judged, step.summary.replace) == (1, "")
+
+
+@pytest.mark.parametrize("policy", [{}, *({"retentionPolicy": {"whenDeleted": kept}} for kept in ("Delete", "Retain"))])
+def test_a_jobset_that_makes_volumes_stays(policy: dict[str, Any]) -> None:
+    """Scenario 45: also where they are retained, since JobSet refuses another one with them."""
+    life = Life()
+    jobset = life.jobset
+    assert may_be_replaced(jobset)
+    spec = {"accessModes": ["ReadWriteMany"]}
+    made = msgspec.to_builtins(jobset)
+    made["spec"]["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "state"}, "spec": spec}], **policy}]
+    assert not may_be_replaced(msgspec.convert(made, JobSet))
 
 
 def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
@@ -584,3 +601,54 @@ def test_one_second_does_not_tell_two_attempts_apart() -> None:
     assert is_since(position, Span(began=at(5)), None)
     assert is_since(position, Span(), Span(ended=at(9)))
     assert is_since(Position(step=3.0), Span(began=at(9)), None)
+
+
+def test_what_happens_to_a_jobset_that_gives_way_is_no_attempt() -> None:
+    """Kubernetes may have begun an attempt in it, and may end it before the JobSet is deleted."""
+    life = Life()
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    life.known.summary.replace = life.uid
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    life.give_up()
+    assert (life.causes, life.known.summary.judged) == ({"Code": 1}, 1)
+    assert life.known.summary.replace == life.uid
+    life.follow(1)
+    life.run(pod(0), pod(1))
+    life.logs[1] = "ValueError: another"
+    life.run(pod(0), pod(1, code=3, at="10:05:00"))
+    life.restart()
+    assert (life.causes, life.entries[1].exit_code, life.entries[1].log) == ({"Code": 2}, 3, "ValueError: another")
+
+
+def test_the_culprit_of_an_attempt_is_of_the_jobset_that_makes_it() -> None:
+    """Another JobSet had begun an attempt of this number, and gave way before that was judged."""
+    old = Entry(attempt=1, pod="a", jobset_uid="s1", exit_code=1)
+    entries = {0: Entry(attempt=0, pod="a", jobset_uid="s0", cause="Code"), 1: old}
+    assert entries_of_present(entries, Summary(judged=1), "s1") == entries
+    assert entries_of_present(entries, Summary(judged=1), "s2") == {0: entries[0]}
+    assert entries_of_present(entries, Summary(judged=2), "s2") == entries
+
+
+def test_an_attempt_of_an_hour_is_progress_though_the_manager_was_restarted_in_it() -> None:
+    """What the process before has seen is lost, and pods say when their containers began."""
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.known = KnownAttempts()
+    failed = pod(1, code=1, at="11:00:00")
+    (status,) = failed["status"]["containerStatuses"]
+    status["state"]["terminated"]["startedAt"] = "2026-11-25T10:00:00Z"
+    life.known.summary = Summary(counts=Counts(row={"retries": 2}))
+    life.run(pod(0), failed)
+    life.restart()
+    assert life.known.summary.counts.row == {"retries": 1}
+
+
+def test_a_node_that_is_used_again_after_a_day_may_be_suspect_again() -> None:
+    life = Life(Declaration(mode="gang", retries=2, avoids_nodes=True))
+    life.known.summary = Summary(avoided={"gpu-1": format_time(life.now - timedelta(hours=25))})
+    life.run(pod(0, node="gpu-2"), pod(1))
+    life.logs[0] = "NVRM: Xid (PCI:0000:3b:00): 79"
+    life.run(pod(0, node="gpu-2"), pod(1, code=1))
+    assert life.restart().suspect[0] == "gpu-1"

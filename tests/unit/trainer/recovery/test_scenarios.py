@@ -77,7 +77,7 @@ SHOWN = {
     42: f"{_LOCAL}::test_a_node_with_broken_hardware_is_left_for_others",
     43: f"{_NODES}::test_when_a_job_stays_on_a_suspect_node",
     44: f"{_ATTEMPTS}::test_volumes_that_go_with_the_jobset_let_kubernetes_decide",
-    45: f"{_RULES}::test_a_claim_that_is_retained_is_mounted_by_the_next_jobset",
+    45: f"{_RULES}::test_jobset_refuses_a_claim_that_was_retained",
     46: f"{_WORLDS}::test_worlds_whose_jobs_recover",
     47: f"{_WORLDS}::test_worlds_whose_jobs_recover",
     48: f"{_ATTEMPTS}::test_a_lost_record_has_no_lower_counts_than_the_jobset",
@@ -101,6 +101,7 @@ SHOWN = {
 """A test, or a program, that shows it."""
 PARTLY = {
     28: "the record does not say that initializers ran again: a restart always runs them",
+    45: "JobSet 0.12 refuses a new JobSet with a claim that was retained, so such a job keeps its JobSet",
     52: "by a manager without the gate, which makes the same objects as Kubeflow's by the recorded cases",
     53: "a launcher that ends before its node is seen to have ended is shown as a cause alone; MPI itself does not run",
     59: "with 20 jobs for 1,000, since such worlds take minutes; what a job asks for does not depend on the number",
