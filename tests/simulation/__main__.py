@@ -32,7 +32,7 @@ from trainwright.controller.local.testing.simulation.simulate import Outcome, sh
 
 _TELL_SECONDS = 60.0
 """Between two lines about what is done, where worlds have none of their own."""
-_RECOVERING = 10
+_RECOVERING = 20
 """Of so many worlds with new seeds, the jobs of one recover."""
 
 
@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
     which.add_argument("--minutes", type=float, metavar="M", help="new seeds for so many minutes")
     which.add_argument("--seed", metavar="N", help="one seed")
     which.add_argument("--plan", type=Path, metavar="FILE", help="a plan, such as one that --shrink wrote")
-    parser.add_argument("--recovering", action="store_true", help="jobs recover, as in each tenth world of new seeds")
+    parser.add_argument("--recovering", action="store_true", help="jobs recover, as in one of 20 worlds of new seeds")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--story", nargs="?", const="", metavar="NAME", help="tell what happened, to NAME or at all")
     parser.add_argument("--shrink", action="store_true", help="find the smallest plan that breaks the same rule")

@@ -13,6 +13,8 @@ from trainwright.controller.local.testing.simulation.simulate import Outcome
 Simulated = Callable[[Any, str | Plan], Outcome]
 SEEDS = (2003, 2005, 2006, 2013)
 """Most of them found what is mended now."""
+HANGING = (3, 8)
+"""Found that a hang was charged to the next attempt, and that ranks which had ended kept it from beginning."""
 _WORLDS = 2
 """Of a test."""
 
@@ -22,3 +24,9 @@ def test_worlds_whose_jobs_recover(simulated: Simulated, first: int) -> None:
     at = SEEDS.index(first)
     for seed in SEEDS[at : at + _WORLDS]:
         simulated(Recovering(hangs=False), str(seed))
+
+
+@pytest.mark.parametrize("seed", HANGING)
+def test_worlds_whose_ranks_hang(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(Recovering(), str(seed))
+    assert outcome.counts["sometimes: a hang is charged"]

@@ -91,7 +91,7 @@ class StallClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
+class StalledAttempt:
     """What this process has found of a job that stands still.
 
     The condition does not say of which attempt it is: it may be older than the ranks that run now, and its time stays

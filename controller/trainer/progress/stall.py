@@ -27,8 +27,8 @@ from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import (
     Stall,
     StallClock,
+    StalledAttempt,
     StallReason,
-    Standstill,
     is_running,
     promises_reports,
     stall_after,
@@ -111,7 +111,7 @@ class StallController:
         running, now = is_running(job), self._monotonic()
         memory.clock.see(job, now, running=running, attempt=self._attempt_of(job) if running else None)
         if not running:
-            self._records.drop(key, Standstill)
+            self._records.drop(key, StalledAttempt)
             # Without asking for the runtime first, which may have to be read: that it does not stand still is known.
             await self._write(job, None)
             return Done()
@@ -121,7 +121,7 @@ class StallController:
         runtime = await self._runtime_annotations(job)
         after = stall_after(job, runtime or {}, self._default)
         if after is None:
-            self._records.drop(key, Standstill)
+            self._records.drop(key, StalledAttempt)
             await self._write(job, None)
             return RetryAfter(RUNTIME_SECONDS, reason="stall") if runtime is None else Done()
         of_ranks, left = self._of_ranks(job, memory, after, reports)
@@ -132,9 +132,9 @@ class StallController:
         if of_ranks is not None:
             stall = _with_ranks(stall, of_ranks)
         if stall is None:
-            self._records.drop(key, Standstill)
+            self._records.drop(key, StalledAttempt)
         else:
-            self._records.of(key, uid_of(job)).keep(Standstill(memory.clock.attempt, stall))
+            self._records.of(key, uid_of(job)).keep(StalledAttempt(memory.clock.attempt, stall))
         if await self._write(job, stall) and stall is not None:
             self._told.warn(job, EVENT_STALLED, stall.message)
         return RetryAfter(max(left, 1.0), reason="stall")

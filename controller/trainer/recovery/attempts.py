@@ -28,7 +28,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of
-from trainwright.controller.trainer.job.stall import StallReason, Standstill
+from trainwright.controller.trainer.job.stall import StalledAttempt, StallReason
 from trainwright.controller.trainer.recovery.causes import (
     FREE,
     HANG,
@@ -287,7 +287,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     return not (spec is not None and spec.suspend)
 
 
-def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: Standstill | None) -> str:
+def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
     """How the present attempt stands still, if its ranks are to be restarted for it; else empty.
 
     Args:

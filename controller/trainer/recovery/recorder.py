@@ -137,7 +137,7 @@ class RecoveryRecorder(FailureRecorder):
         known = await self._recoveries.known(job)
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
-        if how := stalled(known, glance, wanted, self._recoveries.standstill(job)):
+        if how := stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
             return await self._restart_stalled(key, job, known, wanted, how)
         if is_calm(known, glance):
             left = await self._free(job, known, glance)
@@ -225,7 +225,7 @@ class RecoveryRecorder(FailureRecorder):
         if latest is None or jobset is None:
             return Done()
         glance = self._recoveries.glance(latest, jobset)
-        if not stalled(known, glance, wanted, self._recoveries.standstill(job)):
+        if not stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
             return Done()
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}

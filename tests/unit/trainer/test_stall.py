@@ -16,7 +16,7 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, Tra
 from trainwright.controller.runtime import Done, Manager, NotSynced, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.stall import Standstill
+from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.progress.report import Allowance, JobReports, checked
 from trainwright.controller.trainer.progress.stall import StallController
 
@@ -75,7 +75,7 @@ class World:
             monotonic=lambda: self.now,
         )
 
-    # What Standstill uses of a manager, its client, its cache and the builder of its controller.
+    # What StalledAttempt uses of a manager, its client, its cache and the builder of its controller.
 
     @property
     def client(self) -> "World":
@@ -136,7 +136,7 @@ class World:
     @property
     def finds(self) -> list[tuple[Hashable, str]]:
         """What this process has found, for those that act on it: of which attempt, and the reason."""
-        return [(one.attempt, one.stall.reason) for one in self.records.each(Standstill)]
+        return [(one.attempt, one.stall.reason) for one in self.records.each(StalledAttempt)]
 
     # What the test does.
 

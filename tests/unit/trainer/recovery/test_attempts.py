@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.first import failures_by_attempt
 from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
-from trainwright.controller.trainer.job.stall import Stall, StallReason, Standstill
+from trainwright.controller.trainer.job.stall import Stall, StalledAttempt, StallReason
 from trainwright.controller.trainer.recovery.attempts import (
     Glance,
     KnownAttempts,
@@ -121,7 +121,7 @@ class Life:
         if self.stall:
             reason, message = self.stall
             attempt = glance.current if self.stalled_attempt is None else self.stalled_attempt
-            still = Standstill((self.uid, attempt), Stall(reason=StallReason(reason), message=message))
+            still = StalledAttempt((self.uid, attempt), Stall(reason=StallReason(reason), message=message))
         how = stalled(self.known, glance, self.wanted, still)
         if how:
             step = restart_stalled(self.known, glance, self.entries, self.wanted, how)
