@@ -5,7 +5,6 @@ Everything is asked of the API server, so it makes no difference in which proces
 """
 
 import asyncio
-import json
 import signal
 import sys
 from collections import deque
@@ -14,13 +13,13 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Any, TextIO, TypeAlias
+from typing import TextIO, TypeAlias
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
-from trainwright.api.objects import Document, annotations_of, dig, name_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
@@ -31,13 +30,14 @@ from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import observe, view_of
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
-from trainwright.controller.trainer.failures.first import LATE_SECONDS
+from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
     is_consequence,
     program_ended,
     telling_line,
 )
+from trainwright.controller.trainer.job.pods import container_statuses
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
 TRAINJOB = TrainJob.RESOURCE
@@ -48,8 +48,6 @@ _READ_SECONDS = 30.0
 _OTHERS_SECONDS = 0.5
 _STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
 """Reasons of containers that wait for nothing but their node."""
-_FAILURES = "node.trainwright.dev/failures"
-"""Annotation of the local node; see node/status.py."""
 _LAST_LINES = 200
 _SIGNALS = 128
 """Exit codes above it stand for a signal."""
@@ -396,7 +394,7 @@ def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | Non
     return _failure(pod, code, ended)
 
 
-_Written: TypeAlias = "tuple[bool, str, int, WrittenFailure]"
+_Written: TypeAlias = tuple[bool, str, int, WrittenFailure]
 
 
 def _first_cause(pods: list[Document], written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
@@ -453,37 +451,6 @@ def _ends(status: Document) -> list[Document]:
     return [ended for state in states if (ended := state.get("terminated"))]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFailure:
-    """A container's end, as the node of a local cluster wrote it down."""
-
-    container: str
-    run: int
-    code: int
-    at: str
-    """RFC 3339 with microseconds, so that the text sorts as the time does."""
-    stopped: bool
-    """The node ended it: a victim."""
-
-
-def written_failures(pod: Document) -> list[WrittenFailure]:
-    """What the local node wrote down of a pod; a real one writes nothing."""
-    try:
-        return [
-            WrittenFailure(
-                str(one["container"]), int(one["run"]), int(one["exitCode"]), _time(one["at"]), bool(one.get("stopped"))
-            )
-            for one in json.loads(annotations_of(pod).get(_FAILURES, "[]"))
-        ]
-    except (ValueError, TypeError, KeyError):  # changed by hand
-        return []
-
-
-def _time(text: Any) -> str:
-    parse(text)
-    return str(text)
-
-
 def failed_runs(pod: Document) -> list[tuple[str, int]]:
     seen = {(one.container, one.run) for one in written_failures(pod)}
     for status in container_statuses(pod):
@@ -537,12 +504,6 @@ def rank_of(pod: Document) -> str:
     """The pod as people call it: `node-0`."""
     labels = pod["metadata"].get("labels") or {}
     return f"{labels.get(LABEL_REPLICATED_JOB, 'pod')}-{labels.get(LABEL_INDEX, '0')}"
-
-
-def container_statuses(pod: Document) -> list[Document]:
-    """The statuses of all containers, those of initialisation first."""
-    status = pod.get("status") or {}
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:

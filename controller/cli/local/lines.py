@@ -8,13 +8,13 @@ from typing import TextIO
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.cli.local.jobs import Follower, container_statuses, failed_runs, rank_of, runs_with_logs
+from trainwright.controller.cli.local.jobs import Follower, failed_runs, rank_of, runs_with_logs
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import ApiError, Request
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
-from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
 
 START_SECONDS = 3600.0
 """How long `logs --follow` waits for the first container."""

@@ -26,11 +26,9 @@ from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.local.jobs import (
     OUT_OF_TIME,
     TRAINJOB,
-    container_statuses,
     first_failure,
     has_ended,
     rank_of,
-    written_failures,
 )
 from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.progress import text
@@ -39,7 +37,8 @@ from trainwright.controller.cli.progress.view import JobView, sorted_views, view
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
-from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.failures.first import written_failures
+from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
 
 LATEST = "latest"
 """Names the newest job."""

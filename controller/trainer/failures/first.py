@@ -16,7 +16,13 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX,
 from trainwright.api.messages import plain
 from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, uid_of
 from trainwright.api.times import format_time, parse
-from trainwright.controller.trainer.job.pods import ANNOTATION_FAILURES, DISRUPTED, attempt_of, number
+from trainwright.controller.trainer.job.pods import (
+    ANNOTATION_FAILURES,
+    DISRUPTED,
+    attempt_of,
+    container_statuses,
+    number,
+)
 
 _UNTOLD = frozenset({"", "Error", "Completed"})
 """Reasons that tell no more than the exit code."""
@@ -145,29 +151,44 @@ def ended_by_deletion(pod: Document, finished_at: str) -> bool:
     return not finished_at or finished_at[:_SECOND] >= format_time(began)[:_SECOND]
 
 
-def exact_ends(pod: Document) -> list[dict[str, Any]]:
-    """What the node tells of failed runs: container, number of the run, exact time, whether it was stopped."""
-    text = annotations_of(pod).get(ANNOTATION_FAILURES)
+@dataclass(frozen=True, slots=True)
+class WrittenFailure:
+    """A container's end, as the node of a local cluster wrote it down."""
+
+    container: str
+    run: int
+    code: int
+    at: str
+    """RFC 3339 with microseconds, so that the text sorts as the time does."""
+    stopped: bool
+    """The node ended it: a victim."""
+
+
+def written_failures(pod: Document) -> list[WrittenFailure]:
+    """What the local node wrote down of a pod; a real one writes nothing."""
     try:
-        ends = json.loads(text) if text else []
-    except ValueError:
-        return []  # anybody may write annotations
-    return [
-        one
-        for one in (ends if isinstance(ends, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("at"), str) and isinstance(one.get("run"), int)
-    ]
+        return [
+            WrittenFailure(
+                str(one["container"]), int(one["run"]), int(one["exitCode"]), _time(one["at"]), bool(one.get("stopped"))
+            )
+            for one in json.loads(annotations_of(pod).get(ANNOTATION_FAILURES, "[]"))
+        ]
+    except (ValueError, TypeError, KeyError):  # changed by hand
+        return []
 
 
-def exact_end(ends: Sequence[dict[str, Any]], container: str, ended: Document) -> tuple[str, bool]:
+def _time(text: Any) -> str:
+    parse(text)
+    return str(text)
+
+
+def exact_end(written: Sequence[WrittenFailure], container: str, ended: Document) -> tuple[str, bool]:
     """The exact time of the first failure of a container, up to this run, and whether that was stopped."""
     run = str(ended.get("containerID") or "").rpartition("/")[2]
     some = [
-        (bool(one.get("stopped")), one["at"])
-        for one in ends
-        if one.get("container") == container and run.isdigit() and one["run"] <= int(run)
+        (one.stopped, one.at) for one in written if one.container == container and run.isdigit() and one.run <= int(run)
     ]
-    stopped, at = min(some, key=lambda one: (one[0], one[1]), default=(False, ""))
+    stopped, at = min(some, default=(False, ""))
     return at, stopped
 
 
@@ -190,26 +211,25 @@ def _failures(pod: Document) -> Iterable[Failure]:
 
 
 def _of_containers(pod: Document, status: Document) -> Iterable[Failure]:
-    ends = exact_ends(pod)
+    written = written_failures(pod)
     again = dig(pod, "spec.restartPolicy") in ("OnFailure", "Always") and status.get("phase") != "Failed"
-    for name in ("initContainerStatuses", "containerStatuses"):
-        for container in status.get(name) or ():
-            runs = [dig(container.get(state), "terminated") for state in ("lastState", "state")]
-            for ended, previous in zip(runs, (True, False), strict=True):
-                if ended and ended.get("exitCode"):
-                    exact, stopped = exact_end(ends, container["name"], ended)
-                    finished = ended.get("finishedAt") or ""
-                    yield _failure(
-                        pod,
-                        ended,
-                        container=container["name"],
-                        exact=exact,
-                        stopped=stopped or ended_by_deletion(pod, finished),
-                        previous=previous,
-                        ended_again=previous and bool(runs[1]),
-                        node_run=_node_run(ended),
-                        runs_on=again and not previous and not dig(pod, "metadata.deletionTimestamp"),
-                    )
+    for container in container_statuses(pod):
+        runs = [dig(container.get(state), "terminated") for state in ("lastState", "state")]
+        for ended, previous in zip(runs, (True, False), strict=True):
+            if ended and ended.get("exitCode"):
+                exact, stopped = exact_end(written, container["name"], ended)
+                finished = ended.get("finishedAt") or ""
+                yield _failure(
+                    pod,
+                    ended,
+                    container=container["name"],
+                    exact=exact,
+                    stopped=stopped or ended_by_deletion(pod, finished),
+                    previous=previous,
+                    ended_again=previous and bool(runs[1]),
+                    node_run=_node_run(ended),
+                    runs_on=again and not previous and not dig(pod, "metadata.deletionTimestamp"),
+                )
 
 
 def _node_run(ended: Document) -> int | None:

@@ -42,6 +42,7 @@ ANNOTATION_FAILURES = "node.trainwright.dev/failures"
 """Of pods of the local cluster: the failed runs of their containers with the exact times of their ends."""
 _LABELS = (LABEL_JOBSET, LABEL_JOBSET_UID, LABEL_ATTEMPT, LABEL_REPLICATED_JOB, LABEL_JOB_INDEX, LABEL_INDEX)
 _STATES = ("state", "lastState")
+_STATUSES = ("initContainerStatuses", "containerStatuses")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime")
 _LIMITED = "memoryLimited"
 """What the cache keeps of the limits of containers: the names of those with one for memory."""
@@ -67,7 +68,7 @@ def trimmed(pod: Document) -> Document:
         spec[_LIMITED] = limited
     if spec:
         kept["spec"] = spec
-    for name in ("initContainerStatuses", "containerStatuses"):
+    for name in _STATUSES:
         ended = [_ended(one) for one in status.get(name) or () if any(_terminated(one, state) for state in _STATES)]
         if ended:
             kept["status"][name] = ended
@@ -177,6 +178,12 @@ def number(text: str | None) -> int:
     return int(text) if text is not None and text.isascii() and text.isdigit() else 0
 
 
+def container_statuses(pod: Document) -> list[Document]:
+    """The statuses of all containers, those of initialisation first."""
+    status = pod.get("status") or {}
+    return [one for name in _STATUSES for one in status.get(name) or ()]
+
+
 def _some(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}
 
@@ -201,7 +208,7 @@ def _seconds_of(pod: Document, now: datetime) -> Iterator[float]:
     status = pod.get("status") or {}
     if deletion_timestamp_of(pod) is not None or status.get("phase") in ("Succeeded", "Failed"):
         return
-    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+    for one in container_statuses(pod):
         state, last = one.get("state") or {}, dig(one, "lastState.terminated") or {}
         ended = state.get("terminated")
         if (one.get("restartCount") or 0) < LOOP or not last.get("exitCode"):

@@ -13,8 +13,8 @@ from trainwright.controller.cli.local.jobs import (
     first_failure,
     is_starting,
     runs_with_logs,
-    written_failures,
 )
+from trainwright.controller.trainer.failures.first import written_failures
 
 
 def ended(code: int, run: int = 0, at: str = "2026-11-25T04:30:00Z", **more: str) -> Document:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 
 from trainwright.api.objects import Document, dig, uid_of
-from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion, exact_end, exact_ends
+from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion, exact_end, written_failures
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
     is_consequence,
@@ -116,11 +116,11 @@ class FailedRun:
     @cached_property
     def began(self) -> tuple[bool, str, str]:
         """Whether the first of its runs that are known was stopped, and when it ended, as exactly as is known."""
-        ends, found = exact_ends(self.pod), []
+        written, found = written_failures(self.pod), []
         for state in (self.container.last, self.container.terminated):
             if state is not None and state.get("exitCode"):
                 finished = str(state.get("finishedAt") or "")
-                exact, stopped = exact_end(ends, self.container.name, state)
+                exact, stopped = exact_end(written, self.container.name, state)
                 found.append((stopped or ended_by_deletion(self.pod, finished), finished or "~", exact or "~"))
         return min(found)
 
