@@ -130,7 +130,7 @@ fmt: $(INSTALLED) ## Format the code and mend what the linter can
 types: $(INSTALLED) ## Check the types only: mypy and pyright
 	@hack/check types
 
-docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and anchors are errors
+docs: $(INSTALLED) ## Check the spelling and build the site of docs/ into build/site; broken links and anchors are errors
 	@hack/check docs
 
 docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, rebuilt after every change

@@ -30,16 +30,27 @@ class Figure(NamedTuple):
     """Whether it grows with the machine factor."""
 
 
+_LAG, _OURS = "loop lag p99 during", r" .*ours [\d.]+, max ([\d.]+)"
+_ALONE, _DEFINED = r"^API server alone \(budget 300 ms\):", r"^with this project's three definitions \(0\.8 MB\):"
 FIGURES = {
     "bare applies in the CPU of a life": Figure("life", r"^  CPU of a bare apply, aiohttp .*ratio +([\d.]+)"),
     "MiB with 1,000 jobs": Figure("life", r"^  resident memory, +1000 jobs +([\d.]+) MiB"),
     "MiB with 10,000 jobs": Figure("life", r"^  resident memory, +10000 jobs +([\d.]+) MiB"),
     "writes after a restart": Figure("life", r"^  API writes after a restart +(\d+)"),
+    "s of CPU for a restart": Figure("life", r"^  restart until all lists are there .*CPU ([\d.]+) s", True),
     "ms of CPU for a report, kept connection": Figure(
         "progress", r"CPU of a report, kept connection +([\d.]+) ms", True
     ),
     "ms of CPU for a report, new connection": Figure(
         "progress", r"CPU of a report, new TLS connection +([\d.]+) ms", True
+    ),
+    "ms that a streaming list blocks": Figure("runtime", rf"{_LAG}[ ]streaming list[ ]of 10000 pods{_OURS}", True),
+    "ms that a paged list blocks": Figure("runtime", rf"{_LAG}[ ]paged list[ ]of 10000 pods{_OURS}", True),
+    "ms of CPU, first local cluster": Figure("local_cluster", rf"{_ALONE} the first (\d+) ms", True),
+    "ms of CPU, local cluster": Figure("local_cluster", rf"{_ALONE} .*each further one (\d+) ms", True),
+    "ms of CPU, first local cluster with definitions": Figure("local_cluster", rf"{_DEFINED} the first (\d+) ms", True),
+    "ms of CPU, local cluster with definitions": Figure(
+        "local_cluster", rf"{_DEFINED} .*each further one (\d+) ms", True
     ),
     "microseconds of an update": Figure("progress_writer", r"^file each 5 s +([\d.]+) ", True),
 }

@@ -94,8 +94,29 @@ spec:
             template:
               spec:
                 restartPolicy: Never
-                containers: [{name: node, image: python, workingDir: FOLDER}]
+                volumes:
+                - {name: app, configMap: {name: app}}
+                - {name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}
+                containers:
+                - name: node
+                  image: python
+                  workingDir: /checkpoints
+                  volumeMounts:
+                  - {name: app, mountPath: /app}
+                  - {name: checkpoints, mountPath: /checkpoints}
 """
+PROGRAMS = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "app"},
+    "data": {"train.py": TRAINING, "diverges.py": DIVERGES},
+}
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "checkpoints"},
+    "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+}
 
 
 def submit(cluster: LocalCluster, name: str, spec: dict[str, Any]) -> None:
@@ -111,14 +132,15 @@ def submit(cluster: LocalCluster, name: str, spec: dict[str, Any]) -> None:
 
 
 def python(*arguments: str, nodes: int = 1) -> dict[str, Any]:
-    """The trainer of a spec: a program of the working directory in so many pods."""
-    return {"numNodes": nodes, "command": ["python", "-u"], "args": list(arguments)}
+    """The trainer of a spec: a program of the ConfigMap in so many pods."""
+    program, *others = arguments
+    return {"numNodes": nodes, "command": ["python", "-u", f"/app/{program}"], "args": others}
 
 
 def fill(cluster: LocalCluster) -> None:
-    (cluster.folder / "train.py").write_text(TRAINING)
-    (cluster.folder / "diverges.py").write_text(DIVERGES)
-    runtime = yaml.safe_load(RUNTIME.replace("FOLDER", str(cluster.folder)))
+    cluster.send("POST", "/api/v1/namespaces/default/configmaps", PROGRAMS)
+    cluster.send("POST", "/api/v1/namespaces/default/persistentvolumeclaims", CLAIM)
+    runtime = yaml.safe_load(RUNTIME)
     runtimes = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
     cluster.send("POST", runtimes, runtime)
     runtime["metadata"]["name"] = "torch-once"
@@ -160,7 +182,12 @@ class Album:
         return page
 
     def take(self, page: Page, name: str) -> None:
-        """Take a picture of what is seen, and close the page. Raises SystemExit if it is too large."""
+        """Take a picture of what is seen, and close the page.
+
+        Raises SystemExit if it is too large or shows a path of this machine.
+        """
+        if tempfile.gettempdir() in page.locator("body").inner_text():
+            sys.exit(f"{name} shows a path of this machine: {tempfile.gettempdir()}")
         file = self._folder / f"{name}.png"
         file.write_bytes(page.screenshot())
         print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")

@@ -10,7 +10,7 @@ import argparse
 import ast
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,22 +66,34 @@ def measured(path: str, text: str) -> File:
     if any(line.startswith(GENERATED) for line in text.splitlines()[:3]):
         return File(path, lines, generated=True)
     tree = ast.parse(text, path)
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    lazy = {one for node in functions for one in ast.walk(node) if isinstance(one, ast.Import | ast.ImportFrom)}
+    lazy, past = 0, list[str]()
+    facades = [
+        facade for facade in FACADES if not path.startswith(f"{facade.removeprefix('trainwright.').replace('.', '/')}/")
+    ]
+    for node, in_function in _imports(tree):
+        lazy += in_function
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [name.name for name in node.names]
+        past += [
+            name
+            for name in names
+            for facade in facades
+            if name.startswith(f"{facade}.") and not name.startswith(TESTING)
+        ]
     classes = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
-    return File(path, lines, generated=False, classes=classes, lazy=len(lazy), past=tuple(_past(path, tree)))
+    return File(path, lines, generated=False, classes=classes, lazy=lazy, past=tuple(past))
 
 
-def _past(path: str, tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        names += [name.name for name in node.names] if isinstance(node, ast.Import) else []
-        for name in names:
-            for facade in FACADES:
-                home = facade.removeprefix("trainwright.").replace(".", "/")
-                beyond = name.startswith(f"{facade}.") and not name.startswith(TESTING)
-                if beyond and not path.startswith(f"{home}/"):
-                    yield name
+def _imports(node: ast.AST, *, in_function: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """The imports below a node, and whether each is in a function. Only statements hold any."""
+    for word in ("body", "handlers", "orelse", "finalbody", "cases"):
+        inner = getattr(node, word, ())
+        for one in inner if isinstance(inner, list) else ():
+            if isinstance(one, ast.Import | ast.ImportFrom):
+                yield one, in_function
+            else:
+                yield from _imports(
+                    one, in_function=in_function or isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+                )
 
 
 def room_of(path: str) -> str:
@@ -107,13 +119,16 @@ def twice(files: Iterable[File]) -> dict[str, list[str]]:
     return {name: sorted(paths) for name, paths in sorted(found.items()) if len(paths) > 1}
 
 
-def known() -> Iterator[File]:
-    """The files that git knows or would add. Links are passed over: what they name is counted where it lies."""
+def known(*, without: Container[str] = ()) -> Iterator[File]:
+    """The files that git knows or would add, but for some rooms.
+
+    Links are passed over: what they name is counted where it lies.
+    """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.py"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     for name in sorted(set(listed.stdout.split("\0")) - {""}):
         file = ROOT / name
-        if file.is_file() and not file.is_symlink():
+        if room_of(name) not in without and file.is_file() and not file.is_symlink():
             yield measured(name, file.read_text(encoding="utf-8"))
 
 

@@ -13,6 +13,7 @@ fail for the right reason.
 """
 
 import asyncio
+import functools
 import gc
 import inspect
 import os
@@ -89,7 +90,12 @@ def _time_limit(item: pytest.Item) -> float:
 
 
 def _step(item: pytest.Item) -> str:
-    return item.path.relative_to(TESTS).parts[0]
+    return _step_of(item.path)
+
+
+@functools.cache
+def _step_of(path: Path) -> str:
+    return path.relative_to(TESTS).parts[0]
 
 
 @pytest.fixture(autouse=True)
@@ -107,11 +113,13 @@ def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
             request.getfixturevalue(name)
     sockets, children = _sockets(), _children()
     yield
-    if _sockets() - sockets:
+    left = _sockets() - sockets
+    if left:
         # Dropped, not leaked: what nothing refers to any more is closed when it is collected.
         gc.collect()
-    leaked = [f"socket {name}" for name in sorted(_sockets() - sockets)]
-    leaked += [f"process {command}" for pid, command in _children().items() if pid not in children]
+        left &= _sockets()
+    leaked = [f"socket {name}" for name in sorted(left)]
+    leaked += [f"process {command}" for pid in _children() - children if (command := _command(pid))]
     if leaked:
         pytest.fail(f"the test left behind: {', '.join(leaked)}", pytrace=False)
 
@@ -129,14 +137,14 @@ async def leaves_no_task() -> AsyncIterator[None]:
         pytest.fail(f"the test left tasks running: {', '.join(sorted(leaked))}", pytrace=False)
 
 
+# Both run around each of thousands of tests, so they make no paths.
+
+
 def _sockets() -> set[str]:
-    folder = Path("/proc/self/fd")
-    if not folder.is_dir():
-        return set()
-    found = set()
-    for entry in folder.iterdir():
+    found = set[str]()
+    for descriptor in _names("/proc/self/fd"):
         try:
-            target = str(entry.readlink())
+            target = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
         except FileNotFoundError:
             continue  # the descriptor of this very listing
         if target.startswith("socket:"):
@@ -144,17 +152,29 @@ def _sockets() -> set[str]:
     return found
 
 
-def _children() -> dict[int, str]:
-    found = {}
-    for listing in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+def _children() -> set[int]:
+    found = set[int]()
+    for thread in _names("/proc/self/task"):
         try:
-            pids = listing.read_text().split()
+            with open(f"/proc/self/task/{thread}/children", encoding="ascii") as listing:  # noqa: PTH123
+                found.update(map(int, listing.read().split()))
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that ended meanwhile
-        for pid in map(int, pids):
-            try:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except FileNotFoundError:
-                continue  # ended meanwhile
-            found[pid] = f"{pid} ({command.strip() or 'no command line yet, or none any more'})"
     return found
+
+
+def _names(folder: str) -> list[str]:
+    """What is in a folder of /proc; nothing on other systems."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except FileNotFoundError:
+        return []
+
+
+def _command(pid: int) -> str:
+    """What a child runs, for a message; empty if it has ended meanwhile."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return f"{pid} ({command.strip() or 'no command line yet, or none any more'})"

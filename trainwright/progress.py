@@ -1125,7 +1125,8 @@ def _note_checkpoint(folder: str, path: str, step: "float | None") -> None:
         # Relative, so that the folder may be mounted elsewhere.
         path = whole if inside.startswith("..") else inside
     name = os.path.join(folder, LATEST)
-    temporary = os.path.join(folder, f".{LATEST}.{os.getpid()}.{threading.get_ident()}")
+    # A rank of an earlier attempt that was cut off may write as well, in another container with the same numbers.
+    temporary = os.path.join(folder, f".{LATEST}.{attempt}.{os.getpid()}.{threading.get_ident()}")
     try:
         with open(temporary, "wb") as stream:
             stream.write(json.dumps({"path": path, "step": step, "attempt": attempt}).encode() + _LINE_END)

@@ -6,8 +6,10 @@ A plugin that cannot be imported is reported by name and never skipped.
 
 import importlib
 import importlib.metadata
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import trainwright
@@ -49,9 +51,15 @@ def built_in(catalogue: Mapping[str, str] = BUILT_IN) -> list[PluginCandidate]:
 def installed(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[PluginCandidate]:
     """The plugins of other distributions, by name and then by distribution."""
     if entry_points is None:
-        entry_points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+        entry_points = _entry_points(tuple(sys.path))
     found = [_candidate(entry_point) for entry_point in entry_points]
     return sorted(found, key=lambda candidate: (candidate.name, candidate.distribution))
+
+
+@lru_cache(maxsize=4)
+def _entry_points(_path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+    """Those of all distributions on the path. Remembered: each of them is opened, and few are installed meanwhile."""
+    return tuple(importlib.metadata.entry_points(group=ENTRY_POINTS))
 
 
 def _candidate(entry_point: importlib.metadata.EntryPoint) -> PluginCandidate:

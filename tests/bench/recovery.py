@@ -30,6 +30,8 @@ from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.recovery.attempts import KnownAttempts, advance, observe
 
 RANKS, VERDICTS, JOBS, KILLS = 2, 2000, 1000, 5
+TURNS = 5
+"""Of each verdict: the best one counts, since other work of the machine can only add."""
 GRACE_SECONDS = 1.0
 """Of the pods of these jobs."""
 
@@ -42,12 +44,17 @@ def verdicts() -> list[float]:
         life.logs[0] = f"ValueError: {number}"
         life.run(*(pod(rank) for rank in range(7)), pod(7, code=1))
         life.pods, life.restarts, life.counted = [], 1, 1
-        glance = life.glance
-        begun = time.process_time()
-        observe(life.known, glance)
-        advance(life.known, glance, life.entries, life.wanted)
-        found.append(1e3 * (time.process_time() - begun))
+        found.append(min(_verdict(life) for _ in range(TURNS)))
     return sorted(found)
+
+
+def _verdict(life: Life) -> float:
+    """Of what is known before it: `advance` changes nothing, its caller keeps what it gives."""
+    glance = life.glance
+    begun = time.process_time()
+    observe(life.known, glance)
+    advance(life.known, glance, life.entries, life.wanted)
+    return 1e3 * (time.process_time() - begun)
 
 
 def bytes_of_a_healthy_job() -> float:

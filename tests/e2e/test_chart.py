@@ -67,6 +67,11 @@ def columns(cluster: ControlPlane) -> int:
     return len(found.get("additionalPrinterColumns", ()))
 
 
+def _has_seen_its_pod(jobset: Any) -> bool:
+    counts = ((jobset or {}).get("status") or {}).get("replicatedJobsStatus") or ()
+    return any(one.get("active") for one in counts)
+
+
 def test_a_release_is_installed_upgraded_rolled_back_and_removed(cluster: ControlPlane, tmp_path: Path) -> None:
     admin = Admin(cluster, tmp_path)
     helm = admin.helm
@@ -82,8 +87,10 @@ def test_a_release_is_installed_upgraded_rolled_back_and_removed(cluster: Contro
     trainer = Trainer(cluster, cluster.create_namespace())
     trainer.job("runs", trainer.runtime("waits", **NOWHERE))
     eventually_sync(trainer.pods)
-    running, trusted = trainer.get("jobset", "runs"), bundles(cluster)
+    # Its status changes, and so its version, until the controllers of JobSets and Jobs have seen the pod.
+    running = eventually_sync(lambda: trainer.get("jobset", "runs"), _has_seen_its_pod)
     assert running is not None
+    trusted = bundles(cluster)
     assert "" not in trusted
 
     def is_untouched() -> bool:

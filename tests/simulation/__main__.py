@@ -5,6 +5,7 @@ python -m tests.simulation --seeds 0-99
 python -m tests.simulation --minutes 2            # new seeds
 python -m tests.simulation --seed 7 --story j3
 python -m tests.simulation --seed 7 --shrink      # writes the plan into a file
+python -m tests.simulation --recovering --seeds 0-99    # jobs that recover, whose ranks fail and hang
 python -m tests.simulation --plan FILE --story
 """
 
@@ -16,18 +17,23 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from tests.simulation.coverage import never_met, table
-from tests.simulation.scenario import TrainJobs, live
+from tests.simulation.recovering import GATE, Recovering, live
+from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
 from trainwright.controller.local.testing.simulation.plan import Plan
 from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
 
 _TELL_SECONDS = 60.0
 """Between two lines about what is done, where worlds have none of their own."""
+_RECOVERING = 20
+"""Of so many worlds with new seeds, the jobs of one recover."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -38,6 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
     which.add_argument("--minutes", type=float, metavar="M", help="new seeds for so many minutes")
     which.add_argument("--seed", metavar="N", help="one seed")
     which.add_argument("--plan", type=Path, metavar="FILE", help="a plan, such as one that --shrink wrote")
+    parser.add_argument("--recovering", action="store_true", help="jobs recover, as in one of 20 worlds of new seeds")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--story", nargs="?", const="", metavar="NAME", help="tell what happened, to NAME or at all")
     parser.add_argument("--shrink", action="store_true", help="find the smallest plan that breaks the same rule")
@@ -56,7 +63,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _one(arguments: argparse.Namespace) -> int:
-    scenario = TrainJobs()
+    scenario = Recovering() if arguments.recovering else TrainJobs()
     plan = Plan.read(arguments.plan) if arguments.plan is not None else scenario.plan(arguments.seed)
     outcome = simulate(scenario, plan, keep=True)
     _show(outcome)
@@ -96,7 +103,8 @@ def _many(arguments: argparse.Namespace) -> int:
         counts.update(outcome.counts)
         met.update({name: 1 for name in outcome.counts if name.startswith("sometimes")})
         for violation in outcome.violations:
-            examples.setdefault(violation.rule, f"seed {outcome.plan.seed}: {violation}")
+            which = "recovering --seed" if outcome.plan.options.get(GATE) else "seed"
+            examples.setdefault(violation.rule, f"{which} {outcome.plan.seed}: {violation}")
         if outcome.violations or not arguments.quiet:
             _show(outcome)
             sys.stdout.flush()
@@ -108,37 +116,42 @@ def _many(arguments: argparse.Namespace) -> int:
     spent = time.monotonic() - begun
     hours, rate = virtual / 3600, lives / spent * 60
     print(f"{worlds} worlds, {lives} lives, {hours:.1f} virtual hours in {spent:.0f} s: {rate:.0f} lives a minute")
-    for name, count in sorted(met.items()):
-        print(f"  {name.removeprefix('sometimes: ')}: in {count} worlds")
+    for name, often in sorted(met.items()):
+        print(f"  {name.removeprefix('sometimes: ')}: in {often} worlds")
     actions = [name for name in TrainJobs().actions if name != "create"]
     if arguments.coverage:
         print("How often each fault and action met a job in each state:", *table(counts, actions), sep="\n")
         if unmet := never_met(counts, actions):
             print(f"never met: {', '.join(unmet)}")
-    for rule, count in broken.most_common():
+    for rule, often in broken.most_common():
         seed, _, text = examples[rule].partition(": ")
-        print(f"BROKEN {rule} in {count} worlds, such as {seed}: {text}")
-        print(f"  replay it: python -m tests.simulation --{seed.replace(' ', '=')} --story --shrink")
+        print(f"BROKEN {rule} in {often} worlds, such as {seed}: {text}")
+        which, _, number = seed.rpartition(" ")
+        print(f"  replay it: python -m tests.simulation --{which}={number} --story --shrink")
     return 1 if broken else 128 + signal.SIGINT if was_ended else 0
 
 
 def _outcomes(arguments: argparse.Namespace, begun: float) -> Iterator[Outcome]:
-    def seeds() -> Iterator[str]:
+    def worlds() -> Iterator[Callable[[], Outcome]]:
         if arguments.seeds:
             first, _, last = arguments.seeds.partition("-")
-            yield from map(str, range(int(first), int(last or first) + 1))
+            for number in range(int(first), int(last or first) + 1):
+                yield partial(live, str(number), recovering=arguments.recovering)
         else:
-            while time.monotonic() - begun < arguments.minutes * 60:
-                yield secrets.token_hex(4)
+            for number in count():
+                if time.monotonic() - begun >= arguments.minutes * 60:
+                    return
+                recovering = arguments.recovering or number % _RECOVERING == _RECOVERING - 1
+                yield partial(live, secrets.token_hex(4), recovering=recovering)
 
     if arguments.jobs == 1:
-        yield from map(live, seeds())
+        yield from (world() for world in worlds())
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
         waiting: set[Future[Outcome]] = set()
-        for seed in seeds():  # no more of them than are lived soon, since those of a time never end
-            waiting.add(pool.submit(live, seed))
+        for world in worlds():  # no more of them than are lived soon, since those of a time never end
+            waiting.add(pool.submit(world))
             if len(waiting) >= 2 * arguments.jobs:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 yield from (one.result() for one in done)

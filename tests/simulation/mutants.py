@@ -36,6 +36,8 @@ class Mutant:
     name: str
     says: str
     edits: Sequence[Edit]
+    recovering: bool = False
+    """Whether worlds whose jobs recover are to find it."""
 
     def patched(self) -> Mapping[str, str]:
         """The patched texts by file. Raises ValueError for an edit that does not fit its file any more."""
@@ -312,6 +314,23 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ],
     ),
+    Mutant(
+        "hang-of-before",
+        "an attempt is charged for the hang of the one before it",
+        [
+            Edit(
+                _TRAINER + "job/stall.py",
+                "        begins, self.attempt = not running or attempt != self.attempt, attempt\n",
+                "        begins, self.attempt = not running, attempt\n",
+            ),
+            Edit(
+                _TRAINER + "recovery/attempts.py",
+                "    if still.attempt != (uid_of(glance.jobset), glance.current):\n",
+                "    if not still.stall.message:\n",
+            ),
+        ],
+        recovering=True,
+    ),
 )
 
 
@@ -381,7 +400,7 @@ def main() -> int:
     print(f"{mutant.name}: {mutant.says}", flush=True)
     from tests.simulation.__main__ import main as simulated  # noqa: PLC0415 - it imports what is patched
 
-    return simulated(sys.argv[2:])
+    return simulated([*sys.argv[2:], *(("--recovering",) if mutant.recovering else ())])
 
 
 if __name__ == "__main__":

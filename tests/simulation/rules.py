@@ -200,8 +200,8 @@ class StatesAreTold(WorldRule):
 class NoLeakedJobs(NoLeaks):
     """What the manager remembers of jobs goes with them."""
 
-    # What belongs to a job that is there, and how many jobs there are of each series.
-    kept = (*NoLeaks.kept, "._records[].", "._discovery._names", "._listeners[]._counts")
+    # What belongs to a job that is there, how many jobs there are of each series, and label values, which are limited.
+    kept = (*NoLeaks.kept, "._records[].", "._discovery._names", "._listeners[]._counts", "._listeners[]._known")
 
 
 RULES: tuple[type[WorldRule], ...] = (

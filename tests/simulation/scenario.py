@@ -32,7 +32,7 @@ from trainwright.controller.local.testing.simulation.plan import (
     drawn_weather,
 )
 from trainwright.controller.local.testing.simulation.rules import WorldRule
-from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action, Outcome, simulate
+from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, NotFound
@@ -52,6 +52,8 @@ CLEANUP = "cleanup"
 QUEUE = "queue"
 """Whether another program writes conditions of its own while the manager writes."""
 _QUEUE_SECONDS = 2.0
+MARKS = "marks"
+"""What the runtimes of a world are annotated with."""
 _WEBHOOKS = "https://trainwright.simulated"
 _POD_GROUPS = Path(__file__).parents[1] / "conformance" / "crds" / "scheduler-plugins-podgroups.yaml"
 _API = "trainer.kubeflow.org/v1alpha1"
@@ -113,6 +115,7 @@ class TrainJobs:
 
     def __init__(self) -> None:
         self.lease = "trainer.kubeflow.org"
+        self.gates: Sequence[str] = GATES
         self.rules: Sequence[type[WorldRule]] = (*RULES, Coverage)
         self.actions: Mapping[str, Action] = _ACTIONS
 
@@ -133,7 +136,7 @@ class TrainJobs:
         lives = drawn_lives(chance)
         if late == _MOSTLY and chance.random() < 0.5:
             lives = replace(lives, runs=_ABOUT_A_DEADLINE)
-        options = {name: chance.random() < 0.4 for name in (*GATES, CLEANUP, QUEUE)}
+        options = {name: chance.random() < 0.4 for name in (*self.gates, CLEANUP, QUEUE)}
 
         def fits(action: str, target: str) -> bool:
             return _fits(action, target) and (options["Explain"] or not action.endswith("-record"))
@@ -155,15 +158,24 @@ class TrainJobs:
             plan = replace(plan, lives=replace(plan.lives, starts=_SLOW_STARTS))
         return plan
 
+    def gates_of(self, plan: Plan, version: int) -> dict[str, bool]:
+        """The gates of a version of the manager."""
+        return {name: is_on(name, plan.options, version) for name in self.gates}
+
+    def marks(self, plan: Plan) -> Mapping[str, str]:  # noqa: ARG002 - others ask it
+        """The annotations of all runtimes."""
+        return {}
+
     async def begin(self, world: World, plan: Plan) -> None:
         """Install what `trainwright local` installs, and the runtimes."""
         group = yaml.safe_load(_POD_GROUPS.read_text())
         await install(world.admin, [*definitions(), group], owner="admin")
 
         world.notes.update(plan.options)
+        world.notes[MARKS] = self.marks(plan)
 
         async def boot(process: Process) -> Manager:
-            gates = {name: is_on(name, plan.options, process.version) for name in GATES}
+            gates = self.gates_of(plan, process.version)
             # The job's annotation may say otherwise.
             cleanup = Cleanup(train_job_ttl_seconds=3600, object_ttl_seconds=30) if plan.options.get(CLEANUP) else None
             settings = replace(
@@ -186,9 +198,9 @@ class TrainJobs:
         for _ in range(plan.replicas):
             world.add_replica(boot)
         world.serve_webhooks(_WEBHOOKS)
-        await world.admin.create(runtime("wide"), kind=ClusterTrainingRuntime.RESOURCE)
+        await world.admin.create(_runtime_in(world, "wide"), kind=ClusterTrainingRuntime.RESOURCE)
         for name in RUNTIMES[:-1]:
-            await world.admin.create(runtime(name), kind=TrainingRuntime.RESOURCE)
+            await world.admin.create(_runtime_in(world, name), kind=TrainingRuntime.RESOURCE)
         await _make_team(world)
         hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
         await install(world.admin, hooks, owner="admin")
@@ -199,7 +211,7 @@ class TrainJobs:
 # ---------------------------------------------------------------------- objects
 
 
-def runtime(name: str, *, space: str = SPACE, image: str = "i") -> Document:
+def runtime(name: str, *, space: str = SPACE, image: str = "i", marks: Mapping[str, str] | None = None) -> Document:
     """A runtime: `gang` has a PodGroup, `mpi` keys and a host file, the others neither.
 
     The JobSets of `brief` are deleted soon after their end. `wide` is a ClusterTrainingRuntime.
@@ -225,13 +237,19 @@ def runtime(name: str, *, space: str = SPACE, image: str = "i") -> Document:
             "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
             "replicatedJobs": [{"name": "node", "template": pod}, launcher],
         }
-    metadata = {"name": name} if name == "wide" else {"name": name, "namespace": space}
+    metadata: Document = {"name": name} if name == "wide" else {"name": name, "namespace": space}
+    if marks:
+        metadata["annotations"] = dict(marks)
     return {
         "apiVersion": _API,
         "kind": "ClusterTrainingRuntime" if name == "wide" else "TrainingRuntime",
         "metadata": metadata,
         "spec": {**spec, "template": {"spec": template}},
     }
+
+
+def _runtime_in(world: World, name: str, *, space: str = SPACE) -> Document:
+    return runtime(name, space=space, marks=world.notes[MARKS])
 
 
 def train_job(said: str) -> Document:
@@ -383,7 +401,7 @@ async def _replace_runtime(world: World, step: Step) -> None:
     with suppress(NotFound):
         await world.admin.delete(kind, name, space)
     await asyncio.sleep(step.more % 1)
-    await world.admin.create(runtime(name, space=space), kind=kind)
+    await world.admin.create(_runtime_in(world, name, space=space), kind=kind)
 
 
 async def _lose_runtime(world: World, step: Step) -> None:
@@ -557,13 +575,13 @@ async def _make_team(world: World) -> None:
         await world.admin.create(namespace, kind=Namespace.RESOURCE)
     for name in RUNTIMES[:-1]:
         with suppress(AlreadyExists):
-            await world.admin.create(runtime(name, space=TEAM), kind=TrainingRuntime.RESOURCE)
+            await world.admin.create(_runtime_in(world, name, space=TEAM), kind=TrainingRuntime.RESOURCE)
 
 
 async def _old_finalizer(world: World, step: Step) -> None:
     """A runtime with the finalizer of earlier versions of Kubeflow Trainer is deleted."""
     name = f"old-{_name(step)}"
-    old = runtime("plain")
+    old = _runtime_in(world, "plain")
     old["metadata"] = {"name": name, "namespace": _space(step), "finalizers": ["trainer.kubeflow.org/resource-in-use"]}
     await world.admin.create(old, kind=TrainingRuntime.RESOURCE)
     await world.admin.delete(TrainingRuntime.RESOURCE, name, _space(step))
@@ -656,8 +674,3 @@ _ACTIONS: Mapping[str, Action] = {
     "patch-as-a-queue": _patch_as_a_queue,
     "delete-namespace": _delete_namespace,
 }
-
-
-def live(seed: str) -> Outcome:
-    """Live one world. Processes that live several find it here: what `__main__` has, they could not import."""
-    return simulate(TrainJobs(), seed)

@@ -28,6 +28,9 @@ from trainwright.controller.cli.progress.view import COUNTERS
 log = logging.getLogger(__name__)
 
 FILE = "curves.db"
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY = 0xFF
+"""Of an error code of SQLite: the rest says more."""
 """In the folder of the cluster."""
 MOST = 4096
 SHOWN = 1000
@@ -161,8 +164,8 @@ class KeptReports:
         # A thread goes on when the task that waits for it is cancelled, and sqlite3 crashes if the file is closed then.
         self._using = threading.Lock()
         self._wake = asyncio.Event()
-        self._connection = _opened(path)
-        self.problem = ""
+        self._connection, self._unopened = _opened(path)
+        self.problem = self._unopened
         """Why reports are not kept at the moment; empty: they are."""
 
     # ------------------------------------------------------------------ the interface
@@ -244,7 +247,7 @@ class KeptReports:
                 log.warning("%s cannot be written: %s; curves since then are kept in memory", self._path, error)
             self.problem = f"{self._path} cannot be written ({error})"
             return
-        self.problem = ""
+        self.problem = self._unopened
         for _ in taken:
             self._pending.popleft()
 
@@ -311,22 +314,30 @@ def _report(at: float, percentage: int | None, attempt: int | None, count: int, 
     )
 
 
-def _opened(path: Path | None) -> sqlite3.Connection:
-    """Open the file; one that is damaged is put aside, since curves are no reason not to start a cluster."""
+def _opened(path: Path | None) -> tuple[sqlite3.Connection, str]:
+    """Open the file, since curves are no reason not to start a cluster: one that is damaged is put aside.
+
+    One that cannot be opened now, on a full disk or while another process has it, stays as it is. Then the runs are in
+    memory, and the text says why.
+    """
     if path is None:
-        return _connected(":memory:")
-    if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # nobody else may read it, not even for a moment
+        return _connected(":memory:"), ""
     try:
-        return _connected(str(path))
-    except sqlite3.DatabaseError as error:
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # nobody else may read it, not even for a moment
+        return _connected(str(path)), ""
+    except (sqlite3.DatabaseError, OSError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY not in _DAMAGED:
+            problem = f"{path} cannot be opened ({error})"
+            log.warning("%s; curves are kept in memory until the next start", problem)
+            return _connected(":memory:"), problem
         aside = path.with_name(f"{path.name}.damaged")
         log.warning("%s is damaged (%s): it is put aside as %s, and curves begin again", path, error, aside)
         path.replace(aside)
         for more in ("-wal", "-shm", "-journal"):
             path.with_name(path.name + more).unlink(missing_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-        return _connected(str(path))
+        return _connected(str(path)), ""
 
 
 def _connected(name: str) -> sqlite3.Connection:

@@ -130,7 +130,10 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, py
     if not found or any(_has(environment, _TORCHRUN) for environment in found):
         return Starter((_TORCHRUN,))
     where = f"/{found[0].name.lstrip('/')}"
-    lacking = f"{where} has no torchrun: python starts the script, which has to join the other nodes by itself"
+    lacking = (
+        f"{where} has no torchrun: python starts the script, which has to join the other nodes by itself; "
+        "for torchrun, install PyTorch there, or name an environment that has it with --python"
+    )
     return Starter((_PYTHON,), lacking)
 
 

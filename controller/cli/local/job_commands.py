@@ -156,6 +156,9 @@ async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     number = f"{len(ended)} job{'s' if len(ended) > 1 else ''}"
     print(*kept.table(ended, taken, wall_clock()), sep="\n")
     what = "with all objects that they made, their records of failures and their lines"
+    claims = [claim for one in ended for claim in await kept.claims_of(jobs.client, one.job)]
+    if claims:
+        print(f"\nvolumes that are deleted with them, and what jobs wrote into these: {', '.join(claims)}")
     if not arguments.yes:
         print(f"\n--yes deletes {number} {what} ({kept.size(sum(taken.values()))}).")
         print("Nothing is deleted yet. What jobs wrote into outputs and other folders stays.")

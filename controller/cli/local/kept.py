@@ -2,7 +2,8 @@
 """The jobs that `trainwright local run` keeps when they have ended: how many, what they take, and how they go.
 
 A job is kept with its objects, its record of failures and the lines of its pods. The last ones are kept; an earlier one
-is deleted when a further one has ended. What a job wrote elsewhere, such as its models, is never deleted with it.
+is deleted when a further one has ended. What a job wrote elsewhere, such as its models, is never deleted with it. The
+claims of its JobSet are, and may hold a model, so only users delete such a job.
 """
 
 import asyncio
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.kubernetes.core.v1 import PersistentVolumeClaim
+from trainwright.api.objects import Document, dig, name_of, namespace_of, owners_of, uid_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import text
@@ -56,7 +59,19 @@ async def drop_old(client: Client, logs: Path) -> list[str]:
     ended = ended_jobs(listed.items)
     taken = await asyncio.to_thread(bytes_of, logs, [one.job for one in ended])
     old = beyond([taken[uid_of(one.job)] for one in ended])
-    return [name_of(one.job) for one in ended[old:] if await delete(client, one.job)]
+    return [
+        name_of(one.job)
+        for one in ended[old:]
+        if not await claims_of(client, one.job) and await delete(client, one.job)
+    ]
+
+
+async def claims_of(client: Client, job: Document) -> list[str]:
+    """The names of the claims that are deleted with a job, and their files with them. Raises KubernetesError."""
+    listed = await client.list(
+        PersistentVolumeClaim.RESOURCE, namespace_of(job), label_selector=f"{LABEL_JOBSET}={name_of(job)}"
+    )
+    return sorted(name_of(claim) for claim in listed.items if owners_of(claim))
 
 
 def beyond(sizes: Sequence[int]) -> int:

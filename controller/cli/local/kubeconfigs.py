@@ -107,9 +107,15 @@ def _read(file: Path) -> dict[str, Any]:
 def _write(file: Path, document: dict[str, Any]) -> None:
     """Replace the file at once. A link stays one: the file that it names is replaced."""
     file = file.resolve()
-    if file.exists():
-        shutil.copy2(file, file.with_name(file.name + COPY))
-    write_private(file, yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
+    copy = file.with_name(file.name + COPY)
+    # A file that is as we write it has no comments to lose; the copy of one that had them stays.
+    if file.exists() and not (copy.exists() and file.read_bytes() == _text(_read(file))):
+        shutil.copy2(file, copy)
+    write_private(file, _text(document))
+
+
+def _text(document: dict[str, Any]) -> bytes:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
 
 
 @contextmanager

@@ -85,7 +85,7 @@ class LocalJobs:
     async def pods(self, name: str) -> list[Document]:
         """The pods of a job, by rank."""
         listed = await self.client.list(Pod.RESOURCE, self.namespace, label_selector=f"{LABEL_JOBSET}={name}")
-        return sorted(listed.items, key=_order)
+        return sorted(listed.items, key=by_rank)
 
     async def all_pods(self, job: Document) -> list[Document]:
         """The pods of a job, also those that are gone and whose lines are kept, by attempt and rank."""
@@ -94,7 +94,7 @@ class LocalJobs:
             known = set(map(uid_of, found))
             ended = await asyncio.to_thread(ended_pods, self.logs, uid_of(job))
             found += [one.gone for one in ended if uid_of(one.document) not in known]
-        return sorted(found, key=lambda pod: (attempt_of(pod), *_order(pod), name_of(pod)))
+        return sorted(found, key=lambda pod: (attempt_of(pod), *by_rank(pod), name_of(pod)))
 
     # ------------------------------------------------------------------ changing
 
@@ -274,7 +274,8 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: E
 def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]:
     """All about one job: how it stands, what it reported, and each rank."""
     view = _view(job)
-    shown = [("runtime", view.runtime or text.NONE), ("nodes", _nodes(view)), ("age", _between(view.created, now))]
+    nodes = _nodes(view) if view.nodes is not None else "as many as the runtime says"
+    shown = [("runtime", view.runtime or text.NONE), ("nodes", nodes), ("age", _between(view.created, now))]
     if view.is_over:
         shown.append(("took", _between(view.created, view.ended)))
     if (output := folder_of_job(job)) is not None:
@@ -341,9 +342,10 @@ def _runs(pod: Document) -> bool:
     return any("running" in (status.get("state") or {}) for status in container_statuses(pod))
 
 
-def _order(pod: Document) -> tuple[str, int]:
+def by_rank(pod: Document) -> tuple[str, int, str]:
+    """Sorts pods by rank. After stop and resume, one attempt has several pods of a rank: the older ones come first."""
     step, _, index = rank_of(pod).rpartition("-")
-    return step, int(index) if index.isdigit() else 0
+    return step, int(index) if index.isdigit() else 0, pod["metadata"].get("creationTimestamp") or ""
 
 
 def _typed(job: Document) -> TrainJob:

@@ -428,6 +428,12 @@ async def _make_room(client: Client, job: Document) -> None:
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "
             "a script with --job-name, a manifest in metadata.name"
         )
+    if claims := await kept.claims_of(client, found):
+        raise WrongUseError(
+            f"TrainJob {name_of(job)} has ended, and is not replaced: {', '.join(claims)} would be deleted with it, "
+            "and all that it wrote there. Save what you need and delete it first, or give this one another name: "
+            "a script with --job-name, a manifest in metadata.name"
+        )
     # What is refused now would be refused once the old one is gone.
     with contextlib.suppress(AlreadyExists):
         await client.create(job, kind=TRAINJOB, dry_run=True)

@@ -7,7 +7,10 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 import asyncio
 import copy
 import logging
+from functools import lru_cache
 from typing import NamedTuple
+
+import msgspec
 
 from trainwright.api import times
 from trainwright.api.objects import Document
@@ -168,7 +171,8 @@ class Definitions:
     def _register(self, name: ObjectName, document: Document) -> None:
         spec = document["spec"]
         self._registry.remove(spec["group"], spec["names"]["plural"])
-        for served in served_versions(spec, changed=document["metadata"].get("generation", 1) > 1):
+        changed = document["metadata"].get("generation", 1) > 1
+        for served in _compiled_versions(msgspec.json.encode(spec), changed=changed):
             self._registry.add(served)
         self._served[name] = document["metadata"]["uid"], spec
 
@@ -253,6 +257,12 @@ def _terminating(document: Document) -> Document:
 
 def _collection(spec: Document) -> str:
     return f"{spec['names']['plural']}.{spec['group']}"
+
+
+@lru_cache(maxsize=32)
+def _compiled_versions(spec: bytes, *, changed: bool) -> tuple[ServedResource, ...]:
+    """`served_versions` of an encoded spec. Compiling is dear; servers of one process share it."""
+    return tuple(served_versions(msgspec.json.decode(spec), changed=changed))
 
 
 def served_versions(spec: Document, *, changed: bool = False) -> list[ServedResource]:

@@ -150,7 +150,7 @@ class FaultProxy:
         watches, self._watches = self._watches, []
         for watch in watches:
             if inside_a_frame:
-                watch.transport.write(b'1a\r\n{"type":"MODIFIED","objec\r\n')
+                watch.transport.write(b'1a\r\n{"type":"MODIFIED","obj\r\n')
             watch.end.set()
             watch.transport.close()
         return len(watches)

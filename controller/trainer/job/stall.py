@@ -90,6 +90,19 @@ class StallClock:
             self.position_since = now
 
 
+@dataclass(frozen=True, slots=True)
+class StalledAttempt:
+    """What this process has found of a job that stands still.
+
+    The condition does not say of which attempt it is: it may be older than the ranks that run now, and its time stays
+    while its reason changes.
+    """
+
+    attempt: Hashable
+    """The life of all ranks, as `life_of_ranks` tells them apart."""
+    stall: Stall
+
+
 def stall_after(job: TrainJob, runtime: Mapping[str, str], default: float | None) -> float | None:
     """Seconds without progress after which the job counts as stalled; None: never.
 

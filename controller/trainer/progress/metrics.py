@@ -43,7 +43,7 @@ class ProgressMetrics:
         reports = Counter(
             f"{prefix}_reports_total", "Reports by what became of them.", ["source", "result"], registry=registry
         )
-        self._reports = {
+        self._reports: dict[tuple[str, str], Counter] = {
             (source, result): reports.labels(source, result) for source in ReportSource for result in REPORTS
         }
         self.duration = Histogram(

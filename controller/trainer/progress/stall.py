@@ -17,7 +17,7 @@ from trainwright.api.objects import Document, Key, annotations_of, deletion_time
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
+from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, WarnsUsers
@@ -27,6 +27,7 @@ from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import (
     Stall,
     StallClock,
+    StalledAttempt,
     StallReason,
     is_running,
     promises_reports,
@@ -94,6 +95,13 @@ class StallController:
 
     async def reconcile(self, key: Key) -> Result:
         """Look at one job: tell what is new, write or remove the condition."""
+        try:
+            return await self._look(key)
+        except NotSynced:
+            # JobSets and snapshots are not watched here, so nothing wakes it when the first list of them has arrived.
+            return RetryAfter(1.0, reason="start")
+
+    async def _look(self, key: Key) -> Result:
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._records.drop(key, _Memory)
@@ -103,6 +111,7 @@ class StallController:
         running, now = is_running(job), self._monotonic()
         memory.clock.see(job, now, running=running, attempt=self._attempt_of(job) if running else None)
         if not running:
+            self._records.drop(key, StalledAttempt)
             # Without asking for the runtime first, which may have to be read: that it does not stand still is known.
             await self._write(job, None)
             return Done()
@@ -112,14 +121,20 @@ class StallController:
         runtime = await self._runtime_annotations(job)
         after = stall_after(job, runtime or {}, self._default)
         if after is None:
+            self._records.drop(key, StalledAttempt)
             await self._write(job, None)
             return RetryAfter(RUNTIME_SECONDS, reason="stall") if runtime is None else Done()
-        stall, left = self._of_ranks(job, memory, after, reports)
+        of_ranks, left = self._of_ranks(job, memory, after, reports)
+        pods = self._reporters(job, reports)
+        promised = promises_reports(job, runtime or {})
+        stall, of_job = stall_of(memory.clock, after, now, pods=pods, promised=promised)
+        left = min(left, of_job)
+        if of_ranks is not None:
+            stall = _with_ranks(stall, of_ranks)
         if stall is None:
-            pods = self._reporters(job, reports)
-            promised = promises_reports(job, runtime or {})
-            stall, of_job = stall_of(memory.clock, after, now, pods=pods, promised=promised)
-            left = min(left, of_job)
+            self._records.drop(key, StalledAttempt)
+        else:
+            self._records.of(key, uid_of(job)).keep(StalledAttempt(memory.clock.attempt, stall))
         if await self._write(job, stall) and stall is not None:
             self._told.warn(job, EVENT_STALLED, stall.message)
         return RetryAfter(max(left, 1.0), reason="stall")
@@ -204,6 +219,13 @@ class StallController:
             )
             wanted = set_condition(had, condition, now=self._now)
         return await write_conditions(self._client, job, wanted) and find(had, CONDITION_STALLED) is None
+
+
+def _with_ranks(of_job: Stall | None, of_ranks: Stall) -> Stall:
+    """How single ranks stand still; first of all, if the job does not go on without them, that it stands still."""
+    if of_job is None or of_job.reason == StallReason.NEVER_REPORTED:
+        return of_ranks
+    return Stall(reason=of_job.reason, message=f"{of_job.message.partition(';')[0]}; {of_ranks.message}")
 
 
 def _runs(pod: Document) -> bool:

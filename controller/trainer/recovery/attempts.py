@@ -9,13 +9,15 @@ before anybody acts on it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Document, labels_of, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -25,9 +27,8 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
-from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of, present_attempt
-from trainwright.controller.trainer.job.stall import StallReason
-from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of
+from trainwright.controller.trainer.job.stall import StalledAttempt, StallReason
 from trainwright.controller.trainer.recovery.causes import (
     FREE,
     HANG,
@@ -40,7 +41,7 @@ from trainwright.controller.trainer.recovery.causes import (
 )
 from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
-from trainwright.controller.trainer.recovery.summary import Summary, at_least
+from trainwright.controller.trainer.recovery.summary import NOTHING, Summary, at_least
 from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
 
 VERDICT_SECONDS = 60.0
@@ -56,12 +57,11 @@ _NODES = 8
 class KnownAttempts:
     """What is known of one job's attempts."""
 
-    summary: Summary = field(default_factory=Summary)
+    summary: Summary = NOTHING
+    """Replaced by a copy, never changed."""
     witnesses: dict[int, Witness] = field(default_factory=dict)
     begun: int = 0
     """How many attempts were seen to begin."""
-    ran_since: dict[int, datetime] = field(default_factory=dict)
-    """When pods of an attempt were first seen to run."""
     evidence: dict[str, str] = field(default_factory=dict)
     """The key of the record with the last lines of ranks that stood still, the last time."""
     jobset: str = ""
@@ -70,7 +70,7 @@ class KnownAttempts:
     """Failures of code that a new JobSet may restart after; None: not known yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Glance:
     """What the cache shows of a job."""
 
@@ -83,7 +83,7 @@ class Glance:
     report: TrainerStatus | None = None
     """The newest one; the job may show it later."""
 
-    @property
+    @cached_property
     def base(self) -> int:
         """The base that the pods of the JobSet carry."""
         return base_of(self.jobset)
@@ -106,9 +106,9 @@ class Glance:
     @property
     def current(self) -> int:
         """The attempt that the JobSet makes now, or has made last; from 0."""
-        return present_attempt(self.jobset)
+        return self.base + self.restarts
 
-    @property
+    @cached_property
     def failed_since(self) -> datetime | None:
         """Since when the JobSet is Failed; None: it is not."""
         condition = find(self.jobset.status_or_empty.conditions, "Failed")
@@ -169,22 +169,37 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
         # An attempt may just have begun in the JobSet before; the one of this number is another one now.
         for old in [attempt for attempt in known.witnesses if attempt >= known.summary.judged]:
             known.witnesses.pop(old)
-            known.ran_since.pop(old, None)
     known.jobset = uid
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
     for attempt, pods in by_attempt.items():
-        witness = known.witnesses.setdefault(attempt, Witness())
+        witness = known.witnesses.get(attempt)
+        if witness is None:
+            witness = known.witnesses[attempt] = Witness()
         is_current = attempt == glance.current and glance.failed_since is None
         witness.see(pods, is_current=is_current, is_ours=is_stopped)
         if witness.ran:
-            known.ran_since.setdefault(attempt, glance.now)
+            witness.ran_since = witness.ran_since or glance.now
             known.begun = max(known.begun, attempt + 1)
     found = known.summary
     # The last one that was judged stays: its cause may be corrected, and its end tells whose report one is.
     for old in [attempt for attempt in known.witnesses if attempt < found.judged - 1]:
         known.witnesses.pop(old)
-        known.ran_since.pop(old, None)
+
+
+def entries_of_present(entries: Mapping[int, Entry], found: Summary, jobset: str) -> dict[int, Entry]:
+    """The recorded culprits, but for attempts that another JobSet had begun, and that were not judged.
+
+    Args:
+        entries: by attempt.
+        found: the summary.
+        jobset: the uid of the present JobSet, which makes attempts with the same numbers.
+    """
+    return {
+        attempt: entry
+        for attempt, entry in entries.items()
+        if attempt < found.judged or entry.jobset_uid in ("", jobset)
+    }
 
 
 def advance(
@@ -215,12 +230,23 @@ def advance(
         return step
     if found.hang:
         _go_on_after_hang(glance, step, replaceable=replaceable)
+    if found.replace == uid:
+        return step  # what still happens to it is no attempt: the next one has its number
     for attempt in range(found.judged, glance.ended):
         if not _judge_one(known, glance, step, attempt, wanted, replaceable=replaceable):
             return step
     _judge_suspension(known, glance, step, wanted)
     _correct(known, glance, step, wanted)
     return step
+
+
+def may_be_replaced(jobset: JobSet) -> bool:
+    """Whether a new JobSet may take the place: not where it makes volumes by `volumeClaimPolicies`.
+
+    They would be deleted with it. Where they are retained, JobSet 0.12 refuses a JobSet whose claim exists, unless its
+    template equals what the API server and the binding have made of the claim.
+    """
+    return not any(policy.templates for policy in jobset.spec_or_empty.volume_claim_policies or ())
 
 
 def leave_node(
@@ -239,7 +265,7 @@ def leave_node(
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
     started = witness.started if witness is not None else 0
-    reason = "volumes with its checkpoints would be deleted" if not replaceable else ""
+    reason = "its JobSet makes the volumes of its claims, which a new one could not keep" if not replaceable else ""
     reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
     if reason:
         found.kept = [*found.kept, node]
@@ -261,21 +287,24 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     return not (spec is not None and spec.suspend)
 
 
-def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
-    """How the present attempt stands still, if its ranks are to be restarted for it; else empty."""
+def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
+    """How the present attempt stands still, if its ranks are to be restarted for it; else empty.
+
+    Args:
+        known: of the job.
+        glance: what the cache shows.
+        wanted: the declaration of the job.
+        still: what was found of an attempt that stands still; it may be an earlier one.
+    """
     found = known.summary
-    condition = find(glance.job.status_or_empty.conditions, CONDITION_STALLED)
-    is_on = condition is not None and condition.status == "True"
     is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None
-    if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
+    if not wanted.restarts_stalled or still is None or is_busy or glance.completed:
         return ""
-    # An attempt does not stand still because the one before it did.
-    since = known.ran_since.get(glance.current)
-    if since is None or parse(condition.last_transition_time) < since.replace(microsecond=0):
+    if still.attempt != (uid_of(glance.jobset), glance.current):
         return ""
     has_reported = found.counts.step is not None or found.counts.percent is not None
     reasons = (StallReason.NO_REPORT, StallReason.NO_ADVANCE, *((StallReason.NEVER_REPORTED,) if has_reported else ()))
-    return condition.message if condition.reason in reasons else ""
+    return still.stall.message if still.stall.reason in reasons else ""
 
 
 def restart_stalled(
@@ -302,15 +331,20 @@ def restart_stalled(
 
 
 def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -> None:
-    """The next attempt begins once no pod of the one that stood still is left."""
+    """The next attempt begins once no pod of the one that stood still runs.
+
+    Pods that had succeeded before stay. A Job does not run such a rank again, so it takes a new JobSet.
+    """
     found = step.summary
     if glance.failed_since is not None:
         # A rank failed while it was stopped, and Kubernetes had no retry left.
         found.hang = False
         found.judged = max(found.judged, glance.ended)
         found.replace = uid_of(glance.jobset) if replaceable else ""
-    elif glance.jobset.spec_or_empty.suspend and not glance.pods:
+    elif glance.jobset.spec_or_empty.suspend and not any(map(_goes, glance.pods)):
         found.hang = False
+        is_partial = not all(map(is_of_initializer, glance.pods))
+        found.replace = uid_of(glance.jobset) if replaceable and is_partial else ""
 
 
 def held_for(summary: Summary, now: datetime) -> float:
@@ -356,7 +390,7 @@ def _judge_one(
             return True
         found.replace = uid_of(glance.jobset)
     if wanted.avoids_nodes:
-        step.suspect = suspect(step.entries, attempt, (*found.avoided, *found.kept), now)
+        step.suspect = suspect(step.entries, attempt, (*still_avoided(found.avoided, now), *found.kept), now)
     started = any(attempt_of(pod) > attempt and _runs(pod) for pod in glance.pods)
     pause = 0.0 if started else outcome.pause
     found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
@@ -431,14 +465,16 @@ def _span(known: KnownAttempts, step: Progression, attempt: int) -> Span:
 def _ended(
     known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution, position: Position
 ) -> EndedAttempt:
-    since = known.ran_since.get(attempt)
+    witness = known.witnesses.get(attempt) or Witness()
+    seen = (glance.now - witness.ran_since).total_seconds() if witness.ran_since is not None else None
     return EndedAttempt(
         why=why,
         fingerprint=fingerprint(entry) if entry is not None else "",
         step=position.step,
         percent=position.percent,
         has_reported=position.is_own,
-        seconds=(glance.now - since).total_seconds() if since is not None else None,
+        # Whoever began to look in the middle of the attempt has seen less than its pods say.
+        seconds=max(seen, witness.ran_seconds) if seen is not None else None,
         in_queue=LABEL_QUEUE in labels_of(glance.job),
     )
 
@@ -515,6 +551,16 @@ def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: De
 
 def _runs(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _goes(pod: Document) -> bool:
+    """Whether a pod of a suspended JobSet is still to end, or to go."""
+    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return not is_over or deletion_timestamp_of(pod) is not None
+
+
+def is_of_initializer(pod: Document) -> bool:
+    return labels_of(pod).get(LABEL_REPLICATED_JOB) in INITIALIZERS
 
 
 def _nodes_of(known: KnownAttempts, attempt: int) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLIC
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import parse
-from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, MODEL_INITIALIZER, NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
-from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, limited_of, number
+from trainwright.controller.trainer.job.pods import DISRUPTED, limited_of, number
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.recovery.positions import Span
 
@@ -66,6 +66,7 @@ _HARDWARE = re.compile(
 """Words of drivers and libraries about a device that is broken."""
 _TORCHRUN_KILLED = re.compile(r"torchrun: rank \d+, exit code -9\b")
 _SIGKILL, _SIGTERM = 137, 143
+_STATUSES = ("initContainerStatuses", "containerStatuses")
 _SAID = 200
 """Characters of a log's line in a message."""
 
@@ -94,16 +95,18 @@ class Witness:
     """Pods that were deleted before anything of this attempt was seen to fail."""
     nodes: dict[str, None] = field(default_factory=dict)
     """The nodes of its pods."""
-    placed: dict[str, str] = field(default_factory=dict)
-    """The node of each pod that has failed, by name."""
+    failed: dict[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
+    """Of each pod that has failed, by name: its node, and the containers that have a limit of memory."""
     started: int = 0
     """How many pods were seen to run or to end, at most."""
-    limited: dict[str, Sequence[str]] = field(default_factory=dict)
-    """The containers of each pod that has failed that have a limit of memory."""
     ours: list[str] = field(default_factory=list)
     """Pods, by uid, that were deleted by our own doing."""
     ran: bool = False
     """Whether a container of it was seen to run or to end."""
+    ran_since: datetime | None = None
+    """When that was seen first."""
+    ran_seconds: float = 0.0
+    """How long the container that has ended ran that ran longest."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
     span: Span = field(default_factory=Span)
@@ -120,8 +123,7 @@ class Witness:
         found = list(pods)
         failing = [pod for pod in found if _has_failed(pod)]
         for pod in failing:
-            self.placed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or ""
-            self.limited[name_of(pod)] = limited_of(pod)
+            self.failed[name_of(pod)] = (pod.get("spec") or {}).get("nodeName") or "", limited_of(pod)
         self.started = max(self.started, sum(_has_started(pod) for pod in found))
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
         first_look = is_current and not self.ended
@@ -152,6 +154,12 @@ class Witness:
             min((one for one in starts if one is not None), default=None),
             max((one for one in ends if one is not None), default=None),
         )
+        if labels_of(pod).get(LABEL_REPLICATED_JOB) in (DATASET_INITIALIZER, MODEL_INITIALIZER):
+            return  # it may load data for hours
+        for one in _ends(pod, failed=False, names=("containerStatuses",)):
+            start, end = _moment(one.get("startedAt")), _moment(one.get("finishedAt"))
+            if start is not None and end is not None:
+                self.ran_seconds = max(self.ran_seconds, (end - start).total_seconds())
 
     def lost(self, node: str, at: datetime) -> None:
         """Note that a node of the attempt is gone or does not answer."""
@@ -203,7 +211,8 @@ def _reasons(
     signs = _in_time(witness.signs, entry)
     yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
     yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign)) for sign in signs)
-    own = list(_by_end(entry, witness, wanted)) if entry is not None else []
+    told = _told(entry) if entry is not None else ""
+    own = list(_by_end(entry, told, witness, wanted)) if entry is not None else []
     yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
     if hang:  # before deletions, which are ours then
         yield Attribution(FailureCause.HANG, "it stood still")
@@ -214,7 +223,7 @@ def _reasons(
     else:
         # A signal from outside may come with a lost node.
         is_certain = not entry.is_victim and entry.exit_code not in (_SIGKILL, _SIGTERM)
-        yield Attribution(FailureCause.CODE, _told(entry), is_certain=is_certain, node=_own_node(entry, witness))
+        yield Attribution(FailureCause.CODE, told, is_certain=is_certain, node=_own_node(entry, witness))
 
 
 def _blamed(sign: Sign) -> str:
@@ -224,7 +233,11 @@ def _blamed(sign: Sign) -> str:
 
 def _own_node(entry: Entry, witness: Witness) -> str:
     """The node of the culprit, if the attempt ran on others, too, and it speaks for itself."""
-    return witness.placed.get(entry.pod, "") if len(witness.nodes) > 1 and not entry.is_victim else ""
+    return _node_of(entry, witness) if len(witness.nodes) > 1 and not entry.is_victim else ""
+
+
+def _node_of(entry: Entry, witness: Witness) -> str:
+    return witness.failed[entry.pod][0] if entry.pod in witness.failed else ""
 
 
 def _of(sign: Sign, what: str) -> Attribution:
@@ -242,23 +255,23 @@ def fingerprint(entry: Entry) -> str:
     return f"{entry.exit_code} {words}" if words else ""
 
 
-def _by_end(entry: Entry, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
-    """What the end of the culprit itself shows, if it shows more than that it failed."""
-    told, code, is_start = _told(entry), entry.exit_code, entry.reason in _START_REASONS
+def _by_end(entry: Entry, told: str, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
+    """What the end of the culprit itself shows, if it shows more than that it failed, which `told` says."""
+    code, is_start, said = entry.exit_code, entry.reason in _START_REASONS, entry.said
     no_program = is_start and _NO_PROGRAM.search(entry.message) is not None
     is_memory = entry.reason == "OOMKilled"
-    if is_memory and entry.container not in witness.limited.get(entry.pod, (entry.container,)):
+    if is_memory and entry.pod in witness.failed and entry.container not in witness.failed[entry.pod][1]:
         text = f"{told}; it has no limit, so its node ran out of memory"
         yield Attribution(FailureCause.INFRASTRUCTURE, text, node=_own_node(entry, witness))
     if code in wanted.free or (is_start and not no_program):
         yield Attribution(FailureCause.INFRASTRUCTURE, told, node=_own_node(entry, witness))
-    if _HARDWARE.search(entry.said) or _HARDWARE.search(entry.log):
-        node = witness.placed.get(entry.pod, "")
+    if _HARDWARE.search(said) or _HARDWARE.search(entry.log):
+        node = _node_of(entry, witness)
         text = f"{told}; its log reports broken hardware"
         yield Attribution(FailureCause.INFRASTRUCTURE, text, node=node, is_hardware=True)
     if code in CANNOT_RUN or code in wanted.no_retry or no_program:
         yield Attribution(FailureCause.CONFIGURATION, told)
-    if is_memory or _TORCHRUN_KILLED.search(entry.said):
+    if is_memory or _TORCHRUN_KILLED.search(said):
         yield Attribution(FailureCause.MEMORY, told, node=_own_node(entry, witness))
 
 
@@ -325,11 +338,13 @@ def _named(job: str, replica: int, rank: int) -> str:
     return f"{name} rank {rank}" if name else ""
 
 
-def _ends(pod: Document, *, failed: bool = True) -> list[Document]:
+def _ends(pod: Document, *, failed: bool = True, names: Sequence[str] = _STATUSES) -> list[Document]:
     """How containers of the pod have ended; `failed`: those alone that have failed."""
+    status = pod.get("status") or {}
     return [
         ended
-        for one in container_statuses(pod)
+        for name in names
+        for one in status.get(name) or ()
         if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]
 

@@ -17,9 +17,9 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Key, deletion_timestamp_of, labels_of, name_of, uid_of
+from trainwright.api.objects import Key, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -57,8 +57,11 @@ from trainwright.controller.trainer.recovery.attempts import (
     KnownAttempts,
     Progression,
     advance,
+    entries_of_present,
     is_calm,
+    is_of_initializer,
     leave_node,
+    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
@@ -77,7 +80,6 @@ NODE_SECONDS = 10.0
 """How long what was read of a node counts."""
 _NODES = 16
 """Of one attempt, that are looked at."""
-_RETAIN = "Retain"
 _EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
 """What is kept of ranks that stand still."""
 _EVIDENCE_SECONDS = 5.0
@@ -135,7 +137,7 @@ class RecoveryRecorder(FailureRecorder):
         known = await self._recoveries.known(job)
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
-        if how := stalled(known, glance, wanted):
+        if how := stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
             return await self._restart_stalled(key, job, known, wanted, how)
         if is_calm(known, glance):
             left = await self._free(job, known, glance)
@@ -145,10 +147,13 @@ class RecoveryRecorder(FailureRecorder):
     async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
         recorded = await self._recorded(key, job)
         before = dict(recorded.entries or {})
-        entries = dict(before)
         jobset = self._recoveries.jobset_of(job)
         if jobset is None:
             return Done()
+        entries = entries_of_present(before, known.summary, uid_of(jobset))
+        for attempt in before.keys() - entries.keys():
+            recorded.read.pop(attempt, None)
+            recorded.looked.pop(attempt, None)
         glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
             if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
@@ -164,13 +169,13 @@ class RecoveryRecorder(FailureRecorder):
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
         freed_in = await self._free(job, known, glance)
-        step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+        step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
-            step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
+            step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
         if step.suspect[0]:
             nodes = await self._all_nodes()
             if nodes is not None:
-                leave_node(known, glance, step, nodes, replaceable=_may_be_replaced(jobset))
+                leave_node(known, glance, step, nodes, replaceable=may_be_replaced(jobset))
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
@@ -220,7 +225,7 @@ class RecoveryRecorder(FailureRecorder):
         if latest is None or jobset is None:
             return Done()
         glance = self._recoveries.glance(latest, jobset)
-        if not stalled(known, glance, wanted):
+        if not stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
             return Done()
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}
@@ -352,21 +357,12 @@ def _log_of(namespace: str, pod: str, **more: str) -> Request:
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:
     """The failures of each attempt: those of ranks, or of initializers where no rank has failed."""
-    ranks = [pod for pod in glance.pods if labels_of(pod).get(LABEL_REPLICATED_JOB) not in INITIALIZERS]
+    ranks = [pod for pod in glance.pods if not is_of_initializer(pod)]
     return {**failures_by_attempt(glance.pods), **failures_by_attempt(ranks)}
 
 
 def _is_initializer(one: Entry | Failure) -> bool:
     return one.replicated_job in INITIALIZERS
-
-
-def _may_be_replaced(jobset: JobSet) -> bool:
-    """Whether a new JobSet finds the volumes of this one: claims that go with it would take the checkpoints along."""
-    for policy in jobset.spec_or_empty.volume_claim_policies or ():
-        kept = policy.retention_policy_or_empty.when_deleted
-        if policy.templates and kept != _RETAIN:
-            return False
-    return True
 
 
 def _is_worth_writing(before: Summary, after: Summary) -> bool:
@@ -387,9 +383,10 @@ def _is_new_or_over(event: Event[TrainJob]) -> bool:
     return switched or stands_still or is_finished(event.new) != is_finished(event.old)
 
 
-def _stall(job: TrainJob) -> str | None:
+def _stall(job: TrainJob) -> tuple[str, str] | None:
+    """Reason and time: within a gap of the watch, a condition may go and come again."""
     found = find(job.status_or_empty.conditions, CONDITION_STALLED)
-    return found.reason if found is not None and found.status == "True" else None
+    return (found.reason, found.last_transition_time) if found is not None and found.status == "True" else None
 
 
 def _is_of_interest(event: Event[Any]) -> bool:

@@ -29,6 +29,7 @@ from trainwright.controller.trainer.failures.recorder import RECORDS
 from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
+from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.nodes import still_avoided
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
@@ -102,6 +103,10 @@ class Recoveries:
     def jobset_of(self, job: TrainJob) -> JobSet | None:
         """The job's own JobSet, as the cache has it."""
         return jobset_of_job(self._cache, job)
+
+    def stalled_attempt(self, job: TrainJob) -> StalledAttempt | None:
+        """What this process has found of an attempt that stands still."""
+        return self._records.find(Key(job.namespace, job.name), uid_of(job), StalledAttempt)
 
     def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
         """What the cache shows of the job now."""

@@ -62,6 +62,10 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
         )
 
 
+NOTHING = Summary()
+"""Of a job of which no attempt has ended: one for all of them, which nobody changes."""
+
+
 def summary_of(data: Mapping[str, str] | None) -> Summary | None:
     """The summary that a record holds; None: it holds none, or somebody has edited it so that it cannot be read."""
     text = (data or {}).get(KEY)

@@ -62,6 +62,19 @@ def test_entries_come_and_go_and_the_rest_stays(folder: Path, file: Path) -> Non
     assert kubeconfigs.take_out(folder) is None
 
 
+def test_the_copy_keeps_the_comments_of_the_user(folder: Path, file: Path) -> None:
+    text = "# from my admin, do not lose it\n" + file.read_text()
+    file.write_text(text)
+    for _ in range(2):
+        kubeconfigs.merge(folder, file, use_context=False)
+    kubeconfigs.take_out(folder)
+    copy = file.with_name("config.before-trainwright")
+    assert copy.read_text() == text
+    file.write_text("# newer\n" + file.read_text())
+    kubeconfigs.merge(folder, file, use_context=False)
+    assert copy.read_text().startswith("# newer")
+
+
 def test_the_context_of_before_is_current_again(folder: Path, file: Path) -> None:
     for _ in range(2):  # `up` twice is fine
         kubeconfigs.merge(folder, file, use_context=True)

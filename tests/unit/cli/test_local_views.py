@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `trainwright local status` says of the room of its node."""
+"""What `trainwright local` shows: the room of its node, and the order of pods."""
 
 import pytest
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.objects import Document
 from trainwright.controller.cli.local.content import room_of
+from trainwright.controller.cli.local.managing import by_rank
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,16 @@ from trainwright.controller.cli.local.content import room_of
 )
 def test_amounts_have_units_that_people_use(allocatable: dict[str, str], said: str) -> None:
     assert room_of(allocatable) == said
+
+
+def test_the_pods_of_one_rank_come_in_the_order_in_which_they_ran() -> None:
+    def pod(name: str, index: int, created: str) -> Document:
+        labels = {LABEL_REPLICATED_JOB: "node", LABEL_INDEX: str(index)}
+        return {"metadata": {"name": name, "labels": labels, "creationTimestamp": created}}
+
+    pods = [
+        pod("a-resumed", 1, "2026-11-26T02:42:37Z"),
+        pod("last", 10, "2026-11-26T02:41:00Z"),
+        pod("b-stopped", 1, "2026-11-26T02:41:57Z"),
+    ]
+    assert [one["metadata"]["name"] for one in sorted(pods, key=by_rank)] == ["b-stopped", "a-resumed", "last"]

@@ -4,6 +4,7 @@
 import asyncio
 import logging
 import math
+import resource
 import stat
 import threading
 from pathlib import Path
@@ -119,6 +120,31 @@ async def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCap
     assert await reports.read("uid") == [report(1)]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     reports.close()
+
+
+@pytest.mark.asyncio
+async def test_a_file_that_cannot_be_opened_now_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No file may grow, as on a full disk, so SQLite cannot make those that it needs beside the database."""
+    file = tmp_path / "curves.db"
+    before = KeptReports(file)
+    before.append("uid", report(1))
+    before.close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with caplog.at_level(logging.WARNING):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        try:
+            meanwhile = KeptReports(file)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "kept in memory until the next start" in caplog.text
+    meanwhile.append("uid", report(2))
+    assert await meanwhile.read("uid") == [report(2)]
+    assert "cannot be opened" in meanwhile.problem
+    meanwhile.close()
+    again = KeptReports(file)
+    assert (await again.read("uid"), again.problem) == ([report(1)], "")
+    again.close()
+    assert not file.with_name("curves.db.damaged").exists()
 
 
 @pytest.mark.asyncio

@@ -34,10 +34,23 @@ CLAIMS = {
     "MiB with 1,000 jobs": Claim("docs/admins/sizing.md", r"\| 1,000 \| at most ([\d.]+) MiB"),
     "MiB with 10,000 jobs": Claim("docs/admins/sizing.md", r"\| 10,000 \| (?:[\d.]+) MiB, at most ([\d.]+) MiB"),
     "writes after a restart": Claim("docs/admins/sizing.md", r"(\d+) writes after a restart"),
+    "s of CPU for a restart": Claim("docs/admins/sizing.md", r"([\d.]+) to ([\d.]+) s of CPU until", 1.25),
     "ms of CPU for a report, kept connection": Claim(
         "docs/admins/progress.md", r"about ([\d.]+) ms of CPU on a kept connection", 1.25
     ),
     "ms of CPU for a report, new connection": Claim("docs/admins/progress.md", r"(\d+) ms with a new one", 1.25),
+    "ms that a streaming list blocks": Claim("docs/runtime/differences.md", r"the stream for (\d+) ms", 1.25),
+    "ms that a paged list blocks": Claim("docs/runtime/differences.md", r"blocks the loop for (\d+) ms", 1.25),
+    "ms of CPU, first local cluster": Claim(
+        "docs/runtime/envtest.md", r"first cluster of a session, without definitions \| (\d+) ms", 1.25
+    ),
+    "ms of CPU, local cluster": Claim("docs/runtime/envtest.md", r"each further one, start to end \| (\d+) ms", 1.25),
+    "ms of CPU, first local cluster with definitions": Claim(
+        "docs/runtime/envtest.md", r"which are read once a session \| (\d+) ms", 1.25
+    ),
+    "ms of CPU, local cluster with definitions": Claim(
+        "docs/runtime/envtest.md", r"each further cluster with them \| (\d+) ms", 1.25
+    ),
     "microseconds of an update": Claim("docs/users/progress.md", r"in about (\d+) microseconds?", 1.25),
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.repository import ROOT
 
-TOOLS = ("ruff", "mypy", "pyright", "lint-imports", "shellcheck", "python", "mkdocs")
+TOOLS = ("ruff", "mypy", "pyright", "lint-imports", "shellcheck", "python", "codespell", "mkdocs")
 TOOL = """#!/bin/sh
 echo "${{0##*/}} $*" >> calls
 exit {code}
@@ -83,7 +83,7 @@ def test_all_checks_run_though_one_fails(copy: Copy) -> None:
     assert any(call.startswith("shellcheck") for call in copy.calls)
 
 
-@pytest.mark.parametrize(("part", "tools"), [("types", {"mypy", "pyright"}), ("docs", {"mkdocs"})])
+@pytest.mark.parametrize(("part", "tools"), [("types", {"mypy", "pyright"}), ("docs", {"codespell", "mkdocs"})])
 def test_a_part_alone(part: str, tools: set[str], copy: Copy) -> None:
     assert copy.run(part) == (0, "")
     assert {call.split()[0] for call in copy.calls} == tools

@@ -16,7 +16,7 @@ WORDS, SEVERAL = PAGE.partition("## Class names in several files")[::2]
 
 @pytest.fixture(scope="module")
 def files() -> list[File]:
-    return [file for file in known() if room_of(file.path) != "tests"]
+    return list(known(without={"tests"}))
 
 
 @pytest.fixture(scope="module")

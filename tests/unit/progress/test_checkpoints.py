@@ -3,6 +3,7 @@
 
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,27 @@ def test_other_ranks_note_nothing(folder: Path) -> None:
     path = saved(folder, 10)
     Reporter(rank=1).checkpoint(path, step=10)
     assert latest_checkpoint() is None
+
+
+def test_two_attempts_that_write_at_once_leave_a_whole_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In containers their processes have the same numbers, and the first attempt may end in the middle of its write."""
+    old, new = saved(folder, 10), saved(folder, 20)
+    sync, seen = os.fsync, list[int]()
+
+    def between(descriptor: int) -> None:
+        sync(descriptor)
+        monkeypatch.setattr(os, "fsync", ended)
+        monkeypatch.setenv(progress.ATTEMPTS[0], "1")
+        Reporter(rank=0).checkpoint(new, step=20)
+
+    def ended(descriptor: int) -> None:
+        sync(descriptor)
+        names = [path.name for path in folder.iterdir() if path.name.startswith(".latest")]
+        seen.append(len(names))
+
+    monkeypatch.setattr(os, "fsync", between)
+    Reporter(rank=0).checkpoint(old, step=10)
+    assert seen == [2]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "17", '{"path": 3}', '{"path": "gone"}', '{"step": 1}'])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The condition `Stalled`, for each state of a job and each source of its time (progress P-91)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, cast
@@ -13,9 +13,10 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import Done, Manager, RetryAfter
+from trainwright.controller.runtime import Done, Manager, NotSynced, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.progress.report import Allowance, JobReports, checked
 from trainwright.controller.trainer.progress.stall import StallController
 
@@ -57,6 +58,7 @@ class World:
         self.events: list[tuple[str, str]] = []
         self.pods: list[dict[str, Any]] = []
         self.attempt = 0
+        self.not_synced = False
         self._runtime = runtime
         self.records = JobRecords()
         manager = cast("Manager", self)
@@ -67,13 +69,13 @@ class World:
             default,
             self.records,
             pods_of=lambda _: self.pods,
-            attempt_of=lambda _: self.attempt,
+            attempt_of=self._attempt_of,
             is_alone=is_alone,
             now=lambda: DAY + timedelta(seconds=self.now),
             monotonic=lambda: self.now,
         )
 
-    # What Standstill uses of a manager, its client, its cache and the builder of its controller.
+    # What StalledAttempt uses of a manager, its client, its cache and the builder of its controller.
 
     @property
     def client(self) -> "World":
@@ -121,10 +123,20 @@ class World:
             reports.pending = checked(reports.key, TrainerStatus(last_updated_time=T))
         self.records.of(reports.key, reports.uid).keep(reports)
 
+    def _attempt_of(self, _: TrainJob) -> int:
+        if self.not_synced:
+            raise NotSynced("jobsets: the first list has not arrived")
+        return self.attempt
+
     async def _runtime_of(self, _: TrainJob) -> TrainingRuntime | None:
         if self._runtime is None:
             return None
         return msgspec.convert({"metadata": {"annotations": self._runtime}}, TrainingRuntime)
+
+    @property
+    def finds(self) -> list[tuple[Hashable, str]]:
+        """What this process has found, for those that act on it: of which attempt, and the reason."""
+        return [(one.attempt, one.stall.reason) for one in self.records.each(StalledAttempt)]
 
     # What the test does.
 
@@ -217,6 +229,29 @@ async def test_clocks_of_jobs_may_say_anything() -> None:
     assert await world.look(200.0 * 11 + 300) == "NoReport"
 
 
+async def test_a_manager_that_was_away_during_a_standstill_counts_anew() -> None:
+    """Scenario 34: the condition of the manager before goes, and comes again once the time has passed."""
+    one = World(300.0)
+    one.put(reported=T, step=50)
+    assert [await one.look(now) for now in (0, 300)] == ["", "NoReport"]
+    assert one.finds
+    other = World(300.0)
+    other.job = one.job
+    assert [await other.look(now) for now in (1000, 1299)] == ["", ""]
+    assert not other.finds
+    assert await other.look(1300) == "NoReport"
+    assert other.finds == [(0, "NoReport")]
+
+
+async def test_it_looks_again_once_the_cache_has_the_first_lists() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=50)
+    world.not_synced = True
+    result = await world.stall.reconcile(Key("n", "j"))
+    assert isinstance(result, RetryAfter)
+    assert not world.finds
+
+
 async def test_ranks_that_are_restarted_have_all_the_time_again() -> None:
     """Also if they were restarted so quickly that the job never showed that none ran."""
     world = World(300.0)
@@ -280,6 +315,19 @@ async def test_a_rank_that_ends_while_others_go_on_is_named() -> None:
     assert world.events == [("Stalled", text)]
     world.pods = [pod(0, attempt=1), pod(1, attempt=1)]
     assert await world.look(401) == ""
+
+
+async def test_a_job_that_does_not_go_on_without_the_rank_that_ended_stands_still_itself() -> None:
+    """Only then are its ranks restarted, where it asks for that; the rank that ended is named all the same."""
+    world = World(300.0)
+    world.pods = [pod(0), pod(1, ended=100)]
+    world.put(reported=T, step=5)
+    assert [await world.look(now) for now in (100, 399, 400)] == ["", "", "NoReport"]
+    (_, text), *_ = world.events
+    assert text == (
+        f"no report of progress for 5 min, the last at {T}; rank 1 ended with exit code 0 at 2026-01-01T00:01:40Z, "
+        "and 1 other runs on; look at their logs, they may wait for it"
+    )
 
 
 async def test_the_next_look_is_when_a_rank_has_been_gone_for_so_long() -> None:

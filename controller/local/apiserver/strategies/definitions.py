@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """CustomResourceDefinitions."""
 
+from functools import lru_cache
 from typing import ClassVar, cast
+
+import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
@@ -84,9 +87,15 @@ class DefinitionStrategy(Strategy):
         return found if old is None else [*known, *found]
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
-        found: dict[str, None] = {}
-        for version in new["spec"].get("versions") or ():
-            schema = (version.get("schema") or {}).get("openAPIV3Schema")
-            for name in unrecognized_formats(schema) if schema else ():
-                found[f'unrecognized format "{name}"'] = None
-        return list(found)
+        return list(_format_warnings(msgspec.json.encode(new["spec"].get("versions") or ())))
+
+
+@lru_cache(maxsize=32)
+def _format_warnings(versions: bytes) -> tuple[str, ...]:
+    """Remembered, because the same definitions are installed in each server of a process."""
+    found: dict[str, None] = {}
+    for version in msgspec.json.decode(versions):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        for name in unrecognized_formats(schema) if schema else ():
+            found[f'unrecognized format "{name}"'] = None
+    return tuple(found)

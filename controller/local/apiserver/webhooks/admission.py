@@ -4,6 +4,7 @@
 import asyncio
 import base64
 import logging
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,6 +37,14 @@ _VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
+class _Known(NamedTuple):
+    """The webhooks of a collection as of a version of it, all and by group and resource."""
+
+    version: int
+    hooks: tuple[Hook, ...]
+    by_resource: dict[tuple[str, str], tuple[Hook, ...]]
+
+
 class WebhookAdmission:
     """Asks the webhooks that are registered in the store."""
 
@@ -43,13 +52,13 @@ class WebhookAdmission:
         self._store = store
         self._registry = registry
         self._caller = caller
-        self._hooks: dict[str, tuple[int, tuple[Hook, ...]]] = {}
+        self._hooks: dict[str, _Known] = {}
 
     async def mutate(
         self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> Document | None:
         """Ask the mutating webhooks. Raises StatusError."""
-        hooks = self._registered(_MUTATING, mutating=True)
+        hooks = self._registered(_MUTATING, call, mutating=True)
         if not hooks or is_exempt(call):
             return new
         asked: list[tuple[Hook, int]] = []
@@ -75,7 +84,7 @@ class WebhookAdmission:
         self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> None:
         """Ask the validating webhooks. Raises StatusError."""
-        hooks = self._registered(_VALIDATING, mutating=False)
+        hooks = self._registered(_VALIDATING, call, mutating=False)
         if not hooks or is_exempt(call):
             return
         relevant = [
@@ -92,20 +101,24 @@ class WebhookAdmission:
 
     # ------------------------------------------------------------------ who is asked
 
-    def _registered(self, collection: str, *, mutating: bool) -> tuple[Hook, ...]:
+    def _registered(self, collection: str, call: RequestInfo, *, mutating: bool) -> tuple[Hook, ...]:
+        """The webhooks whose rules name the resource of a call: most calls are about one that none of them names."""
         stored = self._store.collection(collection)
         if not stored.by_name:
             return ()
         version = stored.changed
         known = self._hooks.get(collection)
-        if known is None or known[0] != version:
+        if known is None or known.version != version:
             hooks = tuple(
                 Hook(one.name.name, document, mutating=mutating)
                 for one in stored.listed()
                 for document in one.document().get("webhooks") or ()
             )
-            known = self._hooks[collection] = (version, hooks)
-        return known[1]
+            known = self._hooks[collection] = _Known(version, hooks, {})
+        resource = call.group, call.plural
+        if resource not in known.by_resource:
+            known.by_resource[resource] = tuple(hook for hook in known.hooks if hook.names(*resource))
+        return known.by_resource[resource]
 
     def _invocation(
         self, hook: Hook, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None

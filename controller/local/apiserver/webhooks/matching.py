@@ -64,6 +64,14 @@ class MatchScope:
         served = self._matching(self._rules, call, operation, registry)
         return served if served is not None and self._namespace_matches(call, new or old, namespace) else None
 
+    def names(self, group: str, plural: str) -> bool:
+        """Whether a rule is about a resource, in whatever version, operation and scope."""
+        return any(
+            _matches_any(rule.get("apiGroups"), group)
+            and _matches_any([one.partition("/")[0] for one in rule.get("resources") or ()], plural)
+            for rule in self._rules
+        )
+
     def _objects_match(self, new: Document | None, old: Document | None) -> bool:
         if self._objects is None:
             return False
@@ -154,6 +162,10 @@ class Hook:
         """Whether it is asked again after others changed the object."""
         return bool(self.document.get("reinvocationPolicy") == "IfNeeded")
 
+    def names(self, group: str, plural: str) -> bool:
+        """Whether it may be asked about objects of a resource."""
+        return self._scope.names(group, plural)
+
     def invocation(
         self,
         call: RequestInfo,
@@ -213,10 +225,11 @@ def _compiled(expression: str) -> Any:
 
 
 def _rule_matches(rule: Document, call: RequestInfo, operation: Operation, served: ServedResource) -> bool:
-    operations, groups, versions = (rule.get(word) or () for word in ("operations", "apiGroups", "apiVersions"))
-    if not ("*" in operations or operation in operations):
-        return False
-    if not ("*" in groups or served.type.group in groups) or not ("*" in versions or served.version in versions):
+    if not (
+        _matches_any(rule.get("operations"), operation)
+        and _matches_any(rule.get("apiGroups"), served.type.group)
+        and _matches_any(rule.get("apiVersions"), served.version)
+    ):
         return False
     names = rule.get("resourceNames")
     if names and call.name not in names:
@@ -228,6 +241,10 @@ def _rule_matches(rule: Document, call: RequestInfo, operation: Operation, serve
     return any(
         _resource_matches(wanted, served.type.plural, call.subresource) for wanted in rule.get("resources") or ()
     )
+
+
+def _matches_any(allowed: Sequence[str] | None, word: str) -> bool:
+    return allowed is not None and ("*" in allowed or word in allowed)
 
 
 def _resource_matches(wanted: str, plural: str, subresource: str) -> bool:

@@ -2,7 +2,9 @@
 """A node whose pods only pretend to run: they start, run and end at times and with exit codes that the seed decides."""
 
 import asyncio
+import math
 import random
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -44,6 +46,12 @@ class PodLives:
     """How long a pod takes to end once it is deleted."""
     fails: float = 0.0
     """The chance of a pod to end with exit code 1."""
+    reports: float = 0.0
+    """How often a pod that trains reports, in seconds; 0: never."""
+    hangs: float = 0.0
+    """The chance of the pods of a workload to hang: they run until they are deleted, and `hangs_since` tells."""
+    hangs_after: Range = (0.0, 60.0)
+    """How long they train before."""
 
 
 @dataclass(slots=True)
@@ -52,6 +60,8 @@ class _Life:
     ends_at: float
     code: int
     grace: float
+    hangs_at: float = math.inf
+    reports_at: float = 0.0
     deleted_at: float | None = field(default=None)
 
 
@@ -62,12 +72,15 @@ class SimulatedNode:
         manager: whose cache and client it uses.
         seed: decides the life of each pod, by the name of its workload and its attempt.
         lives: how pods live.
+        report: called with a pod each time it reports.
     """
 
-    def __init__(self, manager: Manager, seed: str, lives: PodLives) -> None:
+    def __init__(
+        self, manager: Manager, seed: str, lives: PodLives, report: Callable[[Document], Awaitable[None]]
+    ) -> None:
         self._client: Client = manager.client
         self._cache = manager.cache
-        self._seed, self._lives = seed, lives
+        self._seed, self._lives, self._report = seed, lives, report
         self._known: dict[str, _Life] = {}
         self._lost_until = 0.0
         builder = manager.controller("simulated-node").watches(POD, own_key, predicates=(_is_bound,))
@@ -94,6 +107,11 @@ class SimulatedNode:
         """The node does not answer for a while: its pods stay as they are, and pods that are deleted do not end."""
         self._lost_until = max(self._lost_until, asyncio.get_running_loop().time() + seconds)
 
+    def hangs_since(self, uid: str) -> float | None:
+        """Since when a pod does nothing any more, on the clock of the loop; None: it does not hang."""
+        life = self._known.get(uid)
+        return life.hangs_at if life is not None and life.hangs_at <= asyncio.get_running_loop().time() else None
+
     async def beat(self) -> None:
         """Renew its Lease until cancelled. Without any change, the API server would send no bookmarks."""
         while True:
@@ -112,6 +130,8 @@ class SimulatedNode:
             starts, runs = now + drawn.uniform(*lives.starts), drawn.uniform(*lives.runs)
             code = 1 if drawn.random() < lives.fails else 0
             found = self._known[uid] = _Life(starts, starts + runs, code, drawn.uniform(*lives.ends))
+            if lives.hangs and drawn.random() < lives.hangs:
+                found.hangs_at, found.ends_at = starts + drawn.uniform(*lives.hangs_after), math.inf
         return found
 
     async def _reconcile(self, key: Key) -> Result:
@@ -138,12 +158,22 @@ class SimulatedNode:
         elif not is_over and now < life.ends_at:
             if phase != "Running":
                 await self._write(pod, "Running", 0)
-            return RetryAfter(life.ends_at - now)
+            return await self._run(pod, life, now)
         elif not is_over:
             await self._write(pod, "Failed" if life.code else "Succeeded", life.code)
         if is_over:
             self._known.pop(uid_of(pod), None)
         return Done()
+
+    async def _run(self, pod: Document, life: _Life, now: float) -> Result:
+        """Report, unless the pod hangs, and look again when that or its end is due."""
+        next_at = life.ends_at
+        if self._lives.reports and now < life.hangs_at:
+            if now >= life.reports_at:
+                life.reports_at = now + self._lives.reports
+                await self._report(pod)
+            next_at = min(next_at, life.reports_at)
+        return RetryAfter(next_at - now) if next_at < math.inf else Done()
 
     async def _write(self, pod: Document, phase: str, code: int) -> None:
         moment = format_time(present().now())

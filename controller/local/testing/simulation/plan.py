@@ -82,6 +82,10 @@ class Plan:
         ]
         if self.lives.fails:
             found.append(replace(self, lives=replace(self.lives, fails=0.0)))
+        if self.lives.hangs:
+            found.append(replace(self, lives=replace(self.lives, hangs=0.0)))
+        if self.lives.reports:
+            found.append(replace(self, lives=replace(self.lives, reports=0.0, hangs=0.0)))
         if self.eager:
             found.append(replace(self, eager=0.0))
         if self.drift:

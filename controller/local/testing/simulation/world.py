@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
 from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
@@ -126,6 +127,8 @@ class World:
         """Called with the process and the path when a write is sent."""
         self.on_fault: list[Callable[[str, str], None]] = []
         """Called with the fault and the path of the request that it meets."""
+        self.on_report: list[Callable[[Document], Awaitable[None]]] = []
+        """Called with a pod each time it reports, as `PodLives.reports` says."""
         self.surroundings = SimulatedSurroundings(self.chance, "server")
         self.store: ObjectStore
         self.admin: Client
@@ -159,11 +162,15 @@ class World:
         self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await install_jobset(self.admin)
         declare_workloads(manager, only=_WORKLOADS)
-        self.node = SimulatedNode(manager, f"{self.seed}/pods", self._lives)
+        self.node = SimulatedNode(manager, f"{self.seed}/pods", self._lives, self._reported)
         scope.start("workloads", manager.run())
         await manager.wait_ready()
         await self.node.register()
         scope.start("node", self.node.beat())
+
+    async def _reported(self, pod: Document) -> None:
+        for hear in self.on_report:
+            await hear(pod)
 
     async def _end(self) -> None:
         running = [one.process.task for one in self.replicas if one.process is not None and one.process.is_up]

@@ -15,18 +15,22 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.first import failures_by_attempt
 from trainwright.controller.trainer.failures.record import Entry, document_of, entries_of
+from trainwright.controller.trainer.job.stall import Stall, StalledAttempt, StallReason
 from trainwright.controller.trainer.recovery.attempts import (
     Glance,
     KnownAttempts,
     Progression,
     advance,
+    entries_of_present,
     held_for,
+    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
 )
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, summary_of, text_of
+from trainwright.controller.trainer.recovery.verdict import Counts
 
 RETRIES = Declaration(mode="gang", retries=2)
 START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
@@ -40,9 +44,12 @@ class Life:
         self.base = self.restarts = self.counted = 0
         self.failed = ""
         self.suspended = False
+        """By its owner."""
+        self.is_held = False
+        """Whether the manager has suspended the JobSet."""
         self.stall: tuple[str, str] | None = None
-        self.stalled_since: datetime | None = None
-        """None: now."""
+        self.stalled_attempt: int | None = None
+        """None: the present one."""
         self.step: int | None = None
         self.reported_at = ""
         self.newest: int | None = None
@@ -57,11 +64,6 @@ class Life:
     @property
     def job(self) -> TrainJob:
         status: dict[str, Any] = {"trainerStatus": self.report(self.step)} if self.step is not None else {}
-        if self.stall:
-            reason, message = self.stall
-            when = format_time(self.stalled_since or self.now)
-            condition = {"type": "Stalled", "status": "True", "reason": reason, "message": message}
-            status["conditions"] = [{**condition, "lastTransitionTime": when}]
         spec = {"runtimeRef": {"name": "r"}, "suspend": self.suspended}
         about = {"name": "j", "namespace": "n", "uid": "job"}
         return msgspec.convert({"metadata": about, "spec": spec, "status": status}, TrainJob)
@@ -85,7 +87,7 @@ class Life:
             {
                 "metadata": {"name": "j", "namespace": "n", "uid": self.uid},
                 "spec": {
-                    "suspend": self.suspended,
+                    "suspend": self.suspended or self.is_held,
                     "replicatedJobs": [{"name": "node", "template": {"spec": {"template": template}}}],
                 },
                 "status": {
@@ -101,8 +103,9 @@ class Life:
         """The Part looks at the job, as after each event."""
         glance = self.glance
         observe(self.known, glance)
+        self.entries = entries_of_present(self.entries, self.known.summary, self.uid)
         for attempt, found in failures_by_attempt(self.pods).items():
-            if attempt >= self.known.summary.judged:
+            if attempt >= self.known.summary.judged and self.known.summary.replace != self.uid:
                 self.entries.setdefault(attempt, Entry.of(found[0], self.logs.get(attempt, "")))
         step = advance(self.known, glance, self.entries, self.wanted, replaceable=self.replaceable)
         # Every manager may be the last one: what is not on record is not known.
@@ -114,8 +117,12 @@ class Life:
 
     def notice(self) -> str:
         """The Part looks whether the ranks are to be restarted, and begins with it."""
-        glance = self.glance
-        how = stalled(self.known, glance, self.wanted)
+        glance, still = self.glance, None
+        if self.stall:
+            reason, message = self.stall
+            attempt = glance.current if self.stalled_attempt is None else self.stalled_attempt
+            still = StalledAttempt((self.uid, attempt), Stall(reason=StallReason(reason), message=message))
+        how = stalled(self.known, glance, self.wanted, still)
         if how:
             step = restart_stalled(self.known, glance, self.entries, self.wanted, how)
             self.known.summary, self.entries = step.summary, step.entries
@@ -277,6 +284,18 @@ def test_volumes_that_go_with_the_jobset_let_kubernetes_decide() -> None:
     assert (step.summary.judged, step.summary.replace) == (1, "")
 
 
+@pytest.mark.parametrize("policy", [{}, *({"retentionPolicy": {"whenDeleted": kept}} for kept in ("Delete", "Retain"))])
+def test_a_jobset_that_makes_volumes_stays(policy: dict[str, Any]) -> None:
+    """Scenario 45: also where they are retained, since JobSet refuses another one with them."""
+    life = Life()
+    jobset = life.jobset
+    assert may_be_replaced(jobset)
+    spec = {"accessModes": ["ReadWriteMany"]}
+    made = msgspec.to_builtins(jobset)
+    made["spec"]["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "state"}, "spec": spec}], **policy}]
+    assert not may_be_replaced(msgspec.convert(made, JobSet))
+
+
 def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
     """Scenario 41."""
     life = Life()
@@ -300,6 +319,21 @@ def test_a_jobset_that_a_user_deletes_takes_its_attempt_along() -> None:
     life.run(pod(0), pod(1))
     life.follow(base=1)
     assert (life.known.summary.judged, life.causes) == (1, {"Infrastructure": 1})
+
+
+def test_pods_that_wait_are_no_attempt() -> None:
+    """Scenario 29: no node or no image for an hour costs a job nothing, also if it is suspended then."""
+    life = Life()
+    life.run(pod(0, status={"phase": "Pending"}, node=""), pod(1, status={"phase": "Pending"}))
+    for _ in range(2):
+        life.now += timedelta(hours=1)
+        step = life.look()
+        assert (step.summary, step.entries, step.told, step.look_again) == (Summary(jobset="s1"), {}, [], None)
+        life.suspended = True
+    life.suspended = False
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    assert (life.causes, life.known.summary.judged) == ({"Code": 1}, 1)
 
 
 @pytest.mark.parametrize("spoiled", [Summary(), Summary(jobset="s1", judged=0)])
@@ -379,10 +413,43 @@ def test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt() -> No
     assert life.known.summary.judged == 1
 
 
+def test_ranks_that_have_ended_do_not_keep_the_next_attempt_from_beginning() -> None:
+    """A suspended Job keeps the pods that have succeeded, and never runs their ranks again: it takes a new JobSet."""
+    ended = pod(1, status={"phase": "Succeeded"})
+    life = stopped(pod(0), ended)
+    life.run(pod(0, deleted="10:00:00"), ended)
+    assert life.known.summary.hang
+    life.run(ended)
+    assert (life.known.summary.hang, life.known.summary.replace) == (False, "s1")
+    kept = stopped(pod(0), ended)
+    kept.replaceable = False
+    kept.run(ended)
+    assert (kept.known.summary.hang, kept.known.summary.replace) == (False, "")
+
+
+def test_initializers_that_have_succeeded_stay_after_a_hang() -> None:
+    step = pod(0, status={"phase": "Succeeded"})
+    step["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "dataset-initializer"
+    life = stopped(step, pod(0), pod(1))
+    life.run(step)
+    assert (life.known.summary.hang, life.known.summary.replace) == (False, "")
+
+
+def stopped(*pods: Document) -> Life:
+    """A job whose attempt stood still, and whose JobSet is suspended for that."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step = 50
+    life.run(*pods)
+    life.stall = STANDS
+    assert life.notice()
+    life.stall, life.is_held = None, True
+    return life
+
+
 def test_an_attempt_does_not_pay_for_the_hang_of_the_one_before() -> None:
     """The ranks were restarted before the job was seen without any, so it still says that it stands still."""
     life = Life(Declaration(mode="gang", restarts_stalled=True))
-    life.step, life.stall, life.stalled_since = 50, STANDS, life.now
+    life.step, life.stall, life.stalled_attempt = 50, STANDS, 0
     life.run(pod(0), pod(1))
     assert life.notice()
     life.now += timedelta(seconds=2)
@@ -390,9 +457,9 @@ def test_an_attempt_does_not_pay_for_the_hang_of_the_one_before() -> None:
     assert not life.notice()
     life.run(pod(0), pod(1))
     assert not life.notice()
-    # It hangs, too, and the condition is written again.
+    # It hangs, too.
     life.now += timedelta(minutes=15)
-    life.stalled_since = life.now
+    life.stalled_attempt = 1
     assert life.notice()
     assert life.causes == {"Hang": 2}
 
@@ -534,3 +601,54 @@ def test_one_second_does_not_tell_two_attempts_apart() -> None:
     assert is_since(position, Span(began=at(5)), None)
     assert is_since(position, Span(), Span(ended=at(9)))
     assert is_since(Position(step=3.0), Span(began=at(9)), None)
+
+
+def test_what_happens_to_a_jobset_that_gives_way_is_no_attempt() -> None:
+    """Kubernetes may have begun an attempt in it, and may end it before the JobSet is deleted."""
+    life = Life()
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    life.known.summary.replace = life.uid
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    life.give_up()
+    assert (life.causes, life.known.summary.judged) == ({"Code": 1}, 1)
+    assert life.known.summary.replace == life.uid
+    life.follow(1)
+    life.run(pod(0), pod(1))
+    life.logs[1] = "ValueError: another"
+    life.run(pod(0), pod(1, code=3, at="10:05:00"))
+    life.restart()
+    assert (life.causes, life.entries[1].exit_code, life.entries[1].log) == ({"Code": 2}, 3, "ValueError: another")
+
+
+def test_the_culprit_of_an_attempt_is_of_the_jobset_that_makes_it() -> None:
+    """Another JobSet had begun an attempt of this number, and gave way before that was judged."""
+    old = Entry(attempt=1, pod="a", jobset_uid="s1", exit_code=1)
+    entries = {0: Entry(attempt=0, pod="a", jobset_uid="s0", cause="Code"), 1: old}
+    assert entries_of_present(entries, Summary(judged=1), "s1") == entries
+    assert entries_of_present(entries, Summary(judged=1), "s2") == {0: entries[0]}
+    assert entries_of_present(entries, Summary(judged=2), "s2") == entries
+
+
+def test_an_attempt_of_an_hour_is_progress_though_the_manager_was_restarted_in_it() -> None:
+    """What the process before has seen is lost, and pods say when their containers began."""
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.known = KnownAttempts()
+    failed = pod(1, code=1, at="11:00:00")
+    (status,) = failed["status"]["containerStatuses"]
+    status["state"]["terminated"]["startedAt"] = "2026-11-25T10:00:00Z"
+    life.known.summary = Summary(counts=Counts(row={"retries": 2}))
+    life.run(pod(0), failed)
+    life.restart()
+    assert life.known.summary.counts.row == {"retries": 1}
+
+
+def test_a_node_that_is_used_again_after_a_day_may_be_suspect_again() -> None:
+    life = Life(Declaration(mode="gang", retries=2, avoids_nodes=True))
+    life.known.summary = Summary(avoided={"gpu-1": format_time(life.now - timedelta(hours=25))})
+    life.run(pod(0, node="gpu-2"), pod(1))
+    life.logs[0] = "NVRM: Xid (PCI:0000:3b:00): 79"
+    life.run(pod(0, node="gpu-2"), pod(1, code=1))
+    assert life.restart().suspect[0] == "gpu-1"

@@ -196,6 +196,19 @@ def test_the_text_names_rank_code_and_words() -> None:
     assert found.is_certain
 
 
+def test_a_launcher_that_ends_since_its_node_was_evicted_is_not_to_blame() -> None:
+    """Scenario 53: any pod of a JobSet may be the reason, and the launcher of MPI ends before its node has."""
+    launcher = pod(0, code=1)
+    launcher["metadata"]["name"] = "j-launcher-0-0"
+    launcher["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "launcher"
+    found = cause_of([pod(0, status=disrupted("EvictionByEvictionAPI")), launcher], log="mpirun: a daemon died")
+    assert (found.cause, found.charged, found.text) == (
+        FailureCause.INFRASTRUCTURE,
+        "infrastructure",
+        "rank 0: EvictionByEvictionAPI",
+    )
+
+
 def test_the_same_culprit_in_any_order_of_pods() -> None:
     """Scenario 24: all end in one second."""
     pods = [pod(rank, code=137 if rank == 2 else 1) for rank in range(5)]

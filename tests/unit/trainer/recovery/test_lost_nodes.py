@@ -54,6 +54,7 @@ async def reconciled(node: Any, pods: list[Document]) -> tuple[Result, Any]:
         wanted=AsyncMock(return_value=Declaration(mode="gang", retries=2)),
         known=AsyncMock(return_value=known),
         jobset_of=lambda _: jobset,
+        stalled_attempt=lambda _: None,
         glance=lambda *_: Glance(job=job, jobset=jobset, pods=pods, now=NOW),
     )
     recorder = RecoveryRecorder(manager, MagicMock(), JobRecords(), recoveries)

@@ -111,7 +111,7 @@ def test_it_is_told_once_that_a_node_is_kept() -> None:
     (told,) = life.avoided
     assert told == (
         "node gpu-7 failed first in two attempts, and attempt 3 does not avoid it: "
-        "volumes with its checkpoints would be deleted"
+        "its JobSet makes the volumes of its claims, which a new one could not keep"
     )
     assert life.known.summary.avoided == {}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which test shows each scenario of recovery, by its number, and which scenarios no test shows yet, and why.
+"""Which test shows each scenario of recovery, by its number, and what of them no test shows, and why.
 
 A scenario is shown on the lowest rung that proves it: rules that are compiled and verdicts are pure functions, what
 Kubernetes does with the rules is tried on the real Job and JobSet controllers, and processes on the local cluster.
@@ -28,6 +28,8 @@ _RESUME = "tests/integration/local/node/test_resume.py"
 _RULES = "tests/integration/local/workloads/test_recovery_rules.py"
 _CHECKPOINTS = "tests/unit/progress/test_checkpoints.py"
 _WORLDS = "tests/simulation/test_recovery.py"
+_LIVES = "tests/simulation/test_attempts.py"
+_STALL = "tests/unit/trainer/test_stall.py"
 _SOAK = "tests/soak/recovery.py"
 _REFUSED = f"{_PLUGIN}::test_annotations_that_are_refused"
 SHOWN = {
@@ -55,56 +57,63 @@ SHOWN = {
     22: f"{_WORDS}::test_torchrun_sums_up_what_its_processes_did",
     23: f"{_RESUME}::test_the_model_is_that_of_a_calm_run",
     24: f"{_CAUSES}::test_the_same_culprit_in_any_order_of_pods",
+    25: f"{_RULES}::test_ranks_that_fail_together_cost_one_retry",
     26: "tests/bench/recovery.py",
     27: f"{_ATTEMPTS}::test_kubernetes_keeps_the_last_word_where_a_rule_ended_the_job",
+    28: f"{_RULES}::test_initializers_run_again_after_a_restart",
+    29: f"{_ATTEMPTS}::test_pods_that_wait_are_no_attempt",
     30: f"{_LOCAL}::test_the_record_says_where_each_rank_hung",
     31: f"{_ATTEMPTS}::test_three_hangs_at_one_step_end_the_job",
     32: f"{_ATTEMPTS}::test_which_standstill_restarts_the_ranks",
     33: f"{_ATTEMPTS}::test_which_standstill_restarts_the_ranks",
+    34: f"{_STALL}::test_a_manager_that_was_away_during_a_standstill_counts_anew",
     35: _SOAK,
     36: f"{_ATTEMPTS}::test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt",
     37: f"{_VERDICT}::test_pauses_grow_without_progress",
     38: f"{_ATTEMPTS}::test_the_next_attempt_is_held_back_unless_it_runs_already",
+    39: f"{_LIVES}::test_a_suspension_while_the_next_attempt_is_held_back_keeps_the_counts",
+    40: f"{_LIVES}::test_a_deadline_that_passes_while_an_attempt_is_held_back_ends_the_job",
     41: f"{_ATTEMPTS}::test_suspensions_count_nothing_and_the_resume_is_the_next_attempt",
     42: f"{_LOCAL}::test_a_node_with_broken_hardware_is_left_for_others",
     43: f"{_NODES}::test_when_a_job_stays_on_a_suspect_node",
     44: f"{_ATTEMPTS}::test_volumes_that_go_with_the_jobset_let_kubernetes_decide",
+    45: f"{_RULES}::test_jobset_refuses_a_claim_that_was_retained",
     46: f"{_WORLDS}::test_worlds_whose_jobs_recover",
     47: f"{_WORLDS}::test_worlds_whose_jobs_recover",
     48: f"{_ATTEMPTS}::test_a_lost_record_has_no_lower_counts_than_the_jobset",
     49: f"{_ATTEMPTS}::test_a_jobset_that_a_user_deletes_takes_its_attempt_along",
+    50: f"{_LIVES}::test_a_jobset_that_is_gone_before_the_job_is_told_of_its_end_leaves_the_record",
     51: f"{_ATTEMPTS}::test_a_manager_that_was_away_charges_as_kubernetes_did",
+    52: f"{_LIVES}::test_a_manager_without_recovery_takes_over",
+    53: f"{_RULES}::test_an_eviction_of_an_mpi_node_is_free_and_both_jobs_are_made_again",
     54: f"{_ATTEMPTS}::test_the_record_of_many_attempts_stays_small",
     55: f"{_CHECKPOINTS}::test_a_torn_file_counts_as_none",
     56: f"{_PLUGIN}::test_each_trainer_is_told_where_its_checkpoints_are",
     57: f"{_RESUME}::test_a_training_goes_on_after_the_cluster_was_down",
     58: "tests/unit/trainer/recovery/test_scenarios.py::test_rights_to_end_pods_come_with_the_gate_alone",
+    59: f"{_LIVES}::test_jobs_that_lose_one_node_ask_little_each_and_do_not_wait_for_each_other",
     **dict.fromkeys((60, 61, 62, 63, 65, 66), _REFUSED),
     64: f"{_PLUGIN}::test_a_restart_of_stalled_ranks_needs_a_time",
     67: f"{_PLUGIN}::test_annotations_without_effect_are_warned_of",
+    68: "tests/e2e/faults/pods.py",
     69: _REFUSED,
 }
 """A test, or a program, that shows it."""
-OPEN = {
-    25: "ranks that crash together are one attempt by the labels of their pods; not tried on real controllers",
-    28: "JobSet runs initializers again, as it always does; not tried with the record",
-    29: "a pod that never ran is no attempt; an hour of it was not tried",
-    34: "the clock of a stall begins with the process; not tried with a restart of the manager",
-    39: "a job that its owner suspends during a hold",
-    40: "a deadline that passes during a hold",
-    45: "claims with Retain, mounted again by a new JobSet",
-    50: "a failed JobSet that its TTL takes before the verdict",
-    52: "Kubeflow's manager in place of ours, in the middle of a job that recovers",
-    53: "MPI: a launcher that ends since its node was evicted",
-    59: "1,000 jobs that lose one node",
-    68: "a claim that is missing when the job is created",
+PARTLY = {
+    28: "the record does not say that initializers ran again: a restart always runs them",
+    45: "JobSet 0.12 refuses a new JobSet with a claim that was retained, so such a job keeps its JobSet",
+    52: "by a manager without the gate, which makes the same objects as Kubeflow's by the recorded cases",
+    53: "a launcher that ends before its node is seen to have ended is shown as a cause alone; MPI itself does not run",
+    59: "with 20 jobs for 1,000, since such worlds take minutes; what a job asks for does not depend on the number",
+    68: "no warning when the job is created: the manager reads no claims, and a claim may be made after the job",
 }
-"""What is missing."""
+"""What of a scenario is not shown, and why."""
 SCENARIOS = range(1, 70)
 
 
-def test_every_scenario_is_shown_or_open() -> None:
-    assert sorted([*SHOWN, *OPEN]) == list(SCENARIOS)
+def test_every_scenario_is_shown() -> None:
+    assert sorted(SHOWN) == list(SCENARIOS)
+    assert PARTLY.keys() <= SHOWN.keys()
 
 
 @pytest.mark.parametrize("place", sorted(set(SHOWN.values())))

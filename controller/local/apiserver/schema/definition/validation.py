@@ -6,7 +6,10 @@ each version. Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.schema.definition.defaults import default_errors
@@ -81,7 +84,7 @@ def validate_definition(new: Document, old: Document | None = None) -> list[Sche
         found = validate_metadata(new.get("metadata", {}), namespaced=False, name_rule=rule)
     else:
         found = validate_metadata_update(new.get("metadata", {}), old.get("metadata", {}))
-    found += _spec_errors(spec)
+    found += _errors_of_spec(msgspec.json.encode(spec))
     if old is not None:
         found += _immutable(spec, old)
     found += name_errors(new.get("status", {}).get("acceptedNames", {}), "status.acceptedNames", needed=False)
@@ -93,6 +96,12 @@ def validate_definition(new: Document, old: Document | None = None) -> list[Sche
         )
         found.append(invalid("spec.preserveUnknownFields", True, wrong))
     return found
+
+
+@lru_cache(maxsize=32)
+def _errors_of_spec(spec: bytes) -> tuple[SchemaFieldError, ...]:
+    """Remembered, because the same definitions are installed in each server of a process."""
+    return tuple(_spec_errors(msgspec.json.decode(spec)))
 
 
 def _spec_errors(spec: Document) -> Iterator[SchemaFieldError]:

@@ -3,7 +3,7 @@
 
 import { now } from "../clock.js";
 import { el, fill } from "../dom.js";
-import { age, clock, counted, secondsOf, sentence } from "../format.js";
+import { age, clock, secondsOf, sentence } from "../format.js";
 import { sign } from "../states.js";
 
 const FIRST = 12;
@@ -42,7 +42,7 @@ export class Timeline {
     fill(this.list, JSON.stringify(shown), () => shown.map(moment));
     this.none.hidden = shown.length > 0;
     this.more.hidden = shown.length === job.timeline.length;
-    this.more.textContent = `Show all ${counted(job.timeline.length, "entry").replace("entrys", "entries")}`;
+    this.more.textContent = `Show all ${job.timeline.length} entries`;
   }
 
   #showAll() {

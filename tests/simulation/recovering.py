@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that recover in a simulated world: their ranks fail, report progress and hang."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tests.simulation.rules import JOBS, JOBSETS, is_on, owner_of, true_conditions
+from tests.simulation.scenario import TrainJobs
+from trainwright.api.jobset.v1alpha2.labels import (
+    LABEL_INDEX,
+    LABEL_JOBSET,
+    LABEL_JOBSET_UID,
+    LABEL_REPLICATED_JOB,
+)
+from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
+from trainwright.api.times import format_time
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.controller.local.apiserver.store import ObjectName
+from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.testing.simulation.plan import Plan
+from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
+from trainwright.controller.local.testing.simulation.simulate import Outcome, simulate
+from trainwright.controller.local.testing.simulation.world import World
+from trainwright.controller.runtime import ApiError
+from trainwright.controller.trainer.failures.record import entries_of
+from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.recovery.attempts import held_for
+from trainwright.controller.trainer.recovery.causes import FailureCause
+from trainwright.controller.trainer.recovery.summary import Summary, summary_of
+from trainwright.controller.trainer.recovery.verdict import MOST_ATTEMPTS
+
+RETRIES = 2
+GATE = "Recovery"
+HANGS = "hangs"
+"""Whether ranks report progress, hang, and are restarted then."""
+STALL_SECONDS = 120.0
+_MARKS = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": str(RETRIES)}
+_RESTARTS_HANGS = {
+    "trainwright.dev/on-stall": "restart",
+    "trainwright.dev/retries-hang": "1",
+    "trainwright.dev/progress-stall-after": f"{STALL_SECONDS:g}s",
+}
+_REPORT_SECONDS = 20.0
+_RUNS = (10.0, 60.0)
+"""How long attempts last that do not hang."""
+_STEPS = 5
+"""A job that goes on from checkpoints comes so far: attempts do not make progress for ever."""
+_SLACK = 60.0
+"""In which a manager notices a hang, and goes on after a hold."""
+
+
+class Recovering(TrainJobs):
+    """The scenario of this project, with runtimes whose jobs recover.
+
+    Args:
+        hangs: whether ranks hang in half of the worlds; otherwise they do in none.
+    """
+
+    def __init__(self, *, hangs: bool = True) -> None:
+        super().__init__()
+        self._hangs = hangs
+        self.gates = (*self.gates, GATE)
+        self.rules = (*self.rules, RecordIsTrue, HangsAreCharged)
+
+    def plan(self, seed: str) -> Plan:
+        """As any other; some of its managers have the gate."""
+        plan = super().plan(seed)
+        chance = random.Random(f"{seed}/recovery")
+        plan = replace(plan, options={**plan.options, GATE: True, "Explain": chance.random() < 0.5})
+        if not self._hangs or chance.random() < 0.5:
+            return plan
+        fails, hangs = round(chance.choice([0.0, chance.uniform(0, 0.3)]), 4), round(chance.uniform(0.2, 0.6), 4)
+        lives = replace(plan.lives, runs=_RUNS, fails=fails, hangs=hangs, reports=_REPORT_SECONDS)
+        return replace(plan, lives=lives, options={**plan.options, HANGS: True})
+
+    def gates_of(self, plan: Plan, version: int) -> dict[str, bool]:
+        """Where ranks hang, each version restarts them: a job that hangs for ever is not at rest."""
+        gates = super().gates_of(plan, version)
+        return {**gates, GATE: True, "ProgressPull": True} if plan.options.get(HANGS) else gates
+
+    def marks(self, plan: Plan) -> Mapping[str, str]:
+        """What the runtimes say of recovery."""
+        return {**_MARKS, **_RESTARTS_HANGS} if plan.options.get(HANGS) else _MARKS
+
+    async def begin(self, world: World, plan: Plan) -> None:
+        """Let rank 0 of each job report."""
+        await super().begin(world, plan)
+        if plan.options.get(HANGS):
+            world.on_report.append(partial(_report, world, {}))
+
+
+async def _report(world: World, steps: dict[str, int], pod: Document) -> None:
+    """Rank 0 tells its step: of each second job, that goes on where the attempt before has ended."""
+    labels, space = labels_of(pod), pod["metadata"]["namespace"]
+    name = labels.get(LABEL_JOBSET, "")
+    job = world.store.get(JOBS, ObjectName(space, name))
+    if labels.get(LABEL_REPLICATED_JOB) != NODE or labels.get(LABEL_INDEX) != "0" or job is None:
+        return
+    whose = uid_of(job.document()) if int(name.removeprefix("j")) % 2 else uid_of(pod)
+    steps[whose] = min(_STEPS, steps.get(whose, 0) + 1)
+    metrics = [{"name": "current_step", "value": str(steps[whose])}]
+    told = {"metrics": metrics, "lastUpdatedTime": format_time(world.surroundings.now())}
+    with suppress(ApiError):  # the job is gone
+        patch = {"status": {"trainerStatus": told}}
+        await world.admin.patch(TrainJob.RESOURCE, name, space, patch, subresource="status")
+
+
+class RecordIsTrue(WorldRule):
+    """What the record says of attempts, beside what the JobSet counts."""
+
+    name = "recovery-record"
+
+    def changed(self, change: StoreChange) -> None:
+        """No job makes more attempts than its budgets pay for, and none is over by its record alone for long."""
+        if (data := _record_of(change)) is None or (found := summary_of(data)) is None:
+            return
+        name, counts = change.name.name, found.counts
+        if counts.row.get("retries", 0) > RETRIES + 1:
+            self.say(f"{name}: {counts.row} failures in a row with {RETRIES} retries")
+        if counts.attempts > MOST_ATTEMPTS:
+            self.say(f"{name}: {counts.attempts} attempts")
+        if sum(counts.causes.values()) < found.judged:
+            self.say(f"{name}: {found.judged} attempts are judged, and {counts.causes} are counted")
+
+    def at_rest(self) -> None:
+        """All attempts that have ended are on record."""
+        if not is_on(GATE, self.world.notes, self.world.version):
+            return
+        records = {one["metadata"]["name"]: one for one in self.world.stored("configmaps")}
+        jobs = {one["metadata"]["uid"]: one for one in self.world.stored(JOBS)}
+        for jobset in self.world.stored(JOBSETS):
+            name, restarts = jobset["metadata"]["name"], (jobset.get("status") or {}).get("restarts") or 0
+            job = jobs.get(owner_of(jobset))
+            if job is None or true_conditions(job).keys() & {"Complete", "Failed", "Blocked"}:
+                continue
+            known = summary_of((records.get(f"{name}-failures") or {}).get("data")) or Summary()
+            if known.judged < _base_of(jobset) + restarts:
+                self.say(f"JobSet {name} was restarted {restarts} times, its record has {known.judged} attempts")
+
+
+class HangsAreCharged(WorldRule):
+    """An attempt is charged as a hang if and only if it hangs: its ranks ran for the stall time without a step."""
+
+    name = "hangs"
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._owner: dict[str, str] = {}
+        """The TrainJob of each JobSet, both by uid."""
+        self._ran: dict[tuple[str, int], float] = {}
+        """When ranks of an attempt of a TrainJob ran first, the last time that an attempt had this number."""
+        self._jobset: dict[tuple[str, int], str] = {}
+        self._advanced: dict[str, float] = {}
+        """When the step of a TrainJob changed."""
+        self._charged: dict[tuple[str, int], None] = {}
+        self._calm_since: float | None = None
+
+    def changed(self, change: StoreChange) -> None:
+        """Follow pods and reports, and look at each charge."""
+        if not self.world.notes.get(HANGS):
+            return
+        now = asyncio.get_running_loop().time()
+        if change.collection == JOBSETS:
+            jobset = change.object.document()
+            self._owner[uid_of(jobset)] = owner_of(jobset)
+        elif change.collection == "pods":
+            self._see(change.object.document(), now)
+        elif change.collection == JOBS and change.before is not None:
+            before, after = (_progress(one.document()).get("metrics") for one in (change.before, change.object))
+            if before != after:
+                self._advanced[uid_of(change.object.document())] = now
+        elif (data := _record_of(change)) is not None:
+            self._compare(change.name.name, owner_of(change.object.document()), data, now)
+
+    def _see(self, pod: Document, now: float) -> None:
+        jobset = labels_of(pod).get(LABEL_JOBSET_UID, "")
+        job = self._owner.get(jobset)
+        if job is None or (pod.get("status") or {}).get("phase") != "Running":
+            return
+        attempt = job, attempt_of(pod)
+        if self._jobset.get(attempt) != jobset:
+            self._jobset[attempt], self._ran[attempt] = jobset, now
+
+    def _compare(self, name: str, job: str, data: Mapping[str, str], now: float) -> None:
+        for number, entry in entries_of(data).items():
+            attempt = job, number
+            if entry.cause != FailureCause.HANG or attempt in self._charged:
+                continue
+            self._charged[attempt] = None
+            self.world.trace.sometimes("a hang is charged")
+            ran, stood = now - self._ran.get(attempt, now), now - self._advanced.get(job, 0.0)
+            if min(ran, stood) < STALL_SECONDS - 1.0:
+                when = f"after {ran:.1f} s, {stood:.1f} s after a step"
+                self.say(f"{name}: attempt {number + 1} is charged as a hang {when}")
+
+    def soon(self) -> float:
+        """Until hangs are noticed and holds have passed."""
+        if not self.world.notes.get(HANGS):
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        self._calm_since = now if self._calm_since is None else self._calm_since
+        lefts = [left for _, left in self._hanging(now)]
+        for record in self.world.stored("configmaps"):
+            found = summary_of(record.get("data")) if record["metadata"]["name"].endswith("-failures") else None
+            if found is not None and (left := held_for(found, self.world.surroundings.now())) > 0:
+                lefts.append(left + _SLACK)
+        return max(lefts, default=0.0)
+
+    def at_rest(self) -> None:
+        """No job hangs for ever."""
+        if not self.world.notes.get(HANGS):
+            return
+        for name, left in self._hanging(asyncio.get_running_loop().time()):
+            self.say(f"TrainJob {name} hangs, and its ranks were not restarted for {_SLACK - left:.0f} s")
+
+    def _hanging(self, now: float) -> Iterator[tuple[str, float]]:
+        """The jobs of which an attempt hangs, and the seconds in which it is to be noticed."""
+        jobs = {uid_of(one): one for one in self.world.stored(JOBS)}
+        for pod in self.world.stored("pods"):
+            job = jobs.get(self._owner.get(labels_of(pod).get(LABEL_JOBSET_UID, ""), ""))
+            since = self.world.node.hangs_since(uid_of(pod))
+            if job is None or since is None or (pod.get("status") or {}).get("phase") != "Running":
+                continue
+            is_over = true_conditions(job).keys() & {"Complete", "Failed", "Blocked"}
+            if is_over or job["spec"].get("suspend") or not _progress(job):
+                continue
+            yield job["metadata"]["name"], max(since, self._calm_since or 0.0) + STALL_SECONDS + _SLACK - now
+
+
+def _progress(job: Document) -> Document:
+    return (job.get("status") or {}).get("trainerStatus") or {}
+
+
+def _record_of(change: StoreChange) -> Mapping[str, Any] | None:
+    """What a change has left of a record of failures."""
+    if change.collection != "configmaps" or not change.name.name.endswith("-failures") or change.type == "DELETED":
+        return None
+    return change.object.document().get("data") or {}
+
+
+def _base_of(jobset: Document) -> int:
+    for one in jobset["spec"]["replicatedJobs"]:
+        metadata = {"metadata": one["template"]["spec"]["template"].get("metadata") or {}}
+        return int(annotations_of(metadata).get("trainwright.dev/attempt-base", "0"))
+    return 0
+
+
+def live(seed: str, *, recovering: bool = False) -> Outcome:
+    """Live one world. Processes that live several find it here: what `__main__` has, they could not import."""
+    return simulate(Recovering() if recovering else TrainJobs(), seed)
