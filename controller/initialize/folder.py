@@ -78,6 +78,15 @@ class Folder:
             raise in_the_way(name, "is a link" if stat.S_ISLNK(found.st_mode) else "is not a plain file", self.path)
         return found
 
+    def has(self, name: str) -> bool:
+        """Whether anything has the name: a file, a link or a folder."""
+        try:
+            with self._parent(name) as (parent, last):
+                os.stat(last, dir_fd=parent, follow_symlinks=False)
+        except (FileNotFoundError, InitializeError):
+            return False
+        return True
+
     def rename(self, old: str, new: str) -> None:
         """Replace `new` by `old`."""
         with self._parent(old) as (old_parent, old_last), self._parent(new, create=True) as (parent, last):

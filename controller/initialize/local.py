@@ -29,8 +29,9 @@ class LocalFolder:
         self._path = Path(path)
         self._root = Path(os.path.realpath(path))
         target = Path(os.path.realpath(request.target))
-        self._is_target = self._root == target
-        if not self._is_target and (self._root in target.parents or target in self._root.parents):
+        # One volume may be mounted at two paths.
+        self.is_target = self._root == target or _is_same(self._root, target)
+        if not self.is_target and (self._root in target.parents or target in self._root.parents):
             raise InitializeError("WrongAddress", f"{path} and the target {request.target} lie in each other")
         self.source = f"file://{self._root}"
         self.allow: Sequence[str] = ()
@@ -42,7 +43,7 @@ class LocalFolder:
     async def files(self, revision: str) -> Sequence[RemoteFile]:  # noqa: ARG002 - there is one
         """All files below the folder, or the one file."""
         found = await asyncio.to_thread(lambda: list(self._files()))
-        if self._is_target:
+        if self.is_target:
             return [await self._with_digest(file) for file in found]
         return found
 
@@ -98,6 +99,13 @@ class LocalFolder:
 
     async def close(self) -> None:
         """Nothing stays open."""
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def _raise(error: OSError) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -15,7 +15,7 @@ from trainwright.controller.initialize.selection import OWN, bad_name
 
 MANIFEST = f"{OWN}/manifest.json"
 OWNED = f"{OWN}/owned.json"
-"""Files of ours that may lie in the target while it is not complete."""
+"""Files that earlier runs have fetched and that may lie in the target while it is not complete."""
 FINISHED = f"{OWN}/finished.jsonl"
 """The files that are finished while others are not: the source, then a line for each."""
 VERSION = 1
@@ -43,6 +43,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...]
     ignore: tuple[str, ...]
     files: tuple[ManifestEntry, ...]
+    in_place: bool = False
+    """The folder was its own source: no file was fetched, so none is ours to delete."""
 
     def is_of(self, source: str, allow: Sequence[str], ignore: Sequence[str]) -> bool:
         """Whether it was made for this source with these patterns."""
@@ -88,47 +90,53 @@ def write_manifest(folder: Folder, manifest: Manifest) -> None:
     folder.remove(FINISHED)
 
 
-def begin(folder: Folder, old: Manifest | None, paths: Iterable[str]) -> set[str]:
-    """Unmark the folder, after noting which files are ours. Returns all of these."""
-    ours = {*paths, *owned(folder), *(entry.path for entry in (old.files if old else ()))}
-    folder.write(OWNED, json.dumps(sorted(ours)).encode())
+def begin(folder: Folder, old: Manifest | None, fetched: Iterable[ManifestEntry]) -> dict[str, ManifestEntry]:
+    """Unmark the folder, after noting which files earlier runs have fetched. Returns these by path."""
+    complete = old.files if old is not None and not old.in_place else ()
+    ours = {entry.path: entry for entry in (*owned(folder), *complete, *fetched)}
+    folder.write(OWNED, msgspec.json.encode([ours[path] for path in sorted(ours)]))
     folder.remove(MANIFEST)
     return ours
 
 
-def owned(folder: Folder) -> set[str]:
+def owned(folder: Folder) -> list[ManifestEntry]:
     """Files that earlier unfinished runs noted."""
     try:
-        noted: Any = json.loads(folder.read(OWNED) or b"[]")
-    except ValueError:
-        return set()
-    return (
-        {name for name in noted if isinstance(name, str) and not bad_name(name)} if isinstance(noted, list) else set()
-    )
+        noted = msgspec.json.decode(folder.read(OWNED) or b"[]", type=list[ManifestEntry])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    return [entry for entry in noted if not bad_name(entry.path)]
 
 
 class Finished:
     """Files that are finished before all are. A later run keeps them, also those without a hash, and hashes none again.
 
-    Use it as a context manager.
+    Use it as a context manager, and call `begin` before `add`.
     """
 
     def __init__(self, folder: Folder, source: str) -> None:
-        self.entries: dict[str, ManifestEntry] = {}
+        self._folder = folder
+        self._head = json.dumps(source).encode()
         first, *lines = (folder.read(FINISHED) or b"").split(b"\n")
-        head = json.dumps(source).encode()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        if first == head:
-            for line in lines:
-                # A kill may have cut the last one.
-                with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-                    entry = msgspec.json.decode(line, type=ManifestEntry)
-                    self.entries[entry.path] = entry
-        else:
-            flags |= os.O_TRUNC
-        self._descriptor = folder.open(FINISHED, flags, create=True)
+        self._goes_on = first == self._head
+        self.fetched: dict[str, ManifestEntry] = {}
+        """Of the last run that did not end, whatever its source was."""
+        for line in lines:
+            # A kill may have cut the last one.
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                entry = msgspec.json.decode(line, type=ManifestEntry)
+                if not bad_name(entry.path):
+                    self.fetched[entry.path] = entry
+        self.entries = self.fetched if self._goes_on else {}
+        """Of this source."""
+        self._descriptor = -1
+
+    def begin(self) -> None:
+        """Open the file for `add`. What another source left in it is dropped: `OWNED` has it by now."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if self._goes_on else os.O_TRUNC)
+        self._descriptor = self._folder.open(FINISHED, flags, create=True)
         # A line feed first: what is cut stays a line of its own.
-        os.write(self._descriptor, b"\n" if first == head else head + b"\n")
+        os.write(self._descriptor, b"\n" if self._goes_on else self._head + b"\n")
 
     def add(self, entry: ManifestEntry) -> None:
         """Note a file."""
@@ -138,4 +146,5 @@ class Finished:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)

@@ -247,16 +247,23 @@ class Run:
         size = sum(file.size for file in plan.files)
         self._progress.begin(here=here, size=size, files_here=len(done), files=len(plan.files))
         self._log(f"{len(missing)} of {len(plan.files)} files are missing, {amount(size - here - started)} to fetch")
+        ours = begin(folder, old, finished.fetched.values())
+        finished.begin()
+        # Not every provider has it: files that are their own source are not ours, and no later run may delete them.
+        in_place = bool(getattr(self._provider, "is_target", False))
+
+        def note(entry: ManifestEntry) -> None:
+            if not in_place:
+                finished.add(entry)
+
         for path in done.keys() - finished.entries.keys():
-            finished.add(done[path])
-        ours = begin(folder, old, (file.path for file in plan.files))
+            note(done[path])
         transfer = Transfer(
-            folder, self._provider, plan.revision, progress=self._progress, log=self._log, tries=self._tries
+            folder, self._provider, plan.revision, progress=self._progress, log=self._log, tries=self._tries, note=note
         )
 
         async def bring(file: RemoteFile) -> None:
-            entry = done[file.path] = await transfer.fetch(file)
-            finished.add(entry)
+            done[file.path] = await transfer.fetch(file)
             self._progress.files += 1
 
         reporting = asyncio.create_task(self._progress.run(), name="initialize-progress")
@@ -266,8 +273,8 @@ class Run:
             await self._at_once(bring, missing)
         finally:
             reporting.cancel()
-        for name in sorted(ours - done.keys()):
-            folder.remove(name)
+        for name in sorted(ours.keys() - done.keys()):
+            await self._drop(folder, ours[name])
         folder.forget_parts(())
         write_manifest(
             folder,
@@ -278,11 +285,20 @@ class Run:
                 allow=self._allow,
                 ignore=self._settings.ignore,
                 files=tuple(done[file.path] for file in plan.files),
+                in_place=in_place,
             ),
         )
         self._progress.report()
         self._log(self._progress.line())
         self._log(f"{self._settings.target} is complete")
+
+    async def _drop(self, folder: Folder, entry: ManifestEntry) -> None:
+        """Delete a file of an earlier run that this source does not have, unless it is not what was fetched."""
+        if not is_untouched(folder, entry) and not await _is_as_fetched(folder, entry):
+            if folder.has(entry.path):
+                self._log(f"warning: {entry.path} stays: an earlier run fetched it, and it was changed since")
+            return
+        folder.remove(entry.path)
 
     async def _present(
         self, folder: Folder, files: Sequence[RemoteFile], known: Mapping[str, ManifestEntry]
@@ -354,17 +370,7 @@ async def _verify(target: Path, log: Callable[[str], None]) -> int:
         manifest = read_manifest(folder)
         if manifest is None:
             raise InitializeError("Damaged", f"{target} is not marked as complete: start the initializer again")
-        damaged = []
-        for entry in manifest.files:
-            try:
-                state = folder.state(entry.path)
-                algorithm, _, wanted = entry.hash.partition(":")
-                right = state is not None and state.st_size == entry.size
-                if not right or await hash_file(folder, entry.path, algorithm, entry.size) != wanted:
-                    damaged.append(entry.path)
-            except InitializeError as error:
-                log(error.sentence)
-                damaged.append(entry.path)
+        damaged = [entry.path for entry in manifest.files if not await _is_as_fetched(folder, entry, log)]
     if damaged:
         more = f" and {len(damaged) - _SHOWN} more" if len(damaged) > _SHOWN else ""
         raise InitializeError(
@@ -374,3 +380,16 @@ async def _verify(target: Path, log: Callable[[str], None]) -> int:
         )
     log(f"{target} holds {len(manifest.files)} files of {manifest.source}, all with their hashes")
     return 0
+
+
+async def _is_as_fetched(folder: Folder, entry: ManifestEntry, log: Callable[[str], None] | None = None) -> bool:
+    """Whether a file has the size and the hash that it had at the end; `log` hears why it cannot be read."""
+    try:
+        state = folder.state(entry.path)
+        algorithm, _, wanted = entry.hash.partition(":")
+        right = state is not None and state.st_size == entry.size
+        return right and await hash_file(folder, entry.path, algorithm, entry.size) == wanted
+    except InitializeError as error:
+        if log is not None:
+            log(error.sentence)
+        return False

@@ -33,8 +33,11 @@ class Transfer:
         progress: Progress,
         log: Callable[[str], None],
         tries: Callable[[], Tries],
+        note: Callable[[ManifestEntry], None],
     ) -> None:
+        """`note` is given each file before it gets its name, so that a kill leaves none that is not noted."""
         self._folder = folder
+        self._note = note
         self._provider = provider
         self._revision = revision
         self._progress = progress
@@ -44,7 +47,7 @@ class Transfer:
 
     async def fetch(self, file: RemoteFile) -> ManifestEntry:
         """Bring the file under its name. Raises InitializeError."""
-        part = _Part(self._folder, file, part_name(self._provider.source, file), self._progress)
+        part = _Part(self._folder, file, part_name(self._provider.source, file), self._progress, self._note)
         try:
             await part.open()
             entry = await self._fill(file, part)
@@ -132,8 +135,16 @@ def _hash_next(descriptor: int, digest: "hashlib._Hash") -> int:
 class _Part:
     """An unfinished file, with the hash of what is there."""
 
-    def __init__(self, folder: Folder, file: RemoteFile, name: str, progress: Progress) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        file: RemoteFile,
+        name: str,
+        progress: Progress,
+        note: Callable[[ManifestEntry], None],
+    ) -> None:
         self._folder = folder
+        self._note = note
         self._file = file
         self._name = f"{PARTS}/{name}"
         self._progress = progress
@@ -191,20 +202,22 @@ class _Part:
                 self._wrong = digest.hex
                 raise InitializeError("Damaged", f"{self._file.path} has a wrong {_HASHES[self._algorithm]}")
         with self._failures():
-            state = await asyncio.to_thread(self._finish)
-        return ManifestEntry(
+            return await asyncio.to_thread(self._finish, digest)
+
+    def _finish(self, digest: Digest) -> ManifestEntry:
+        self._folder.state(self._file.path)  # refuses a link or a folder
+        os.fsync(self._descriptor)
+        state = os.fstat(self._descriptor)
+        entry = ManifestEntry(
             path=self._file.path,
             size=state.st_size,
             hash=str(digest),
             mtime=state.st_mtime_ns,
             identity=self._file.identity,
         )
-
-    def _finish(self) -> os.stat_result:
-        self._folder.state(self._file.path)  # refuses a link or a folder
-        os.fsync(self._descriptor)
+        self._note(entry)
         self._folder.rename(self._name, self._file.path)
-        return os.fstat(self._descriptor)
+        return entry
 
     def close(self) -> None:
         """Close the file; its bytes stay."""

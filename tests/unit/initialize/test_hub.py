@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """hf:// against a server that speaks the hub's protocol."""
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from aiohttp import web
 from tests.unit.initialize.hub import COMMIT, Hub, Repository, answering, cut_after, serving
 from tests.unit.initialize.runs import Outcome, initialize, tree
 from trainwright.controller.initialize.contract import Kind
-from trainwright.controller.initialize.folder import PARTS
+from trainwright.controller.initialize.folder import PARTS, Folder
 from trainwright.controller.initialize.manifest import MANIFEST
 
 MIB = 2**20
@@ -133,6 +134,58 @@ async def test_a_switch_that_fails_half_way_leaves_no_marker_and_no_foreign_file
     hub.repositories["models/o/third"] = Repository({"c.gguf": b"gguf"})
     assert (await fetch(hub, tmp_path, "hf://o/third")).error is None
     assert tree(tmp_path) == {"c.gguf": b"gguf"}
+
+
+async def test_another_model_deletes_no_file_that_was_changed_since(hub: Hub, tmp_path: Path) -> None:
+    await fetch(hub, tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"trained in place")
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").mkdir()
+    (tmp_path / "config.json/mine").write_text("mine")
+    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
+    outcome = await fetch(hub, tmp_path, "hf://o/other")
+    assert outcome.error is None
+    assert outcome.said("warning: model.safetensors stays: an earlier run fetched it, and it was changed since")
+    kept = {"model.safetensors": b"trained in place", "config.json/mine": b"mine"}
+    assert tree(tmp_path) == {**kept, "other.gguf": b"gguf"}
+
+
+async def test_another_model_takes_away_files_that_were_copied_without_their_times(hub: Hub, tmp_path: Path) -> None:
+    await fetch(hub, tmp_path)
+    for name in tree(tmp_path):
+        os.utime(tmp_path / name)
+    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
+    assert (await fetch(hub, tmp_path, "hf://o/other")).error is None
+    assert tree(tmp_path) == {"other.gguf": b"gguf"}
+
+
+async def test_a_run_that_failed_makes_no_file_of_the_user_ours(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text("mine")
+    hub.repositories["models/o/first"] = Repository({"a.json": b"1", "b.json": b"23"}, sent={"b.json": b"33"})
+    assert (await fetch(hub, tmp_path, "hf://o/first")).word == "Damaged"
+    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
+    assert (await fetch(hub, tmp_path, "hf://o/other")).error is None
+    assert tree(tmp_path) == {"b.json": b"mine", "other.gguf": b"gguf"}
+
+
+async def test_a_file_is_noted_before_it_has_its_name(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in between, the next run still knows the file, and another model takes it away."""
+    rename = Folder.rename
+
+    def killed(folder: Folder, old: str, new: str) -> None:
+        rename(folder, old, new)
+        if new == "model.safetensors":
+            raise RuntimeError("killed")
+
+    monkeypatch.setattr(Folder, "rename", killed)
+    with pytest.raises(ExceptionGroup):
+        await fetch(hub, tmp_path, TRAINWRIGHT_CONNECTIONS="1")
+    monkeypatch.undo()
+    hub.repositories["models/o/other"] = Repository({"other.gguf": b"gguf"})
+    assert (await fetch(hub, tmp_path, "hf://o/other")).error is None
+    assert tree(tmp_path) == {"other.gguf": b"gguf"}
 
 
 @pytest.mark.parametrize("change", ["delete", "cut", "edit"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.initialize.runs import initialize, tree
+from trainwright.controller.initialize.manifest import MANIFEST
 
 
 @pytest.fixture
@@ -38,6 +39,21 @@ async def test_the_target_itself_is_only_checked(source: Path) -> None:
     outcome = await initialize(f"file://{source}", source, "dataset")
     assert (outcome.error, outcome.said("0 of 2 files are missing")) == (None, True)
     assert (source / "a/b/x.bin").stat().st_ino == inode
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+async def test_another_source_deletes_no_file_of_a_target_that_was_its_own_source(
+    source: Path, tmp_path: Path, *, is_interrupted: bool
+) -> None:
+    before = tree(source)
+    assert (await initialize(f"file://{source}", source, "dataset")).error is None
+    if is_interrupted:
+        (source / MANIFEST).unlink()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "new").write_text("new")
+    assert (await initialize(f"file://{other}", source, "dataset")).error is None
+    assert tree(source) == {**before, "new": b"new"}
 
 
 async def test_links_inside_are_read_and_others_refused(source: Path, tmp_path: Path) -> None:
