@@ -78,18 +78,18 @@ class BareClient:
 
     def __init__(self, control_plane: ControlPlane) -> None:
         context = ssl.create_default_context(cadata=control_plane.ca.decode())
-        self._session = aiohttp.ClientSession(
+        self.session = aiohttp.ClientSession(
             base_url=control_plane.url,
             headers={"Authorization": f"Bearer {control_plane.token}", "User-Agent": "bare"},
             connector=aiohttp.TCPConnector(ssl=context, limit=2 * WORKERS),
         )
 
     async def close(self) -> None:
-        await self._session.close()
+        await self.session.close()
 
     async def call(self, method: str, path: str, body: object = None, *, kind: str = "application/json") -> Any:
         data = json.dumps(body) if body is not None else None
-        async with self._session.request(method, path, data=data, headers={"Content-Type": kind}) as answer:
+        async with self.session.request(method, path, data=data, headers={"Content-Type": kind}) as answer:
             content = await answer.json()
             if answer.status >= 400:
                 raise SystemExit(f"error: {method} {path}: {answer.status} {content.get('message')}")
@@ -97,7 +97,7 @@ class BareClient:
 
     async def metrics(self) -> str:
         """Of the API server."""
-        async with self._session.get("/metrics") as answer:
+        async with self.session.get("/metrics") as answer:
             return await answer.text()
 
     async def create(self, job: dict[str, Any]) -> Any:
@@ -108,7 +108,7 @@ class BareClient:
         path = f"{JOBSET}/namespaces/{namespace}/jobsets"
         while True:  # on a busy machine the server closes a watch that it cannot serve in time
             query = f"?watch=true&resourceVersion={version}"
-            async with self._session.get(path + query, timeout=aiohttp.ClientTimeout()) as answer:
+            async with self.session.get(path + query, timeout=aiohttp.ClientTimeout()) as answer:
                 async for line in answer.content:
                     event = json.loads(line)
                     if event["type"] == "ERROR":

@@ -267,12 +267,11 @@ MUTANTS: tuple[Mutant, ...] = (
             # Not by leaving the digest out: what has a fallback is refused anyway, so that changes requests alone.
             Edit(
                 _TRAINER + "build/objects.py",
-                "        if component.fallback is not None and memory.was_refused(component):\n"
-                "            [applied] = await self._applier.apply([component.fallback], owner=job)\n"
-                "            return applied.obj\n",
+                "        if component.fallback is not None and memory.was_refused(component):\n",
                 "        found = self._facts.find(component.reference)\n"
                 "        if component.reference in memory.refused and found is not None:\n"
-                "            return found\n",
+                "            return found\n"
+                "        if component.fallback is not None and memory.was_refused(component):\n",
             )
         ],
     ),

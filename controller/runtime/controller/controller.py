@@ -157,6 +157,7 @@ class Controller:
         self._active = 0
         self._calls = 0
         self._waiting: list[Source] = []
+        self._begun = False
         self._starting: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------ life
@@ -170,6 +171,7 @@ class Controller:
             await self._start_sources(tasks)
             if self._waiting:
                 return  # the stop came before all sources were ready
+            self._begun = True
             log.info("controller %s: %d workers", self.name, self.settings.workers)
             workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self.settings.workers)]
             for worker in workers:
@@ -216,8 +218,8 @@ class Controller:
 
     @property
     def synced(self) -> bool:
-        """Whether all sources have started."""
-        return not self._waiting
+        """Whether it runs and all sources have started; those of a replica that does not lead have not."""
+        return self._begun
 
     def statistics(self) -> ControllerStatistics:
         return ControllerStatistics(

@@ -274,6 +274,11 @@ class Manager:
         """Whether all caches are filled."""
         return self._caches_unready() is None
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process leads; without an election it always does."""
+        return self._elector is None or self._elector.leads
+
     async def wait_ready(self) -> None:
         """Wait for the first lists of all declared kinds."""
         await self.cache.wait_synced()

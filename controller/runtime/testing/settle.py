@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits until a manager on a real server has nothing left to do.
 
-Settled means twice in a row: each cache holds exactly the objects that the server lists, at the same versions, and
-every queue is empty, without delayed keys.
+Settled means twice in a row: each cache holds exactly the objects that the server lists, at the same versions, every
+controller that may work has begun, and every queue is empty, without delayed keys.
 """
 
 from trainwright.api.objects import key_of, resource_version_of
@@ -24,6 +24,8 @@ async def settle_manager(manager: Manager, *, limit: float = LIMIT_SECONDS, clie
     async def settled() -> str:
         for _ in range(2):
             for controller in manager.controllers:
+                if not controller.synced and (manager.leads or not controller.settings.needs_leader):
+                    return f"controller {controller.name} has not begun"
                 queue = controller.statistics().queue
                 if queue.depth or queue.processing or queue.parked or queue.delayed:
                     return f"controller {controller.name} is working: {queue}"
