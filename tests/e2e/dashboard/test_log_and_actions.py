@@ -101,6 +101,17 @@ def test_all_ranks_are_merged_with_names_and_colours(stub: Stub, window: Window,
     picture(page, "log-merged", whole=True)
 
 
+def test_a_job_that_is_left_takes_no_address(stub: Stub, window: Window) -> None:
+    """Its log opens by itself, perhaps when the address is another one already, and the view is not yet."""
+    page = window.open(stub.url + with_curves(stub, sample_job("running")))
+    expect(page.get_by_role("combobox", name="Pod")).to_be_visible()
+    page.evaluate(
+        "location.hash = '#/?state=Running'; "
+        "document.querySelector('select[aria-label=Pod]').dispatchEvent(new Event('change'))"
+    )
+    expect(page.get_by_role("button", name="Running")).to_have_attribute("aria-pressed", "true")
+
+
 def test_the_address_keeps_axis_scale_attempt_and_log(stub: Stub, window: Window) -> None:
     job = sample_job("running")
     job = replace(job, attempt=2)

@@ -60,6 +60,9 @@ export class JobView {
   #choose(part) {
     this.#asked = { ...this.#asked, ...part };
     const asked = format(this.#asked);
+    // On the way back, the address is that of the list a moment before the view is: what a job shows by itself meanwhile
+    // would take its place.
+    if (location.hash.split("?")[0] !== hrefOf(this.#key)) return;
     history.replaceState(null, "", `${hrefOf(this.#key)}${asked ? `?${asked}` : ""}`);
   }
 
