@@ -77,8 +77,10 @@ class Training:
         await self.client.create(job, kind=TrainJob.RESOURCE)
 
     def say(self, what: str) -> None:
-        """Tell the ranks what to do."""
-        (self.folder / "go").write_text(what)
+        """Tell the ranks what to do. They see the file with all of its text, or none."""
+        made = self.folder.parent / "said"
+        made.write_text(what)
+        made.replace(self.folder / "go")
 
     async def running(self, runs: int) -> list[Any]:
         """The pods, once both ranks have begun so many times."""
