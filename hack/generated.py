@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes generated files, or compares them with what is there."""
 
+import argparse
 import difflib
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def is_check(module: str, description: str) -> bool:
+    """Whether a program that generates files is to compare only: its one argument, `--check`."""
+    parser = argparse.ArgumentParser(prog=f"python -m hack.{module}", description=description)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not up to date")
+    check: bool = parser.parse_args().check
+    return check
 
 
 def update(files: Mapping[Path, str], *, check: bool) -> list[Path]:

@@ -6,7 +6,6 @@ the definitions in config/crd. The templates of the charts are written by hand. 
 so the charts have copies of the definitions, the alerts and the runtimes.
 """
 
-import argparse
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from hack.chart_rights import table
-from hack.generated import ROOT, written
+from hack.generated import ROOT, is_check, written
 from trainwright import __version__
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -228,11 +227,7 @@ def _left_over(made: Collection[Path]) -> list[Path]:
 
 def main() -> int:
     """Exit code 1 with `--check` if a file is not up to date."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hack.manifests", description="Generate the manifests that the code determines."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
-    check: bool = parser.parse_args().check
+    check = is_check("manifests", "Generate the manifests that the code determines.")
     made = files()
     return written("manifests", made, _left_over(made), check=check)
 

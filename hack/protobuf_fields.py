@@ -6,7 +6,6 @@ numbers and types from each `generated.proto`, names in JSON and what is left ou
 Go structs. `--check` writes nothing.
 """
 
-import argparse
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hack.generated import update
+from hack.generated import is_check, update
 from trainwright.controller.local.apiserver.protobuf.tables import TABLES
 from trainwright.controller.local.apiserver.published import models_by_kind
 
@@ -141,11 +140,7 @@ def _rendered(kinds: dict[str, str], messages: dict[str, Any]) -> str:
 
 def main() -> int:
     """Exit code 1 with `--check` if the file is not up to date."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hack.protobuf_fields", description="Generate tables of field numbers."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is not up to date")
-    check: bool = parser.parse_args().check
+    check = is_check("protobuf_fields", "Generate tables of field numbers.")
     cache = os.environ.get("GOMODCACHE") or Path(os.environ.get("GOPATH") or Path.home() / "go", "pkg", "mod")
     return int(bool(update({TABLES: tables(Path(cache) / "k8s.io")}, check=check)) and check)
 

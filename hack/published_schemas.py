@@ -7,14 +7,13 @@ in api/openapi-spec/v3, without the values of enums. `--check` writes nothing.
 What is written: all kinds that the server serves by default, with what they refer to; no descriptions.
 """
 
-import argparse
 import json
 import re
 import sys
 from collections.abc import Iterable
 from typing import Any
 
-from hack.generated import update
+from hack.generated import is_check, update
 from trainwright.controller.local.apiserver.published import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -96,11 +95,7 @@ def _structure(schema: Document) -> Document:
 
 def main() -> int:
     """Exit code 1 with `--check` if the file is not up to date."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hack.published_schemas", description="Generate the published models."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is not up to date")
-    check: bool = parser.parse_args().check
+    check = is_check("published_schemas", "Generate the published models.")
     with ControlPlane() as control_plane:
         text = published(control_plane)
     return int(bool(update({SCHEMAS: text}, check=check)) and check)

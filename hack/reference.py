@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from hack.generated import written
+from hack.generated import is_check, written
 from trainwright.controller.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -285,11 +285,7 @@ def _cell(text: str) -> str:
 
 def main() -> int:
     """Exit code 1 with `--check` if a page is not up to date."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hack.reference", description="Generate the reference pages of commands and of the Python API."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; show the pages that are not up to date")
-    check: bool = parser.parse_args().check
+    check = is_check("reference", "Generate the reference pages of commands and of the Python API.")
     made = files()
     there = {path for path in PAGES.glob("*.md") if path.read_text(encoding="utf-8").startswith(_HEADER)}
     return written("reference", made, sorted(there - {*made}), check=check)

@@ -6,7 +6,6 @@ what becomes of it, how it is listed, and which changes of its fields are refuse
 `hack.published_schemas` and `hack.go_types` first. `--check` writes nothing.
 """
 
-import argparse
 import asyncio
 import json
 import sys
@@ -19,7 +18,7 @@ import yaml
 from hack.built_in_kinds.defaults import defaults_of
 from hack.built_in_kinds.examination import Examination, Learnt
 from hack.built_in_kinds.server import RealServer, discovered
-from hack.generated import update
+from hack.generated import is_check, update
 from trainwright.controller.local.apiserver.published.kinds import (
     KINDS,
     RecordedDefault,
@@ -67,11 +66,7 @@ def rendered(kinds: list[RecordedKind], defaults: dict[str, list[RecordedDefault
 
 def main() -> int:
     """Exit code 1 with `--check` if the file is not up to date."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hack.built_in_kinds", description="Generate the table of built-in kinds."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is not up to date")
-    check: bool = parser.parse_args().check
+    check = is_check("built_in_kinds", "Generate the table of built-in kinds.")
     with ControlPlane() as control_plane:
         text = asyncio.run(learn(control_plane))
     stale = update({KINDS: text}, check=check)

@@ -17,9 +17,9 @@ from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
-from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
-from trainwright.controller.trainer.job.stall import INITIALIZERS, StallClock, stall_of
+from trainwright.controller.trainer.job.stall import StallClock, stall_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
 from trainwright.plugins.contract.picture import holds
 

@@ -29,7 +29,11 @@ from trainwright.api.objects import (
 )
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_ATTEMPT_BASE,
+    DATASET_INITIALIZER,
+    MODEL_INITIALIZER,
+)
 from trainwright.controller.runtime import Cache
 
 POD = Pod.RESOURCE
@@ -96,6 +100,14 @@ def _ended(container: Document) -> Document:
     if running := dig(container, "state.running"):
         states["state"] = {"running": running}
     return {"name": container.get("name", ""), **_some(container, ("restartCount",)), **states}
+
+
+INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
+"""The replicated jobs that do not train."""
+
+
+def is_of_initializer(pod: Document) -> bool:
+    return labels_of(pod).get(LABEL_REPLICATED_JOB) in INITIALIZERS
 
 
 def declare_pods(cache: Cache) -> None:

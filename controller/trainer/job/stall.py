@@ -13,12 +13,9 @@ from enum import StrEnum
 
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import (
-    ANNOTATION_PROGRESS_STALL_AFTER,
-    DATASET_INITIALIZER,
-    MODEL_INITIALIZER,
-)
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
 from trainwright.api.trainer.v1alpha1.progress import Problem, declared
+from trainwright.controller.trainer.job.pods import INITIALIZERS
 from trainwright.controller.trainer.job.state import State, state_of
 
 SHORTEST_SECONDS = 120.0
@@ -43,10 +40,6 @@ class Stall:
     reason: StallReason
     message: str
     """The same text for the same stall."""
-
-
-INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
-"""The replicated jobs that do not train."""
 
 
 @dataclass(slots=True)

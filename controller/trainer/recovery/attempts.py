@@ -15,19 +15,16 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_AVOIDED_NODES,
-    DATASET_INITIALIZER,
-    MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
-from trainwright.controller.trainer.job.pods import attempt_of, base_of, mark_of
+from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, base_of, is_of_initializer, mark_of
 from trainwright.controller.trainer.job.stall import StalledAttempt, StallReason
 from trainwright.controller.trainer.recovery.causes import (
     FREE,
@@ -49,7 +46,6 @@ VERDICT_SECONDS = 60.0
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 _BY_RULE = "FailJobSetFailurePolicyAction"
 """Reason of a JobSet that a rule has failed: an exit code that ends it, or an initializer."""
-INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 _NODES = 8
 
 
@@ -557,10 +553,6 @@ def _goes(pod: Document) -> bool:
     """Whether a pod of a suspended JobSet is still to end, or to go."""
     is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     return not is_over or deletion_timestamp_of(pod) is not None
-
-
-def is_of_initializer(pod: Document) -> bool:
-    return labels_of(pod).get(LABEL_REPLICATED_JOB) in INITIALIZERS
 
 
 def _nodes_of(known: KnownAttempts, attempt: int) -> tuple[str, ...]:

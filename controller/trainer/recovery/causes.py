@@ -15,11 +15,11 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLIC
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import parse
-from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, MODEL_INITIALIZER, NODE
+from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
-from trainwright.controller.trainer.job.pods import DISRUPTED, limited_of, number
+from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, is_of_initializer, limited_of, number
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.recovery.positions import Span
 
@@ -66,7 +66,6 @@ _HARDWARE = re.compile(
 """Words of drivers and libraries about a device that is broken."""
 _TORCHRUN_KILLED = re.compile(r"torchrun: rank \d+, exit code -9\b")
 _SIGKILL, _SIGTERM = 137, 143
-_STATUSES = ("initContainerStatuses", "containerStatuses")
 _SAID = 200
 """Characters of a log's line in a message."""
 
@@ -149,14 +148,17 @@ class Witness:
 
     def _see_times(self, pod: Document) -> None:
         starts = [self.span.began, _moment((pod.get("status") or {}).get("startTime"))]
-        ends = [self.span.ended, *(_moment(one.get("finishedAt")) for one in _ends(pod, failed=False))]
+        ends = [
+            self.span.ended,
+            *(_moment(one.get("finishedAt")) for one in _ends(container_statuses(pod), failed=False)),
+        ]
         self.span = Span(
             min((one for one in starts if one is not None), default=None),
             max((one for one in ends if one is not None), default=None),
         )
-        if labels_of(pod).get(LABEL_REPLICATED_JOB) in (DATASET_INITIALIZER, MODEL_INITIALIZER):
+        if is_of_initializer(pod):
             return  # it may load data for hours
-        for one in _ends(pod, failed=False, names=("containerStatuses",)):
+        for one in _ends((pod.get("status") or {}).get("containerStatuses") or (), failed=False):
             start, end = _moment(one.get("startedAt")), _moment(one.get("finishedAt"))
             if start is not None and end is not None:
                 self.ran_seconds = max(self.ran_seconds, (end - start).total_seconds())
@@ -338,13 +340,11 @@ def _named(job: str, replica: int, rank: int) -> str:
     return f"{name} rank {rank}" if name else ""
 
 
-def _ends(pod: Document, *, failed: bool = True, names: Sequence[str] = _STATUSES) -> list[Document]:
-    """How containers of the pod have ended; `failed`: those alone that have failed."""
-    status = pod.get("status") or {}
+def _ends(statuses: Iterable[Document], *, failed: bool = True) -> list[Document]:
+    """How containers have ended; `failed`: those alone that have failed."""
     return [
         ended
-        for name in names
-        for one in status.get(name) or ()
+        for one in statuses
         if (ended := (one.get("state") or {}).get("terminated")) and (ended.get("exitCode") or not failed)
     ]
 
@@ -354,12 +354,12 @@ def _has_started(pod: Document) -> bool:
 
 
 def _has_failed(pod: Document) -> bool:
-    return bool(_ends(pod)) or (pod.get("status") or {}).get("phase") == "Failed"
+    return bool(_ends(container_statuses(pod))) or (pod.get("status") or {}).get("phase") == "Failed"
 
 
 def _is_stopped(pod: Document) -> bool:
     """Whether all that ended in the pod did so since it is deleted."""
-    ends = _ends(pod)
+    ends = _ends(container_statuses(pod))
     return ended_by_deletion(pod, min((str(one.get("finishedAt") or "") for one in ends), default=""))
 
 

@@ -14,14 +14,13 @@ from trainwright.api.messages import counted
 from trainwright.api.nodes import is_required_value
 from trainwright.api.objects import labels_of, name_of
 from trainwright.api.times import format_time
-from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, MODEL_INITIALIZER
 from trainwright.controller.trainer.failures.record import Entry
+from trainwright.controller.trainer.job.pods import INITIALIZERS
 
 AVOIDED = timedelta(days=1)
 """A node that was repaired is used again."""
 MOST_AVOIDED = 8
 _REPEATED = 2
-_INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 _SHARE = 10
 _TOPOLOGY = ("kueue.x-k8s.io/podset-", "-topology")
 
@@ -60,7 +59,7 @@ def why_not(jobset: JobSet, nodes: Sequence[Node], avoided: Sequence[str], node:
         node: the suspect.
         started: how many pods of the attempt had started.
     """
-    ranks = [one for one in jobset.spec_or_empty.replicated_jobs or () if one.name not in _INITIALIZERS]
+    ranks = [one for one in jobset.spec_or_empty.replicated_jobs or () if one.name not in INITIALIZERS]
     wanted = sum(map(_pods_of, ranks))
     if any(_asks_for_topology(one) for one in ranks):
         return "its queue chooses nodes by topology"

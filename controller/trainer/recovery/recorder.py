@@ -46,20 +46,18 @@ from trainwright.controller.trainer.failures.recorder import (
     is_deleted_record,
 )
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, WarnsUsers
-from trainwright.controller.trainer.job.pods import POD, attempt_of, keys_of_jobset
+from trainwright.controller.trainer.job.pods import INITIALIZERS, POD, attempt_of, is_of_initializer, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.recovery.attempts import (
-    INITIALIZERS,
     Glance,
     KnownAttempts,
     Progression,
     advance,
     entries_of_present,
     is_calm,
-    is_of_initializer,
     leave_node,
     may_be_replaced,
     observe,
