@@ -38,6 +38,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.credentials import TLSFiles
 from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.controller.predicates import labels_match
 from trainwright.controller.runtime.manager.settings import tune_collector
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
@@ -251,8 +252,8 @@ class Copies:
         self.manager = manager
         self.left = objects
         self.done = asyncio.Event()
-        builder = manager.controller().for_(ConfigMap, label_selector="bench=yes", namespace=namespace)
-        manager.cache.informer(ConfigMap, namespace=namespace)
+        # Children are in the same cache, where the applier looks for them: one scope, and a predicate for parents.
+        builder = manager.controller().for_(ConfigMap, namespace=namespace, predicates=[labels_match("bench=yes")])
         builder.reconcile(self.reconcile, workers=workers)
 
     async def reconcile(self, key: Key) -> Result:

@@ -64,7 +64,7 @@ class Builder:
         """The kind to reconcile. Call it at most once.
 
         Where this or another controller needs more objects of the kind than these, declare all of them, and choose
-        with `predicates.label_selector`: a kind has one cache, and `reconcile` refuses two that overlap.
+        with `predicates.labels_match`: a kind has one cache, and `reconcile` refuses two that overlap.
         """
         if self._for is not None:
             raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")
