@@ -140,21 +140,25 @@ async def spread(names: list[str], work: Callable[[str], Awaitable[None]]) -> No
 
 
 async def bare(client: BareClient, namespace: str, names: list[str], jobset: dict[str, Any]) -> float:
-    content = {"runtime": json.dumps(RUNTIME, indent=1)}
-
-    async def life(name: str) -> None:
-        created = await client.create(train_job(namespace, name))
-        owner = jobset["metadata"]["ownerReferences"][0] | {"name": name, "uid": created["metadata"]["uid"]}
-        metadata = {"name": f"{name}-runtime-snapshot", "ownerReferences": [owner]}
-        await client.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": metadata, "data": content})
-        document = copy.deepcopy(jobset)
-        document["metadata"] |= {"name": name, "namespace": namespace, "ownerReferences": [owner]}
-        path = f"{JOBSET}/namespaces/{namespace}/jobsets/{name}?fieldManager=bare&force=true"
-        await client.call("PATCH", path, document, kind="application/apply-patch+yaml")
+    async def create(name: str) -> None:
+        await write_as_manager(client, namespace, name, jobset)
 
     began = time.monotonic()
-    await spread(names, life)
+    await spread(names, create)
     return time.monotonic() - began
+
+
+async def write_as_manager(client: BareClient, namespace: str, name: str, jobset: dict[str, Any]) -> None:
+    """Create a TrainJob, its snapshot and its JobSet."""
+    created = await client.create(train_job(namespace, name))
+    owner = jobset["metadata"]["ownerReferences"][0] | {"name": name, "uid": created["metadata"]["uid"]}
+    metadata = {"name": f"{name}-runtime-snapshot", "ownerReferences": [owner]}
+    content = {"runtime": json.dumps(RUNTIME, indent=1)}
+    await client.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": metadata, "data": content})
+    document = copy.deepcopy(jobset)
+    document["metadata"] |= {"name": name, "namespace": namespace, "ownerReferences": [owner]}
+    path = f"{JOBSET}/namespaces/{namespace}/jobsets/{name}?fieldManager=bare&force=true"
+    await client.call("PATCH", path, document, kind="application/apply-patch+yaml")
 
 
 async def managed(client: BareClient, namespace: str, names: list[str]) -> float:

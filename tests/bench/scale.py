@@ -10,6 +10,10 @@ TRAINWRIGHT_PEER names the binary of the Go manager, of the module github.com/ku
 config/ names. Then the sizes of `--jobs` are run with both, and the ratios are printed. The sizes of `--alone` are run
 with our manager only: 10,000 and more take minutes, and as a rule the API server and etcd are what is measured.
 
+With a peer, the same writes are made once more by a bare client of 16 connections, without any manager: so long the API
+server takes by itself. Its CPU, with that of etcd, tells if all others wait for it: two processors have two seconds
+of it in each second.
+
 This program keeps the names of jobs that are not complete, and nothing else of them.
 """
 
@@ -20,8 +24,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +46,9 @@ from tests.bench.burst import (
     resident_mib,
     spread,
     train_job,
+    write_as_manager,
 )
-from tests.bench.life import STATUSES, report
+from tests.bench.life import MERGE, STATUSES, report
 from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneComponent
 from trainwright.controller.runtime.testing.binaries import provide
@@ -56,6 +61,17 @@ WANTED = {"last JobSet": 0.40, "all complete": 0.50, "CPU": 0.33, "memory": 0.70
 """The ratios to the Go manager that the project wants to reach, at most."""
 SECONDS_A_JOB = 0.25
 """Limit of a burst, after a minute for its start."""
+COMPLETE = {
+    "conditions": [
+        {
+            "type": "Complete",
+            "status": "True",
+            "reason": "JobsCompleted",
+            "message": "by hand",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+}
 GO_CONFIGURATION = """\
 apiVersion: config.trainer.kubeflow.org/v1alpha1
 kind: Configuration
@@ -83,6 +99,8 @@ class Figures:
     """MiB before the first job."""
     calls: float
     """A job."""
+    server: float
+    """Seconds of CPU of the API server and etcd, until the last completion and some seconds longer."""
 
     def rows(self) -> dict[str, tuple[float, str]]:
         return {
@@ -111,6 +129,11 @@ def start_peer(control_plane: ControlPlane, binary: Path) -> ControlPlaneCompone
     command = ["env", f"TMPDIR={control_plane.folder / 'peer'}", str(binary), f"--config={file}"]
     command.append(f"--kubeconfig={control_plane.kubeconfig}")
     return control_plane.launch(THEIRS, command, ready=lambda: answers(f"http://127.0.0.1:{probes}/readyz"))
+
+
+def server_cpu(control_plane: ControlPlane) -> float:
+    """Seconds of CPU that the API server and etcd have used."""
+    return sum(cpu_seconds(control_plane.components[name].program_pid) for name in ("etcd", "kube-apiserver"))
 
 
 class Follower:
@@ -192,18 +215,51 @@ async def measured(control_plane: ControlPlane, jobs: int, peer: Path | None) ->
         await probe(client, control_plane.create_namespace("warm"), "first")
         await asyncio.sleep(SETTLE_SECONDS)
         before, cpu = sum(1 for _ in control_plane.audit_log.calls(user_agent=agent)), cpu_seconds(pid)
+        server = server_cpu(control_plane)
         last_jobset, complete = await burst(client, control_plane.create_namespace("burst"), jobs)
         await asyncio.sleep(SETTLE_SECONDS)
         cpu, memory = cpu_seconds(pid) - cpu, resident_mib(pid)
+        server = server_cpu(control_plane) - server
         calls = sum(1 for _ in control_plane.audit_log.calls(user_agent=agent)) - before
     finally:
         await client.close()
-    return Figures(last_jobset=last_jobset, complete=complete, cpu=cpu, memory=memory, idle=idle, calls=calls / jobs)
+    return Figures(
+        last_jobset=last_jobset, complete=complete, cpu=cpu, memory=memory, idle=idle, calls=calls / jobs, server=server
+    )
+
+
+async def by_hand(control_plane: ControlPlane, jobs: int) -> tuple[float, float]:
+    """Seconds, and seconds of CPU of the API server and etcd, that all writes of a burst take without a manager."""
+    client = BareClient(control_plane)
+    try:
+        await client.call("POST", f"{TRAINER}/clustertrainingruntimes", RUNTIME)
+        start_manager(control_plane)
+        jobset = await probe(client, control_plane.create_namespace("warm"), "first")
+        control_plane.stop_program(MANAGER)
+        namespace = control_plane.create_namespace("burst")
+
+        async def life(name: str) -> None:
+            await write_as_manager(client, namespace, name, jobset)
+            await report(client, namespace, name, *STATUSES)
+            path = f"{TRAINER}/namespaces/{namespace}/trainjobs/{name}/status"
+            await client.call("PATCH", path, {"status": COMPLETE}, kind=MERGE)
+
+        began, server = time.monotonic(), server_cpu(control_plane)
+        await spread([f"job-{index:05}" for index in range(jobs)], life)
+        return time.monotonic() - began, server_cpu(control_plane) - server
+    finally:
+        await client.close()
+
+
+@contextmanager
+def fresh() -> Iterator[ControlPlane]:
+    jobset_crd = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
+    with ControlPlane(crds=[ROOT / "config" / "crd", jobset_crd], audit=True) as control_plane:
+        yield control_plane
 
 
 def run(jobs: int, peer: Path | None) -> Figures:
-    jobset_crd = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
-    with ControlPlane(crds=[ROOT / "config" / "crd", jobset_crd], audit=True) as control_plane:
+    with fresh() as control_plane:
         return asyncio.run(measured(control_plane, jobs, peer))
 
 
@@ -215,13 +271,19 @@ def print_alone(jobs: int, figures: Figures) -> None:
     print(f"  {'a job':<14}{1024 * (figures.memory - figures.idle) / jobs:10.2f} KiB", flush=True)
 
 
-def print_both(jobs: int, ours: Figures, theirs: Figures) -> None:
+def print_both(jobs: int, ours: Figures, theirs: Figures, bare: tuple[float, float]) -> None:
     print(f"{jobs} TrainJobs          ours        peer   ratio  wanted")
     other = theirs.rows()
     for what, (value, unit) in ours.rows().items():
         their = other[what][0]
         print(f"  {what:<14}{value:10.2f}  {their:10.2f}  {value / their:6.2f}  {WANTED[what]:6.2f}  {unit}")
-    print(f"  {'memory, idle':<14}{ours.idle:10.2f}  {theirs.idle:10.2f}  {ours.idle / theirs.idle:6.2f}", flush=True)
+    print(f"  {'memory, idle':<14}{ours.idle:10.2f}  {theirs.idle:10.2f}  {ours.idle / theirs.idle:6.2f}")
+    seconds, server = bare
+    print(f"  {'CPU, server':<14}{ours.server:10.2f}  {theirs.server:10.2f}  {ours.server / theirs.server:6.2f}")
+    print(f"  the same writes by a bare client: {seconds:.2f} s, {server:.2f} s of CPU of the API server and etcd")
+    print(
+        f"  all complete / these: ours {ours.complete / seconds:.2f}, peer {theirs.complete / seconds:.2f}", flush=True
+    )
 
 
 def main() -> None:
@@ -240,7 +302,9 @@ def main() -> None:
         if peer is None:
             print_alone(jobs, ours)
         else:
-            print_both(jobs, ours, run(jobs, peer))
+            theirs = run(jobs, peer)
+            with fresh() as control_plane:
+                print_both(jobs, ours, theirs, asyncio.run(by_hand(control_plane, jobs)))
     for jobs in arguments.alone:
         print_alone(jobs, run(jobs, None))
 

@@ -116,7 +116,13 @@ class Killer:
         elif act == DELETE:
             await self._delete(rank)
         else:
-            os.kill(processes[rank], signal.SIGSTOP if act == STOP else signal.SIGKILL)
+            try:
+                os.kill(processes[rank], signal.SIGSTOP if act == STOP else signal.SIGKILL)
+            except ProcessLookupError:
+                if not self.is_over():
+                    known = await record_of(self._laptop.client, JOB)
+                    lines = "\n".join(f"    {number + 1}: {entry}" for number, entry in known.items())
+                    raise GaveUp(f"rank {rank} of attempt {attempt} had ended by itself\n{lines}", processes) from None
 
     def is_over(self) -> bool:
         """Whether the training has come to its end."""
