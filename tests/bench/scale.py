@@ -14,6 +14,8 @@ With a peer, the same writes are made once more by a bare client of 16 connectio
 server takes by itself. Its CPU, with that of etcd, tells if all others wait for it: two processors have two seconds
 of it in each second.
 
+With `--shards`, each of two managers leads as many jobs in a namespace of its own. Figures are of both.
+
 This program keeps the names of jobs that are not complete, and nothing else of them.
 """
 
@@ -59,6 +61,7 @@ PEER = "TRAINWRIGHT_PEER"
 OURS, THEIRS = "ours", "peer"
 WANTED = {"last JobSet": 0.40, "all complete": 0.50, "CPU": 0.33, "memory": 0.70, "API calls": 1.00}
 """The ratios to the Go manager that the project wants to reach, at most."""
+SHARDS = 2
 SECONDS_A_JOB = 0.25
 """Limit of a burst, after a minute for its start."""
 COMPLETE = {
@@ -228,6 +231,39 @@ async def measured(control_plane: ControlPlane, jobs: int, peer: Path | None) ->
     )
 
 
+async def sharded(control_plane: ControlPlane, jobs: int) -> Figures:
+    """A burst of so many jobs in each of two namespaces, with a manager for each."""
+    client = BareClient(control_plane)
+    try:
+        await client.call("POST", f"{TRAINER}/clustertrainingruntimes", RUNTIME)
+        namespaces = [control_plane.create_namespace("burst") for _ in range(SHARDS)]
+        managers = [
+            start_manager(control_plane, f"--namespace={namespace}", name=f"{MANAGER}-{namespace}")
+            for namespace in namespaces
+        ]
+        pids = [manager.program_pid for manager in managers]
+        for namespace in namespaces:
+            await probe(client, namespace, "first")
+        await asyncio.sleep(SETTLE_SECONDS)
+        idle = sum(map(resident_mib, pids))
+        before = sum(1 for _ in control_plane.audit_log.calls(user_agent=MANAGER))
+        cpu, server = sum(map(cpu_seconds, pids)), server_cpu(control_plane)
+        bursts = await asyncio.gather(*(burst(client, namespace, jobs) for namespace in namespaces))
+        await asyncio.sleep(SETTLE_SECONDS)
+        calls = sum(1 for _ in control_plane.audit_log.calls(user_agent=MANAGER)) - before
+        return Figures(
+            last_jobset=max(last_jobset for last_jobset, _ in bursts),
+            complete=max(complete for _, complete in bursts),
+            cpu=sum(map(cpu_seconds, pids)) - cpu,
+            memory=sum(map(resident_mib, pids)),
+            idle=idle,
+            calls=calls / (SHARDS * jobs),
+            server=server_cpu(control_plane) - server,
+        )
+    finally:
+        await client.close()
+
+
 async def by_hand(control_plane: ControlPlane, jobs: int) -> tuple[float, float]:
     """Seconds, and seconds of CPU of the API server and etcd, that all writes of a burst take without a manager."""
     client = BareClient(control_plane)
@@ -263,10 +299,11 @@ def run(jobs: int, peer: Path | None) -> Figures:
         return asyncio.run(measured(control_plane, jobs, peer))
 
 
-def print_alone(jobs: int, figures: Figures) -> None:
-    print(f"{jobs} TrainJobs, our manager alone")
+def print_alone(jobs: int, figures: Figures, who: str = "our manager alone") -> None:
+    print(f"{jobs} TrainJobs, {who}")
     for what, (value, unit) in figures.rows().items():
         print(f"  {what:<14}{value:10.2f} {unit}")
+    print(f"  {'CPU, server':<14}{figures.server:10.2f} s")
     print(f"  {'a job':<14}{1000 * figures.cpu / jobs:10.2f} ms of CPU")
     print(f"  {'a job':<14}{1024 * (figures.memory - figures.idle) / jobs:10.2f} KiB", flush=True)
 
@@ -292,6 +329,7 @@ def main() -> None:
         "--jobs", type=int, nargs="*", default=[1000], help=f"sizes to run with both, if {PEER} names a manager"
     )
     parser.add_argument("--alone", type=int, nargs="*", default=[], help="sizes to run with our manager only")
+    parser.add_argument("--shards", type=int, nargs="*", default=[], help="sizes of each half with two managers")
     arguments = parser.parse_args()
     named = os.environ.get(PEER, "")
     peer = Path(named).resolve() if named else None
@@ -307,6 +345,9 @@ def main() -> None:
                 print_both(jobs, ours, theirs, asyncio.run(by_hand(control_plane, jobs)))
     for jobs in arguments.alone:
         print_alone(jobs, run(jobs, None))
+    for jobs in arguments.shards:
+        with fresh() as control_plane:
+            print_alone(SHARDS * jobs, asyncio.run(sharded(control_plane, jobs)), f"{SHARDS} managers, a half each")
 
 
 if __name__ == "__main__":
