@@ -10,13 +10,18 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 
 from trainwright.api.objects import Document
+from trainwright.api.surroundings import fraction
 from trainwright.controller.local.node.holders import Holder, Holders, holder_of
 from trainwright.controller.local.node.hostnames import name_pattern
 from trainwright.controller.local.node.locks import MachineLocks
 from trainwright.controller.local.node.pods import all_containers
 
+_FIRST = 10000
+"""Of the ports that are chosen: below, programs of a machine as a rule have theirs."""
+_TRIES = 100
 REFUSED = "the node didn't have free ports for the requested pod ports"
 
 
@@ -171,7 +176,29 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port on which nothing listens."""
+    """A port on which nothing listens.
+
+    If there is one, it is outside of the range that the kernel takes the ports of outgoing connections from: a program
+    begins to listen some time after its port was chosen, and meanwhile a connection of any other program may get a port
+    of that range, so that a rank of a training would end with EADDRINUSE.
+    """
+    lowest = ephemeral_ports()[0]
+    for _ in range(_TRIES if lowest > _FIRST else 0):
+        port = _FIRST + int(fraction() * (lowest - _FIRST))
+        if port_is_free(port):
+            return port
     with closing(socket.socket()) as one:
         one.bind(("", 0))
         return int(one.getsockname()[1])
+
+
+def ephemeral_ports(file: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> tuple[int, int]:
+    """The first and the last port that the kernel gives outgoing connections.
+
+    Where the file is missing (macOS), those of RFC 6335, section 6.
+    """
+    try:
+        first, last = map(int, file.read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return 49152, 65535
+    return first, last

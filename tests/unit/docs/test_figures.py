@@ -31,7 +31,7 @@ CLAIMS = {
     "bare applies in the CPU of a life": Claim(
         "docs/weaknesses.md", r"as much CPU time as (\d+) to (\d+) bare requests", 1.05
     ),
-    "MiB with 1,000 jobs": Claim("docs/admins/sizing.md", r"\| 1,000 \| at most ([\d.]+) MiB"),
+    "MiB with 1,000 jobs": Claim("docs/admins/sizing.md", r"\| 1,000 \| (?:[\d.]+) MiB, at most ([\d.]+) MiB"),
     "MiB with 10,000 jobs": Claim("docs/admins/sizing.md", r"\| 10,000 \| (?:[\d.]+) MiB, at most ([\d.]+) MiB"),
     "writes after a restart": Claim("docs/admins/sizing.md", r"(\d+) writes after a restart"),
     "s of CPU for a restart": Claim("docs/admins/sizing.md", r"([\d.]+) to ([\d.]+) s of CPU until", 1.25),

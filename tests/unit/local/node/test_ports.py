@@ -11,11 +11,13 @@ import pytest
 
 from tests.unit.local.node.pods import Document, container, member, pod
 from trainwright.controller.local.node import locks as locks_module
+from trainwright.controller.local.node import ports as ports_module
 from trainwright.controller.local.node.locks import own_folder
 from trainwright.controller.local.node.ports import (
     PortRewriter,
     Ports,
     can_rewrite,
+    ephemeral_ports,
     free_port,
     port_is_free,
 )
@@ -231,3 +233,28 @@ def test_a_port_that_another_cluster_of_the_machine_holds_is_left_to_it() -> Non
     other.release(pod)
     assert other.admit(pod, [pod])
     assert other.moved(pod) == {}
+
+
+def test_a_chosen_port_is_none_that_an_outgoing_connection_may_get() -> None:
+    """The program listens on it later, and a connection that came first would make that fail."""
+    first, last = ephemeral_ports()
+    assert first > 10000, "this machine gives outgoing connections nearly all ports"
+    chosen = {free_port() for _ in range(50)}
+    assert not [port for port in chosen if first <= port <= last]
+    assert len(chosen) > 40  # two clusters that choose at the same time get different ones
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("32768\t60999\n", (32768, 60999)), ("1024 65535", (1024, 65535)), ("", (49152, 65535)), (None, (49152, 65535))],
+)
+def test_the_range_is_that_of_the_kernel(tmp_path: Path, text: str | None, wanted: tuple[int, int]) -> None:
+    file = tmp_path / "ip_local_port_range"
+    if text is not None:
+        file.write_text(text)
+    assert ephemeral_ports(file) == wanted
+
+
+def test_where_all_ports_are_for_connections_one_of_them_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports_module, "ephemeral_ports", lambda: (1024, 65535))
+    assert port_is_free(free_port())
