@@ -94,7 +94,8 @@ class Killer:
     async def strike(self) -> None:
         """End the present attempt, or the manager, once all ranks run and have come further."""
         attempt = len(self.done) + 1
-        processes = [await pid(self._marks, attempt, rank, seconds=PATIENCE) for rank in range(RANKS)]
+        for rank in range(RANKS):
+            await pid(self._marks, attempt, rank, seconds=PATIENCE)
         await self._step_after(self._step())
         await asyncio.sleep(self._chance.uniform(0, 3))  # any moment between two checkpoints
         if not self._plan:
@@ -116,13 +117,27 @@ class Killer:
         elif act == DELETE:
             await self._delete(rank)
         else:
+            await self._signal(attempt, rank, signal.SIGSTOP if act == STOP else signal.SIGKILL)
+
+    async def _signal(self, attempt: int, rank: int, number: signal.Signals) -> None:
+        """Signal the present process of a rank.
+
+        A hold comes only if no pod of the next attempt runs yet, as far as the manager sees; so it may still end ranks
+        that have just begun, and after it the same attempt has other processes.
+        """
+
+        def signalled() -> bool:
             try:
-                os.kill(processes[rank], signal.SIGSTOP if act == STOP else signal.SIGKILL)
+                os.kill(int((self._marks / f"{attempt}-{rank}").read_text()), number)
             except ProcessLookupError:
-                if not self.is_over():
-                    known = await record_of(self._laptop.client, JOB)
-                    lines = "\n".join(f"    {number + 1}: {entry}" for number, entry in known.items())
-                    raise GaveUp(f"rank {rank} of attempt {attempt} had ended by itself\n{lines}", processes) from None
+                return self.is_over()
+            return True
+
+        try:
+            await eventually(signalled, seconds=PATIENCE, what=f"rank {rank} of attempt {attempt}")
+        except GaveUp as error:
+            lines = [f"    {each + 1}: {entry}" for each, entry in (await record_of(self._laptop.client, JOB)).items()]
+            raise GaveUp("\n".join([f"attempt {attempt} had ended by itself", *lines]), error.last) from None
 
     def is_over(self) -> bool:
         """Whether the training has come to its end."""

@@ -32,13 +32,13 @@ with open(os.environ["TRAINWRIGHT_PROGRESS_FILE"]) as stream:
 def interpreters() -> list[str]:
     """This Python, and the others from 3.9 on that the machine has: on the path, or installed by pyenv."""
     names = ("python3.9", "python3.10", "python3.12", "python3.13", "python3.14", "pypy3")
-    found = [path for name in names if (path := shutil.which(name))]
+    # Shims of pyenv lead to versions that are looked for below, or nowhere, and each takes a tenth of a second for it.
+    found = [path for name in names if (path := shutil.which(name)) and Path(path).parent.name != "shims"]
     installed = sorted((Path.home() / ".pyenv" / "versions").glob("3.*"))
     found += [str(one / "bin" / "python") for one in installed if int(one.name.split(".")[1]) >= 9]
     program = "import platform; print(platform.python_implementation(), platform.python_version())"
     versions = {platform.python_implementation() + " " + platform.python_version(): sys.executable}
     for path in found:
-        # A shim of pyenv may have nothing behind it.
         done = subprocess.run([path, "-c", program], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             versions.setdefault(done.stdout.strip(), path)
