@@ -68,8 +68,8 @@ class Containers(Trainer):
             if document["metadata"].pop("namespace", None):
                 document["metadata"]["namespace"] = self.namespace
             if document["kind"] == "TrainJob":
-                job = document["metadata"]["name"]
                 change(document)
+                job = document["metadata"]["name"]
             self.cluster.apply(document)
         return job
 
