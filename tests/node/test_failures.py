@@ -2,6 +2,7 @@
 """What goes wrong in real containers, and what `trainwright explain` says of it: see docs/users/causes.md."""
 
 from tests.node.conftest import Containers
+from trainwright.controller.runtime.testing import ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 FILL = "print('filling', flush=True); x = [bytearray(1 << 20) for _ in range(4000)]"
@@ -53,7 +54,9 @@ def test_root_where_only_others_may_run(containers: Containers) -> None:
 def test_a_pod_that_ignores_sigterm_ends_with_its_grace(containers: Containers) -> None:
     stubborn = "trap '' TERM; echo deaf; while :; do sleep 1; done"
     job = containers.one("deaf", "sh", "-c", stubborn, runtime={"terminationGracePeriodSeconds": 2})
-    eventually_sync(lambda: containers.logs(job), lambda lines: "deaf" in lines, seconds=120)
+    # Until the container runs, there are no logs to be had.
+    ignore = (ControlPlaneError,)
+    eventually_sync(lambda: containers.logs(job), lambda lines: "deaf" in lines, seconds=120, ignore=ignore)
     containers.delete("trainjob", job)
     eventually_sync(
         lambda: containers.cluster.stored.list("pods", containers.namespace), lambda pods: not pods, seconds=60
