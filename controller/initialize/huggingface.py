@@ -22,7 +22,7 @@ HUB = "https://huggingface.co"
 MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf")
 _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ACCESS_TOKEN")
 """The first that is set counts, as for huggingface_hub."""
-PIECE = 2**23
+PIECE = 2**22
 """Bytes of one range of a large file, which are in memory at once for each connection."""
 _PAGE_BYTES = 2**26
 _PAGES = 10_000

@@ -16,6 +16,9 @@ from trainwright.controller.initialize.reports import Progress, amount
 BLOCK = 2**20
 """Written and hashed at once, in a thread."""
 HASH_BLOCK = 2**23
+FLUSH_BLOCK = 2**25
+"""So many new bytes of a file are sent to the disk while others come. Else a model of many GiB arrives in memory first,
+and its last step, which nobody sees, takes as long as the disk needs for all of it."""
 _HASHES = {"git": "git hash", "md5": "MD5", "sha256": "SHA-256"}
 ADVANCE = 2**20
 """A try that brought so many bytes is not counted as a failure: a large file may take any number of connections."""
@@ -59,7 +62,7 @@ class Transfer:
                 )
             return entry
         finally:
-            part.close()
+            await part.close()
 
     async def _fill(self, file: RemoteFile, part: "_Part") -> ManifestEntry:
         tries = self._tries()
@@ -155,6 +158,8 @@ class _Part:
         """The hash of the bytes that were refused."""
         self.is_of_other_etag = False
         self.size = 0
+        self._flushed = 0
+        self._flush: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Take up what an earlier run left, if it can be continued."""
@@ -176,15 +181,28 @@ class _Part:
         with self._failures():
             await asyncio.to_thread(os.ftruncate, self._descriptor, 0)
         self._progress.bytes -= self.size
-        self.size = 0
+        self.size = self._flushed = 0
         self._hash = hasher(self._algorithm, self._file.size)
 
     async def append(self, data: bytes) -> None:
         """Write and hash the next bytes."""
+        if self._flush is not None and self._flush.done():
+            await self._flushed_so_far()  # may raise, so it comes before these bytes are there
         with self._failures():
             await asyncio.to_thread(self._append, data)
         self.size += len(data)
         self._progress.bytes += len(data)
+        if self._flush is None and self.size - self._flushed >= FLUSH_BLOCK:
+            self._flushed = self.size
+            flushing = asyncio.to_thread(os.fsync, self._descriptor)
+            self._flush = asyncio.create_task(flushing, name="initialize-flush")
+
+    async def _flushed_so_far(self) -> None:
+        """Wait for the flush that runs. The kernel tells of a write that failed once only: it must not be overheard."""
+        if self._flush is not None:
+            flush, self._flush = self._flush, None
+            with self._failures():
+                await flush
 
     def _append(self, data: bytes) -> None:
         view, offset = memoryview(data), self.size
@@ -201,6 +219,7 @@ class _Part:
             if not self.is_of_other_etag:
                 self._wrong = digest.hex
                 raise InitializeError("Damaged", f"{self._file.path} has a wrong {_HASHES[self._algorithm]}")
+        await self._flushed_so_far()
         with self._failures():
             return await asyncio.to_thread(self._finish, digest)
 
@@ -219,8 +238,11 @@ class _Part:
         self._folder.rename(self._name, self._file.path)
         return entry
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the file; its bytes stay."""
+        if self._flush is not None:
+            # Whoever closes a file that is not finished has met an error of its own, which is the one that counts.
+            await asyncio.gather(self._flush, return_exceptions=True)
         if self._descriptor >= 0:
             os.close(self._descriptor)
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of sources that list no sure hash: finished ones are kept, and ETags may be something else than a hash."""
 
+import asyncio
+import errno
 import hashlib
+import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -11,7 +14,9 @@ from typing import ClassVar
 import pytest
 
 from tests.unit.initialize.runs import initialize, tree
+from trainwright.controller.initialize import transfer
 from trainwright.controller.initialize.contract import Digest, InitializeError, ProviderRequest, RemoteFile
+from trainwright.controller.initialize.folder import PARTS
 from trainwright.controller.initialize.manifest import FINISHED
 from trainwright.controller.initialize.providers import BUILT_IN
 
@@ -123,3 +128,60 @@ async def test_an_etag_of_an_encrypted_object_is_not_its_md5(provider: type[Scri
     # What the first file has told need not be found out again.
     assert provider.reads == ["a", "a", "b"]
     assert tree(tmp_path / "t") == {"a": b"aaa", "b": b"bb"}
+
+
+async def test_a_large_file_goes_to_the_disk_while_it_comes(
+    provider: type[Scripted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "BLOCK", 10)
+    monkeypatch.setattr(transfer, "FLUSH_BLOCK", 30)
+    sizes = sizes_of_flushes(monkeypatch)
+    content = bytes(range(100))
+    provider.listing, provider.sent = {"a": (100, md5(content))}, {"a": [content]}
+    monkeypatch.setattr(provider, "read", in_tens)
+    assert (await initialize("scripted://x", tmp_path / "t", "dataset")).word == ""
+    assert tree(tmp_path / "t") == {"a": content}
+    assert sizes[0] < 100  # long before its end
+    assert sizes[-1] == 100  # and at its end, before it gets its name
+
+
+async def test_a_disk_that_fails_while_a_file_comes_is_not_overheard(
+    provider: type[Scripted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells of it once: a later fsync succeeds, although bytes are lost."""
+    monkeypatch.setattr(transfer, "BLOCK", 10)
+    monkeypatch.setattr(transfer, "FLUSH_BLOCK", 30)
+    sizes = sizes_of_flushes(monkeypatch, fail=True)
+    content = bytes(range(100))
+    provider.listing, provider.sent = {"a": (100, "etag")}, {"a": [content]}
+    monkeypatch.setattr(provider, "read", in_tens)
+    outcome = await initialize("scripted://x", tmp_path / "t", "dataset")
+    assert sizes
+    assert outcome.word == "NoSpace"
+    assert not (tmp_path / "t" / "a").exists()
+    # The next start goes on with what is there: no byte may be there twice.
+    (part,) = (tmp_path / "t" / PARTS).iterdir()
+    assert content.startswith(part.read_bytes())
+
+
+async def in_tens(self: Scripted, file: RemoteFile, revision: str, offset: int) -> AsyncGenerator[bytes, None]:
+    """The bytes of a file, ten at a time, with time for others in between."""
+    for begin in range(offset, file.size, 10):
+        await asyncio.sleep(0.01)
+        yield self.sent[file.path][0][begin : begin + 10]
+
+
+def sizes_of_flushes(monkeypatch: pytest.MonkeyPatch, *, fail: bool = False) -> list[int]:
+    """The sizes of unfinished files at their flushes from now on. The first flush can fail."""
+    sizes: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        if PARTS in str(Path(f"/proc/self/fd/{descriptor}").readlink()) and os.fstat(descriptor).st_size:
+            sizes.append(os.fstat(descriptor).st_size)
+            if fail and len(sizes) == 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return sizes
