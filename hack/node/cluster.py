@@ -252,8 +252,8 @@ oom_score = 0
                 str(state.binaries["kubelet"]),
                 f"--config={folder}/kubelet.json",
                 f"--kubeconfig={folder}/system:node:{NODE}.kubeconfig",
-                f"--root-dir={folder}/kubelet",
-                f"--cert-dir={folder}/kubelet/pki",
+                "--root-dir=/var/lib/kubelet",  # a short name of the folder of that name: see first.sh
+                "--cert-dir=/var/lib/kubelet/pki",
                 f"--hostname-override={NODE}",
                 f"--node-ip={ADDRESS}",
             ],
