@@ -5,6 +5,7 @@ The requests and the answers are those of huggingface_hub's `snapshot_download`:
 which large ones come by a redirect to a host of another name.
 """
 
+import functools
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,10 +18,12 @@ COMMIT = "a" * 40
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 
 
+@functools.lru_cache(maxsize=16)
 def git_hash(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
+@functools.lru_cache(maxsize=16)  # of a large file, each request for a range would take as long as its hash
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
