@@ -17,6 +17,10 @@ _TIME_TO_LIVE = "ttlSecondsAfterFinished"
 class EndUnknown(Exception):  # noqa: N818 - as the reason of the condition
     """The object that ran the training was deleted after its end, and no process saw how it ended."""
 
+    def __init__(self, message: str, reference: Reference) -> None:
+        super().__init__(message)
+        self.reference = reference
+
 
 def had_pods(job: TrainJob) -> bool:
     """Whether the status shows that pods of the job ran."""
@@ -46,5 +50,6 @@ def check_end(
             raise EndUnknown(
                 f"{kind} {name} deletes itself {seconds} s after its end ({_TIME_TO_LIVE}). It did so while no manager "
                 "was running, so whether the training succeeded is not known. To run it again, delete this TrainJob "
-                "and create it again"
+                "and create it again",
+                component.reference,
             )

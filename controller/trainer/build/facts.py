@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import AnyObject, deletion_timestamp_of, uid_of
+from trainwright.api.objects import AnyObject, PartialObject, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, Client, KubernetesError, MetadataOnly, NotFound
 from trainwright.controller.trainer.build.kinds import WatchedKinds
@@ -51,21 +51,24 @@ class CachedFacts:
         found: AnyObject | None = self._cache.get(self._kinds.kind_of(reference), reference.name, reference.namespace)
         return found
 
-    async def exists(self, reference: Reference) -> bool:
-        """Whether the API server has the object. The cache does not hold objects that no TrainJob controls.
+    async def metadata_of(self, reference: Reference) -> PartialObject | None:
+        """What the API server has of the object. The cache is late, and lacks objects that no TrainJob controls.
 
-        Reads one page with at most one object's metadata. It is a list, because the manager may list every watched kind
-        but need not have the right to get one.
-
-        Raises KubernetesError.
+        It is a list, because the manager may list every watched kind but need not have the right to get one. Raises
+        KubernetesError.
         """
         kind = MetadataOnly(reference.resource)
-        selector = f"metadata.name={reference.name}"
-        return bool((await self._client.list_page(kind, reference.namespace, field_selector=selector, limit=1)).items)
+        listed = await self._client.list(kind, reference.namespace, field_selector=f"metadata.name={reference.name}")
+        return next(iter(listed.items), None)
 
-    async def is_there(self, job: TrainJob) -> bool:
-        """Whether the API server has this very job, and it is not being deleted. Raises KubernetesError."""
-        listed = await self._client.list(
-            MetadataOnly(TrainJob.RESOURCE), job.namespace, field_selector=f"metadata.name={job.name}"
-        )
-        return any(uid_of(one) == uid_of(job) and deletion_timestamp_of(one) is None for one in listed.items)
+
+async def is_there(client: Client, job: TrainJob) -> bool:
+    """Whether the API server has this very job, and it is not being deleted. Raises KubernetesError.
+
+    Whoever makes an object of a job again asks this first. The garbage collector may have deleted the object because
+    the job is gone; until the watch shows that, both would write as fast as they can.
+    """
+    listed = await client.list(
+        MetadataOnly(TrainJob.RESOURCE), job.namespace, field_selector=f"metadata.name={job.name}"
+    )
+    return any(uid_of(one) == uid_of(job) and deletion_timestamp_of(one) is None for one in listed.items)

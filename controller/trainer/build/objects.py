@@ -7,7 +7,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, key_of, uid_of
@@ -23,8 +23,8 @@ from trainwright.controller.runtime import (
     refuse_foreign,
 )
 from trainwright.controller.trainer.build.built import BuildMemory, Built
-from trainwright.controller.trainer.build.ends import check_end, had_pods
-from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.ends import EndUnknown, check_end, had_pods
+from trainwright.controller.trainer.build.facts import CachedFacts, is_there
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.plugins.contract import Component, FactUnavailable, PipelineError, Reference, Unreadable
@@ -95,7 +95,7 @@ class JobObjects:
             self._kinds.require(component.resource)
         found = {component.reference: self._facts.find(component.reference) for component in rendering.components}
         if not memory.made_once and not end_is_known and had_pods(job):
-            check_end(job, rendering.components, self._pipeline.begin_status(job).references(), found)
+            await self._check_end(job, rendering.components, found)
         if any(found[reference] is None for reference in found.keys() & memory.there):
             await self._check_exists(job)
         memory.there.update(reference for reference, obj in found.items() if obj is not None)
@@ -140,12 +140,30 @@ class JobObjects:
     async def _check_exists(self, job: TrainJob) -> None:
         """Check that the job is there before objects of it that have gone are made again.
 
-        The garbage collector may have deleted them because the job was deleted. Until the watch shows that, each object
-        that is made again is deleted again, as fast as both can write. Raises Conflict for a job that is gone, since
-        its event is on its way; KubernetesError.
+        Raises Conflict for a job that is gone, since its event is on its way; KubernetesError.
         """
-        if not await self._facts.is_there(job):
+        if not await is_there(self._client, job):
             raise Conflict(f"TrainJob {job.name} was deleted a moment ago", code=409, reason="Conflict")
+
+    async def _check_end(
+        self, job: TrainJob, components: Sequence[Component], found: Mapping[Reference, AnyObject | None]
+    ) -> None:
+        """Check that the training did not end unseen, before what runs it is made again.
+
+        A process that has just begun may hold newer TrainJobs than JobSets, as each kind has a watch of its own. So the
+        API server is asked before a training is called over.
+
+        Raises EndUnknown; Conflict for an object that the cache does not hold yet, since its event is on its way;
+        KubernetesError.
+        """
+        try:
+            check_end(job, components, self._pipeline.begin_status(job).references(), found)
+        except EndUnknown as error:
+            present = await self._facts.metadata_of(error.reference)
+            if present is None:
+                raise
+            if _is_of(job, present):
+                raise Conflict(f"the watch has not shown {error.reference} yet", code=409, reason="Conflict") from None
 
     async def _make_one(
         self, job: TrainJob, component: Component, memory: BuildMemory, *, is_new: bool
@@ -188,7 +206,7 @@ class JobObjects:
         new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
         and is refused if there is one.
         """
-        if is_new or not await self._facts.exists(reference):
+        if is_new or await self._facts.metadata_of(reference) is None:
             # In a thread: making keys takes time, and other jobs must not wait for it.
             filled = await asyncio.to_thread(generate, document)
             try:

@@ -26,6 +26,7 @@ from trainwright.controller.runtime import (
     Result,
     is_namespace_ending,
 )
+from trainwright.controller.trainer.build.facts import is_there
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS
 from trainwright.controller.trainer.failures.record import (
@@ -138,10 +139,13 @@ class FailureRecorder:
         return Done()
 
     async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
-        """Write the record, `more`: with other keys. Returns False for a job that goes with its namespace.
+        """Write the record, `more`: with other keys. Returns False for a job that is gone, or goes with its namespace.
 
         Raises KubernetesError.
         """
+        is_new = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        if is_new and not await is_there(self._client, job):
+            return False
         try:
             await self._applier.apply([document_of(job, entries, more)], owner=job)
         except Forbidden as error:

@@ -153,6 +153,8 @@ class World:
 
     def __init__(self) -> None:
         self.refuses: Exception | None = None
+        self.is_gone = False
+        """Whether the API server has deleted the job, which the cache does not show yet."""
         about = {"name": "j", "namespace": "n", "uid": "job"}
         self.job = msgspec.convert({"metadata": about, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
         self.jobset = "s1"
@@ -176,7 +178,7 @@ class World:
     def begin(self) -> None:
         """A process begins, with no memory."""
         manager: Any = SimpleNamespace(
-            client=SimpleNamespace(get=self._read, send=self._send),
+            client=SimpleNamespace(get=self._read, send=self._send, list=self._list),
             cache=SimpleNamespace(get=self._get, indexed=lambda *_: [trimmed(one) for one in self.pods]),
             applier=SimpleNamespace(apply=self._apply),
             controller=MagicMock(),
@@ -206,6 +208,9 @@ class World:
         owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "j", "uid": "job"}
         about = {"name": "j-failures", "namespace": "n", "ownerReferences": [{**owner, "controller": True}]}
         return msgspec.convert({"metadata": about, "data": self.data}, kind)
+
+    async def _list(self, *_: object, **__: object) -> Any:
+        return SimpleNamespace(items=[] if self.is_gone else [self.job])
 
     async def _send(self, request: Request) -> Response:
         rank = int(request.path.split("/")[-2].rpartition("-")[2])
@@ -245,6 +250,18 @@ async def test_a_record_that_somebody_deleted_is_written_again_and_told_once() -
     writes = world.writes
     await world.see(pod(0, state(1)))
     assert world.writes == writes
+
+
+async def test_the_record_of_a_job_that_is_gone_is_not_made_again() -> None:
+    world = World()
+    await world.see(pod(0, state(1)))
+    # The garbage collector takes the record, and the watch of TrainJobs is late.
+    world.data, world.is_gone = None, True
+    await world.see(pod(0, state(1)))
+    assert (world.data, world.writes) == (None, 1)
+    world.is_gone = False
+    await world.see(pod(0, state(1)))
+    assert world.writes == 2
 
 
 async def test_in_a_namespace_that_is_deleted_nothing_is_recorded_and_nothing_is_wrong() -> None:
