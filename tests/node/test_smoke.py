@@ -45,7 +45,8 @@ def test_two_containers_train_one_model(containers: Containers) -> None:
 
 
 def test_a_failure_is_explained(containers: Containers) -> None:
-    job = containers.one("failing", "sh", "-c", "echo one; echo 'ValueError: the data is bad' >&2; exit 3")
+    # Python writes the first line last: it holds its output until it ends.
+    job = containers.one("failing", "python", "-c", "print('one'); raise ValueError('the data is bad')")
     assert containers.ends(job) == "Failed"
-    told = containers.told(job, "exit code 3", "ValueError: the data is bad")
+    told = containers.told(job, "exit code 1", "ValueError: the data is bad")
     assert "Job" in told or "node" in told

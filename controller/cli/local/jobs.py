@@ -401,12 +401,12 @@ def _first_cause(pods: list[Document], written: Sequence[_Written], words: Mappi
     first = written[0]
     began = parse(program_ended(_words(pods, first, words), first[1]))
     for one in written:
-        stopped, at, _, _ = one
+        stopped, at, _, ended = one
         if stopped or (parse(at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
             break
         lines = _words(pods, one, words)
         is_late = (parse(program_ended(lines, at)) - began).total_seconds() > LATE_SECONDS
-        if not is_late and not is_consequence(telling_line(lines)):
+        if not is_late and not is_consequence(telling_line(lines, ended.code)):
             return one
     return first
 

@@ -44,6 +44,14 @@ _AGENT = re.compile(r"torch[./]distributed[./](?:elastic|run|launcher)|torchelas
 _AGENT_SAW = re.compile(r"failed \(exitcode: ")
 _TRACEBACK = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[(?:rank|default)\d+\]:\s*")
+_RANK = re.compile(r"^\[(?:rank|default)\d+\]: ?")
+"""The same without the indentation that follows."""
+_EXCEPTION = re.compile(r"(?:\w+\.)*[A-Z_]\w*(?::(?: .*)?)?")
+"""The line below the frames of a traceback of Python."""
+_EXCEPTION_CODE = 1
+"""The exit code of Python after an exception that nobody caught."""
+_BUFFER = 8192
+"""Characters that Python holds of its standard output where it is no terminal, and writes when it ends."""
 
 
 def without_answers(lines: Sequence[str]) -> list[str]:
@@ -54,10 +62,16 @@ def without_answers(lines: Sequence[str]) -> list[str]:
     return kept
 
 
-def telling_line(lines: Sequence[str]) -> str:
-    """The line that says most of the failure: mostly the last one; empty if there is none."""
-    told = [line for raw in without_answers(lines) if (line := plain(raw).strip(" \t\n\ufffd")) if not _is_ruler(line)]
-    return _of_torchrun(told) or (told[-1] if told else "")
+def telling_line(lines: Sequence[str], exit_code: int | None = None) -> str:
+    """The line that says most of the failure: mostly the last one; empty if there is none.
+
+    `exit_code`: of the container, where it is known. It tells whether an exception of Python ended the program, whose
+    line then goes before what was written after it.
+    """
+    own = without_answers(lines)
+    told = [line for raw in own if (line := plain(raw).strip(" \t\n\ufffd")) if not _is_ruler(line)]
+    uncaught = _uncaught(own) if exit_code == _EXCEPTION_CODE else ""
+    return _of_torchrun(told) or uncaught or (told[-1] if told else "")
 
 
 def program_ended(lines: Sequence[str], finished_at: str) -> str:
@@ -79,6 +93,23 @@ def program_ended(lines: Sequence[str], finished_at: str) -> str:
 def is_consequence(line: str) -> bool:
     """Whether the line tells of a peer that is gone, so that its rank is a victim and not the culprit."""
     return _ELSEWHERE.search(line) is not None
+
+
+def _uncaught(lines: Sequence[str]) -> str:
+    """The exception of the last traceback, if no more follows than a program writes while it ends; else empty.
+
+    The node reads standard output and standard error side by side, so that lines of one get behind later ones of the
+    other. Python writes what it holds of its output after the traceback, libraries then warn of what was not closed,
+    and messages have further lines that say what to try next.
+    """
+    own = [_RANK.sub("", line) for line in lines]
+    begin = next((n for n in range(len(own) - 1, -1, -1) if own[n].rstrip() == _TRACEBACK), None)
+    if begin is None:
+        return ""
+    end = next((n for n in range(begin + 1, len(own)) if not own[n].startswith(" ")), len(own))
+    follows = sum(len(line) + 1 for line in own[end + 1 :])
+    line = plain(own[end]).strip() if end < len(own) and follows <= _BUFFER else ""
+    return line if _EXCEPTION.fullmatch(line) else ""
 
 
 def _is_ruler(line: str) -> bool:

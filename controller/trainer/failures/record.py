@@ -100,9 +100,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     def with_log(self, log: str) -> "Entry":
         lines = log.split("\n")
-        kept, line, ended = last_lines(log.encode()), telling_line(lines), program_ended(lines, self.finished_at)
+        kept, line = last_lines(log.encode()), telling_line(lines, self.exit_code)
+        ended = program_ended(lines, self.finished_at)
         # A reader finds it in the lines that are kept, unless a launcher has written much after it.
-        told = shortened(line) if line != telling_line(kept.split("\n")) else ""
+        told = shortened(line) if line != telling_line(kept.split("\n"), self.exit_code) else ""
         own = ended if ended != self.finished_at else ""
         return msgspec.structs.replace(self, program_finished_at=own, last_line=told, log=kept)
 
@@ -113,7 +114,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     @property
     def said(self) -> str:
         """The line of the log that says most; empty without a log."""
-        return plain(self.last_line) or _telling_line(self.log)
+        return plain(self.last_line) or _telling_line(self.log, self.exit_code)
 
     @property
     def is_victim(self) -> bool:
@@ -143,9 +144,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 @lru_cache(maxsize=16)
-def _telling_line(log: str) -> str:
+def _telling_line(log: str, exit_code: int | None) -> str:
     """Of a log that a verdict looks at again and again."""
-    return telling_line(log.split("\n"))
+    return telling_line(log.split("\n"), exit_code)
 
 
 def name_of_record(job: str) -> str:

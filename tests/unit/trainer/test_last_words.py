@@ -155,3 +155,57 @@ def test_torchrun_that_was_stopped_is_a_victim() -> None:
 )
 def test_when_the_process_of_torchrun_ended(log: str, finished: str, ended: str) -> None:
     assert program_ended(log.split("\n"), finished) == ended
+
+
+CRASH = """\
+Traceback (most recent call last):
+  File "/app/train.py", line 3, in <module>
+    raise ValueError("the data is bad")
+ValueError: the data is bad
+"""
+ASSERT = """\
+Traceback (most recent call last):
+  File "/app/train.py", line 9, in <module>
+    loss.backward()
+RuntimeError: CUDA error: device-side assert triggered
+CUDA kernel errors might be asynchronously reported at some other API call.
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+
+"""
+NCCL = "[rank0]:[W1126 20:24:14 ProcessGroupNCCL.cpp:1168] Warning: process group has NOT been destroyed\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("one\n" + CRASH, "ValueError: the data is bad"),
+        (CRASH + "epoch 1\nepoch 2\n", "ValueError: the data is bad"),
+        ("".join(f"[rank3]: {line}\n" for line in CRASH.splitlines()) + NCCL, "ValueError: the data is bad"),
+        (ASSERT, "RuntimeError: CUDA error: device-side assert triggered"),
+        (CRASH.replace("ValueError: the data is bad", "app.errors.Empty"), "app.errors.Empty"),
+        (
+            CRASH + "\nDuring handling of the above exception, another exception occurred:\n\n" + ASSERT,
+            "RuntimeError: ",
+        ),
+        ("caught:\n" + CRASH + "step\n" * 2000 + "no space left\n", "no space left"),
+        (CRASH[: CRASH.rindex("ValueError")], 'raise ValueError("the data is bad")'),
+        (CRASH.replace("\nValueError: the data is bad", "\nstep 4\nValueError: x"), "ValueError: x"),
+    ],
+    ids=[
+        "at the end",
+        "output that was held until the end",
+        "a warning of a library",
+        "a message of several lines",
+        "without a message",
+        "the last one of a chain",
+        "caught long before",
+        "cut off",
+        "torn apart",
+    ],
+)
+def test_the_exception_that_ended_python_goes_before_what_follows_it(log: str, told: str) -> None:
+    assert telling_line(log.split("\n"), 1).startswith(told)
+
+
+def test_an_exception_did_not_end_a_program_that_was_killed() -> None:
+    assert telling_line((CRASH + "step 4\n").split("\n"), 137) == "step 4"

@@ -182,7 +182,7 @@ def _by_words(picture: Picture, found: list[FailedRun]) -> FailedRun:
     """The first one whose log does not tell of another failure, if its program ended soon enough to be the reason."""
     first = found[0]
     lines = _log(picture, first)
-    if first.out_of_memory or not is_consequence(telling_line(lines)):
+    if first.out_of_memory or not is_consequence(telling_line(lines, first.code)):
         return first
     victim = program_ended(lines, first.began[1])
     latest = LATE_SECONDS + LAUNCHER_SECONDS
@@ -191,7 +191,7 @@ def _by_words(picture: Picture, found: list[FailedRun]) -> FailedRun:
     logs = [_log(picture, one) for one in others]
     for one, lines in zip(others, logs, strict=True):
         is_late = _is_later(program_ended(lines, one.began[1]), victim, LATE_SECONDS)
-        if not is_late and not is_consequence(telling_line(lines)):
+        if not is_late and not is_consequence(telling_line(lines, one.code)):
             return one
     return first
 
@@ -208,4 +208,4 @@ def _log(picture: Picture, failure: FailedRun) -> Sequence[str]:
 
 def last_words(picture: Picture, failure: FailedRun) -> str:
     """The line of the log that says most of the failure; empty without a log."""
-    return telling_line(_log(picture, failure))
+    return telling_line(_log(picture, failure), failure.code)
