@@ -230,7 +230,9 @@ class HangsAreCharged(WorldRule):
             is_over = true_conditions(job).keys() & {"Complete", "Failed", "Blocked"}
             if is_over or job["spec"].get("suspend") or not _progress(job):
                 continue
-            yield job["metadata"]["name"], max(since, self._calm_since or 0.0) + STALL_SECONDS + _SLACK - now
+            # A rank that hangs is not noticed while another one makes steps, as nobody says which ranks report.
+            stands = max(since, self._advanced.get(uid_of(job), 0.0), self._calm_since or 0.0)
+            yield job["metadata"]["name"], stands + STALL_SECONDS + _SLACK - now
 
 
 def _progress(job: Document) -> Document:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from trainwright.api.objects import AnyObject, Key, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Event
+from trainwright.controller.runtime import Cache, Event, Informer
 
 T = TypeVar("T")
 
@@ -54,10 +54,12 @@ class JobRecords:
         self._records: dict[Key, JobRecord] = {}
         self._followers: list[Callable[[Event[AnyObject]], None]] = []
         self._leaving: list[Callable[[JobRecord], None]] = []
+        self._informer: Informer | None = None
 
     def watch(self, cache: Cache) -> None:
         """Follow the TrainJobs of the cache. Call it before controllers are declared, which then see new records."""
-        cache.informer(TrainJob).add_handler(self.handle, undecodable=True)
+        self._informer = cache.informer(TrainJob)
+        self._informer.add_handler(self.handle, undecodable=True)
 
     def follow(
         self, changed: Callable[[Event[AnyObject]], None] | None = None, gone: Callable[[JobRecord], None] | None = None
@@ -90,15 +92,27 @@ class JobRecords:
     def of(self, key: Key, uid: str) -> JobRecord:
         """The record of the job with this uid, empty at first.
 
-        A worker need not see that a job is gone: it may be deleted and made again before the worker takes its key.
+        A worker need not see that a job is gone: it may be deleted and made again before the worker takes its key, or
+        while the worker waits for an answer. That worker gets a record that nobody keeps, since no event would end it.
         """
         record = self._records.get(key)
-        if record is not None and record.uid != uid:
+        if record is not None and record.uid == uid:
+            return record
+        made = JobRecord(key, uid)
+        if self._is_gone(key, uid):
+            return made
+        if record is not None:
             self.gone(record)
-            record = None
-        if record is None:
-            record = self._records[key] = JobRecord(key, uid)
-        return record
+        self._records[key] = made
+        return made
+
+    def _is_gone(self, key: Key, uid: str) -> bool:
+        """Whether the cache shows that there is no such job, or another one."""
+        if self._informer is None:
+            return False
+        store = self._informer.store
+        job = store.get(key) or store.undecodable.get(key)
+        return job is None or uid_of(job) != uid
 
     def at(self, key: Key, kind: type[T]) -> T | None:
         """A part of the job with this key, as far as the cache has shown the job; None: there is none."""

@@ -2,9 +2,11 @@
 """What is remembered of a job between two reconciles, and that it is forgotten as a whole."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from trainwright.api.objects import Key
 from trainwright.controller.runtime import Event, EventType
+from trainwright.controller.runtime.cache.store import InformerStore
 from trainwright.controller.trainer.job.obstacles import PATIENCE_SECONDS, JobMemory, Obstacle, Reason
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 
@@ -116,3 +118,27 @@ def test_a_record_whose_last_part_is_dropped_takes_no_memory() -> None:
     records.drop(OTHER, JobMemory)
     records.drop(KEY, JobMemory)
     assert len(records) == 0
+
+
+def test_a_worker_whose_job_went_meanwhile_leaves_no_record_and_takes_none() -> None:
+    records, store = JobRecords(), InformerStore()
+    informer: Any = SimpleNamespace(store=store, add_handler=lambda *_, **__: None)
+    cache: Any = SimpleNamespace(informer=lambda _: informer)
+    records.watch(cache)
+    store.put(shown("a1"), KEY)
+    kept = records.of(KEY, "a1")
+    assert records.of(KEY, "a1") is kept
+    store.put(shown("a2"), KEY)
+    records.handle(Event(EventType.MODIFIED, KEY, shown("a1"), shown("a2")))
+    new = records.of(KEY, "a2")
+    # It goes on with the job of before, after a request that took long.
+    records.of(KEY, "a1").part(JobMemory).meet(MISSING, 0.0)
+    assert records.of(KEY, "a2") is new
+    assert blocked_by(records, Reason.RUNTIME_MISSING) == set()
+    store.remove(KEY, None, "9")
+    records.handle(Event(EventType.DELETED, KEY, shown("a2"), None))
+    records.of(KEY, "a2").part(JobMemory)
+    assert len(records) == 0
+    # One that cannot be decoded is there.
+    store.put_undecodable(KEY, shown("a3"))
+    assert records.of(KEY, "a3") is records.of(KEY, "a3")

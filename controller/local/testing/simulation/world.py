@@ -235,9 +235,12 @@ class World:
                 except KubernetesError as error:
                     self.trace.add("process", f"{process.name} did not start: {error}")
                 else:
-                    self.trace.add("process", f"{process.name} starts")
-                    process.task = self._scope.start(process.name, self._run(process))
-                    return
+                    if process.version == self.version:
+                        self.trace.add("process", f"{process.name} starts")
+                        process.task = self._scope.start(process.name, self._run(process))
+                        return
+                    # An upgrade stops what runs; this one would have run on in the version of before.
+                    self.trace.add("process", f"{process.name} is replaced before it runs")
             await asyncio.sleep(_RETRY_SECONDS)
 
     def _process(self, replica: Replica, name: str) -> Process:

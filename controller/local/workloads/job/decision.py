@@ -114,6 +114,10 @@ class _Planner:
             )
         elif end is None and deletion_timestamp_of(self.job) is None:
             self._note_suspension()
+        if end is not None and not self.status.get("startTime"):
+            # It is suspended, and its last pods have ended it. The API server takes no finished Job without this time;
+            # Kubernetes 1.32 and later then try for ever (https://github.com/kubernetes/kubernetes/issues/132144).
+            self.status["startTime"] = format_time(self.now)
         self._count(end)
         return self.out
 

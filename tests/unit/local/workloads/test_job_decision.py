@@ -214,5 +214,12 @@ def test_suspension() -> None:
     assert [r.reason for r in (*suspended.reports, *resumed.reports)] == ["Suspended", "Resumed"]
 
 
+def test_a_suspended_job_that_its_last_pods_have_ended_has_a_start() -> None:
+    stopped = condition("Suspended", reason="JobSuspended")
+    ended = planned(job(suspend=True, backoffLimit=0, status={"conditions": [stopped]}), pod(phase="Failed"))
+    assert [c["type"] for c in ended.status["conditions"] if c["type"] != "Suspended"] == ["FailureTarget"]
+    assert ended.status["startTime"] == at(0)
+
+
 def test_a_deadline_is_looked_at_again() -> None:
     assert planned(job(activeDeadlineSeconds=5, status={"startTime": at(-2)}), pod()).look_again == 3.0
