@@ -18,6 +18,7 @@ sign or backtick: the Kubeflow SDK sends functions through the here-document of 
 
 import atexit
 import contextlib
+import errno
 import faulthandler
 import json
 import math
@@ -765,8 +766,9 @@ class Reporter:
     def checkpoint(self, path: Any, step: Any = None) -> None:
         """Note that a checkpoint is whole, so that the next attempt begins from it: call it after it is written.
 
-        Rank 0 alone notes it. It writes a small file into the folder of checkpoints and waits for it; without that
-        folder, it is only reported. Raises nothing: a warning says what is wrong.
+        Rank 0 alone notes it. It waits until the checkpoint is on the disk, since a node that loses its power loses the
+        rest, and writes a small file into the folder of checkpoints; without that folder, it is only reported. Raises
+        nothing: a warning says what is wrong, and the next attempt begins from the checkpoint before.
 
         path: of the file or folder, or an address.
         step: that the checkpoint holds.
@@ -1121,6 +1123,7 @@ def _note_checkpoint(folder: str, path: str, step: "float | None") -> None:
         whole = os.path.abspath(path)
         if not os.path.exists(whole):
             raise FileNotFoundError(f"{path} does not exist")
+        _flush(whole)
         inside = os.path.relpath(whole, os.path.abspath(folder))
         # Relative, so that the folder may be mounted elsewhere.
         path = whole if inside.startswith("..") else inside
@@ -1137,6 +1140,33 @@ def _note_checkpoint(folder: str, path: str, step: "float | None") -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+    _flush_one(folder)
+
+
+def _flush(path: str) -> None:
+    """Wait until a file, or a folder with all that is in it, is on the disk. Raises OSError if the disk lost of it."""
+    if os.path.isdir(path):
+        for folder, _, files in os.walk(path, topdown=False):
+            for name in files:
+                _flush_one(os.path.join(folder, name))
+            _flush_one(folder)
+    else:
+        _flush_one(path)
+    _flush_one(os.path.dirname(path))  # which has its name, perhaps by a rename
+
+
+def _flush_one(path: str) -> None:
+    try:
+        # A pipe must not wait for its writer.
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        # Any other error says that it cannot be flushed: not readable, gone again, a file system without fsync.
+        if error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def _attempt() -> int:

@@ -201,11 +201,9 @@ class HangsAreCharged(WorldRule):
 
     def soon(self) -> float:
         """Until hangs are noticed and holds have passed."""
-        if not self.world.notes.get(HANGS):
-            return 0.0
         now = asyncio.get_running_loop().time()
         self._calm_since = now if self._calm_since is None else self._calm_since
-        lefts = [left for _, left in self._hanging(now)]
+        lefts = [left for _, left in self._hanging(now)] if self.world.notes.get(HANGS) else []
         for record in self.world.stored("configmaps"):
             found = summary_of(record.get("data")) if record["metadata"]["name"].endswith("-failures") else None
             if found is not None and (left := held_for(found, self.world.surroundings.now())) > 0:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which checkpoint the next attempt begins from: what the writer notes, and what `latest_checkpoint` finds."""
 
+import errno
 import json
 import logging
 import os
@@ -20,6 +21,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(progress.CHECKPOINT_DIR, str(made))
     return made
+
+
+def named(descriptor: int) -> Path:
+    """The path of an open file."""
+    return Path(f"/proc/self/fd/{descriptor}").readlink()
 
 
 def saved(folder: Path, step: int) -> Path:
@@ -53,18 +59,67 @@ def test_two_attempts_that_write_at_once_leave_a_whole_file(folder: Path, monkey
 
     def between(descriptor: int) -> None:
         sync(descriptor)
+        if not named(descriptor).name.startswith(".latest"):
+            return
         monkeypatch.setattr(os, "fsync", ended)
         monkeypatch.setenv(progress.ATTEMPTS[0], "1")
         Reporter(rank=0).checkpoint(new, step=20)
 
     def ended(descriptor: int) -> None:
         sync(descriptor)
+        if not named(descriptor).name.startswith(".latest"):
+            return
         names = [path.name for path in folder.iterdir() if path.name.startswith(".latest")]
         seen.append(len(names))
 
     monkeypatch.setattr(os, "fsync", between)
     Reporter(rank=0).checkpoint(old, step=10)
     assert seen == [2]
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_is_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = saved(folder, 10)
+    (checkpoint / "shards").mkdir()
+    (checkpoint / "shards" / "0").write_bytes(b"weights")
+    os.mkfifo(checkpoint / "pipe")  # which nobody writes into
+    (checkpoint / "dangling").symlink_to("nowhere")
+    sync, flushed = os.fsync, list[str]()
+
+    def watched(descriptor: int) -> None:
+        flushed.append(named(descriptor).relative_to(folder).as_posix())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    Reporter(rank=0).checkpoint(checkpoint, step=10)
+    assert latest_checkpoint() == str(checkpoint)
+    assert flushed[:2] == ["step-10/shards/0", "step-10/shards"]
+    at = flushed.index(next(name for name in flushed if name.startswith(".latest")))
+    # The name of a draft that was renamed is in its folder; so is that of `latest`.
+    assert flushed[2 : at + 2] == ["step-10/pipe", "step-10", ".", flushed[at], "."]
+
+
+def test_a_checkpoint_that_the_disk_lost_is_not_noted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reporter = Reporter(rank=0)
+    reporter.checkpoint(saved(folder, 10), step=10)
+    (saved(folder, 20) / "weights").touch()
+    sync, code = os.fsync, errno.EIO
+
+    def fails(descriptor: int) -> None:
+        if named(descriptor).name == "weights":
+            raise OSError(code, os.strerror(code))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with caplog.at_level(logging.WARNING, logger="trainwright.progress"):
+        reporter.checkpoint(folder / "step-20", step=20)
+    assert latest_checkpoint() == str(folder / "step-10")
+    assert "a checkpoint is not noted: [Errno 5]" in caplog.text
+    # Where nothing can be flushed, nothing is known to be lost.
+    code = errno.EINVAL
+    reporter.checkpoint(folder / "step-20", step=20)
+    assert latest_checkpoint() == str(folder / "step-20")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "17", '{"path": 3}', '{"path": "gone"}', '{"step": 1}'])
