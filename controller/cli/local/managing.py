@@ -5,7 +5,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +22,7 @@ from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli import state
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.local.jobs import (
     OUT_OF_TIME,
@@ -30,7 +31,7 @@ from trainwright.controller.cli.local.jobs import (
     has_ended,
     rank_of,
 )
-from trainwright.controller.cli.local.outputs import folder_of_job
+from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
@@ -198,6 +199,25 @@ async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[LocalJobs]:
         yield LocalJobs(client, transport, namespace, folder / "logs")
     finally:
         await client.close()
+
+
+async def in_use_of(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
+    """The outputs of jobs that have not ended, and why they are in use."""
+    found: dict[Path, str] = {}
+    clusters = {one.owner.cluster for one in chosen if one.owner.cluster}
+    for cluster in map(Path, sorted(clusters)):
+        its = [one for one in chosen if one.owner.cluster == str(cluster)]
+        if state.running(cluster) is not None:
+            going = await _going(cluster)
+            found |= {one.folder: f"TrainJob {one.owner.job} has not ended" for one in its if one.owner.uid in going}
+        elif state.is_held(cluster):
+            found |= {one.folder: f"a `run` uses the cluster {cluster.name}; wait for its end" for one in its}
+    return found
+
+
+async def _going(cluster: Path) -> set[str]:
+    async with jobs_of(cluster, "") as jobs:
+        return {job["metadata"]["uid"] for job in await jobs.all() if not is_over(job)}
 
 
 async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:

@@ -4,13 +4,12 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from trainwright.api.errors import UserError
-from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import managing, outputs
+from trainwright.controller.cli.local import outputs
+from trainwright.controller.cli.local.managing import in_use_of
 from trainwright.controller.cli.local.options import LocalOptions, options_of
 from trainwright.controller.cli.local.outputs import KeptOutput
 from trainwright.controller.local.node.files import remove_tree
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: bool) -> int:
-    in_use = _in_use(chosen)
+    in_use = asyncio.run(in_use_of(chosen))
     for path, why in in_use.items():
         _fail(f"{path} is not deleted: {why}")
     going = [one for one in chosen if one.folder not in in_use]
@@ -68,24 +67,6 @@ def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: boo
             code = _fail(f"{error.filename or one.folder}: {error.strerror or error}")
     outputs.point_to_latest(options.runs)
     return code
-
-
-def _in_use(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
-    found: dict[Path, str] = {}
-    clusters = {one.owner.cluster for one in chosen if one.owner.cluster}
-    for cluster in map(Path, sorted(clusters)):
-        its = [one for one in chosen if one.owner.cluster == str(cluster)]
-        if state.running(cluster) is not None:
-            going = asyncio.run(_going(cluster))
-            found |= {one.folder: f"TrainJob {one.owner.job} has not ended" for one in its if one.owner.uid in going}
-        elif state.is_held(cluster):
-            found |= {one.folder: f"a `run` uses the cluster {cluster.name}; wait for its end" for one in its}
-    return found
-
-
-async def _going(cluster: Path) -> set[str]:
-    async with managing.jobs_of(cluster, "") as jobs:
-        return {job["metadata"]["uid"] for job in await jobs.all() if not managing.is_over(job)}
 
 
 def _fail(error: object) -> int:

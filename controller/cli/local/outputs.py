@@ -154,12 +154,14 @@ class KeptOutput:
 
 def kept_in(runs: Path) -> list[KeptOutput]:
     """The outputs of all jobs, the latest first. Links, and folders that no job has claimed, are not among them."""
-    found = []
-    for folder in runs.iterdir() if runs.is_dir() else ():
-        owner = None if folder.is_symlink() else read_owner(folder)
-        if owner is not None:
-            found.append(KeptOutput(folder, owner, (folder / MARKER).stat().st_mtime))
-    return sorted(found, key=lambda one: one.began, reverse=True)
+    found = [None if folder.is_symlink() else kept(folder) for folder in (runs.iterdir() if runs.is_dir() else ())]
+    return sorted((one for one in found if one is not None), key=lambda one: one.began, reverse=True)
+
+
+def kept(folder: Path) -> KeptOutput | None:
+    """The output of a job that the folder is; None for any other one."""
+    owner = read_owner(folder)
+    return KeptOutput(folder, owner, (folder / MARKER).stat().st_mtime) if owner is not None else None
 
 
 def named(known: Sequence[KeptOutput], name: str) -> list[KeptOutput]:

@@ -332,6 +332,7 @@ async def _prepare(
     kept.mark(job)
     if arguments.output is not None:
         outputs.check(arguments.output, job)
+        await _check_alone(arguments.output, options.folder)
     output = {RUNS: str(options.runs)} if arguments.output is None else {OUTPUT: str(arguments.output)}
     if arguments.file is not None:
         if arguments.output is not None or not feasibility.has_output(objects):
@@ -345,6 +346,19 @@ async def _prepare(
     if _stops_at_failure(arguments) and not arguments.detach:
         # After --detach no command ends the other ranks, so containers start again, as on a cluster.
         feasibility.never_restart(job, objects)
+
+
+async def _check_alone(output: Path, cluster: Path) -> None:
+    """Raises WrongUseError if a job of another cluster has the same name, and writes into the same output.
+
+    In the same cluster, the job of before is replaced, or the name is refused.
+    """
+    before = outputs.kept(output)
+    if before is None or before.owner.cluster == str(cluster):
+        return
+    if why := (await managing.in_use_of([before])).get(output):
+        whose = before.owner.cluster
+        raise WrongUseError(f"--output: {output} is the output of a job in the cluster {whose}: {why}")
 
 
 def _stops_at_failure(arguments: argparse.Namespace) -> bool:

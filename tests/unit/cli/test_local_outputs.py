@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import managing, output_commands, outputs
+from trainwright.controller.cli.local import managing, outputs
 from trainwright.controller.cli.local.managing import RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput, OutputFile, size_of, table
 from trainwright.controller.cli.main import main
@@ -167,7 +167,7 @@ def test_the_output_of_a_job_that_trains_is_not_deleted(
     async def going(_: Path) -> set[str]:
         return {"1"}
 
-    monkeypatch.setattr(output_commands, "_going", going)
+    monkeypatch.setattr(managing, "_going", going)
     monkeypatch.setattr(state, "running", lambda cluster: cluster.name == "lab" or None)
     monkeypatch.setattr(state, "is_held", lambda _: True)
     assert local("--delete", "--all", "--yes") == 1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`trainwright local run SCRIPT`: what the TrainJob of a script or a module says."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import scripts, variables
+from trainwright.controller.cli.local import managing, scripts, variables
+from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.main import build_parser, main
 from trainwright.controller.local.node.expansion import expand
 
@@ -238,3 +241,31 @@ def test_an_output_with_files_of_others_is_refused(
     assert errors.endswith(text)
     if name == "theirs":
         assert main([*words, "--job-name=a"]) == 0
+
+
+def test_the_output_of_a_job_that_trains_in_another_cluster_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "model").touch()
+    theirs = {"namespace": "default", "job": "a", "uid": "1", "cluster": str(folder / "lab")}
+    (folder / "out" / ".trainwright.json").write_text(json.dumps(theirs))
+    words = ["local", "run", "--dry-run", "--runtime=xgboost-distributed", "train.py", "--output=out", "--job-name=a"]
+    going = {"1"}
+
+    async def those(_: Path) -> set[str]:
+        return going
+
+    monkeypatch.setattr(managing, "_going", those)
+    monkeypatch.setattr(state, "running", lambda cluster: cluster.name == "lab" or None)
+    assert main(words) == 125
+    assert capsys.readouterr().err.endswith(
+        f"out is the output of a job in the cluster {folder / 'lab'}: TrainJob a has not ended\n"
+    )
+    going.clear()
+    assert main(words) == 0
+    # Its own cluster replaces the job, or refuses the name.
+    going.add("1")
+    theirs["cluster"] = str(options_of(build_parser().parse_args(words)).folder)
+    (folder / "out" / ".trainwright.json").write_text(json.dumps(theirs))
+    assert main(words) == 0
