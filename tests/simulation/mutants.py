@@ -117,7 +117,7 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             Edit(
                 _TRAINER + "build/objects.py",
-                "if not await self._facts.is_there(job):",
+                "if not await is_there(self._client, job):",
                 "if not job.name:",
             )
         ],
@@ -132,6 +132,18 @@ MUTANTS: tuple[Mutant, ...] = (
                 "        if memory.made_once and not all(found.values()):\n",
             )
         ],
+    ),
+    Mutant(
+        "record-for-a-ghost",
+        "the record of failures is made again for a job that was deleted a moment ago",
+        [
+            Edit(
+                _TRAINER + "failures/recorder.py",
+                "if is_new and not await is_there(self._client, job):",
+                "if is_new and not job.name:",
+            )
+        ],
+        recovering=True,
     ),
     Mutant(
         "unwritten-record",

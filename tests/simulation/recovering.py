@@ -158,6 +158,8 @@ class HangsAreCharged(WorldRule):
         self._jobset: dict[tuple[str, int], str] = {}
         self._advanced: dict[str, float] = {}
         """When the step of a TrainJob changed."""
+        self._joined: dict[str, dict[str, float]] = {}
+        """When each pod of a TrainJob ran first, by its uid."""
         self._charged: dict[tuple[str, int], None] = {}
         self._calm_since: float | None = None
 
@@ -183,6 +185,7 @@ class HangsAreCharged(WorldRule):
         job = self._owner.get(jobset)
         if job is None or (pod.get("status") or {}).get("phase") != "Running":
             return
+        self._joined.setdefault(job, {}).setdefault(uid_of(pod), now)
         attempt = job, attempt_of(pod)
         if self._jobset.get(attempt) != jobset:
             self._jobset[attempt], self._ran[attempt] = jobset, now
@@ -228,8 +231,9 @@ class HangsAreCharged(WorldRule):
             is_over = true_conditions(job).keys() & {"Complete", "Failed", "Blocked"}
             if is_over or job["spec"].get("suspend") or not _progress(job):
                 continue
-            # A rank that hangs is not noticed while another one makes steps, as nobody says which ranks report.
-            stands = max(since, self._advanced.get(uid_of(job), 0.0), self._calm_since or 0.0)
+            # A rank that hangs is not noticed while another one starts or makes steps: nobody says which ranks report.
+            others = self._advanced.get(uid_of(job), 0.0), *self._joined.get(uid_of(job), {}).values()
+            stands = max(since, *others, self._calm_since or 0.0)
             yield job["metadata"]["name"], stands + STALL_SECONDS + _SLACK - now
 
 

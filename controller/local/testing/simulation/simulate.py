@@ -24,7 +24,7 @@ from trainwright.controller.runtime import ApiError
 
 QUIET_SECONDS = 90.0
 """Nothing is written for so long: longer than the longest retry of a controller."""
-PATIENCE_SECONDS = 1800.0
+PATIENCE_SECONDS = 3600.0
 """A world without faults becomes quiet within this time."""
 _SETTLE_SECONDS = 130.0
 _JUMPED_SECONDS = 190.0
