@@ -64,8 +64,8 @@ class Trainer:
         reference = {"kind": "TrainingRuntime", "name": runtime}
         self.create("TrainJob", name, {"runtimeRef": reference, **spec})
 
-    def create(self, kind: str, name: str, spec: dict[str, Any]) -> None:
-        metadata = {"name": name, "namespace": self.namespace}
+    def create(self, kind: str, name: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> None:
+        metadata = {"name": name, "namespace": self.namespace, **({"annotations": annotations} if annotations else {})}
         document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
         if self._file is not None:
             self._file.append(document)

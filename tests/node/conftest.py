@@ -103,8 +103,23 @@ class Containers(Trainer):
             lambda: self.explain(name), lambda text: all(word in text for word in words), seconds=SECONDS
         )
 
-    def one(self, name: str, *command: str, runtime: dict[str, Any] | None = None, **trainer: Any) -> str:
-        """Create a TrainJob whose one pod runs a command in the image of Python."""
+    def one(
+        self,
+        name: str,
+        *command: str,
+        runtime: dict[str, Any] | None = None,
+        annotations: dict[str, str] | None = None,
+        **trainer: Any,
+    ) -> str:
+        """Create a TrainJob whose one pod runs a command in the image of Python; returns its name.
+
+        Args:
+            name: of the TrainJob and its runtime.
+            command: of the container.
+            runtime: further fields of the pod; `container`: of its container.
+            annotations: of the TrainJob.
+            trainer: further fields of `spec.trainer`.
+        """
         container = {"name": "node", "image": PYTHON, **(runtime or {}).pop("container", {})}
         pod = {"restartPolicy": "Never", "containers": [container], **(runtime or {})}
         step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
@@ -112,7 +127,9 @@ class Containers(Trainer):
         jobs = [{"name": "node", "template": template}]
         spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": jobs}}}
         self.create("TrainingRuntime", name, spec)
-        self.job(name, name, trainer={"numNodes": 1, "command": list(command), **trainer})
+        reference = {"kind": "TrainingRuntime", "name": name}
+        job = {"runtimeRef": reference, "trainer": {"numNodes": 1, "command": list(command), **trainer}}
+        self.create("TrainJob", name, job, annotations)
         return name
 
 
