@@ -2,6 +2,7 @@
 """Simulated worlds whose jobs recover: under all faults, the record never says less than Kubernetes has counted."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ SEEDS = (2003, 2005, 2006, 2013)
 """Most of them found what is mended now."""
 HANGING = (3, 8)
 """Found that a hang was charged to the next attempt, and that ranks which had ended kept it from beginning."""
+PLANS = sorted((Path(__file__).parent / "plans" / "recovering").glob("*.json"))
 _WORLDS = 2
 """Of a test."""
 
@@ -30,3 +32,8 @@ def test_worlds_whose_jobs_recover(simulated: Simulated, first: int) -> None:
 def test_worlds_whose_ranks_hang(simulated: Simulated, seed: int) -> None:
     outcome = simulated(Recovering(), str(seed))
     assert outcome.counts["sometimes: a hang is charged"]
+
+
+@pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
+def test_plans_that_found_what_is_mended_now(simulated: Simulated, path: Path) -> None:
+    simulated(Recovering(), Plan.read(path))

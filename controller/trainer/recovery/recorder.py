@@ -137,7 +137,9 @@ class RecoveryRecorder(FailureRecorder):
         observe(known, glance)
         if how := stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
             return await self._restart_stalled(key, job, known, wanted, how)
-        if is_calm(known, glance):
+        # Somebody may have deleted the record between two attempts.
+        is_lost = known.summary.judged and self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        if not is_lost and is_calm(known, glance):
             left = await self._free(job, known, glance)
             return RetryAfter(left, reason="recovery") if left is not None else Done()
         return await self._recover(key, job, known, wanted)
