@@ -59,10 +59,10 @@ class Trainer:
         self.create("TrainingRuntime", name, {"mlPolicy": {"numNodes": 1}, "template": template})
         return name
 
-    def job(self, name: str, runtime: str, **spec: Any) -> None:
+    def job(self, name: str, runtime: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> None:
         """Create a TrainJob of a TrainingRuntime."""
         reference = {"kind": "TrainingRuntime", "name": runtime}
-        self.create("TrainJob", name, {"runtimeRef": reference, **spec})
+        self.create("TrainJob", name, {"runtimeRef": reference, **spec}, annotations)
 
     def create(self, kind: str, name: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> None:
         metadata = {"name": name, "namespace": self.namespace, **({"annotations": annotations} if annotations else {})}

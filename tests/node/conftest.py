@@ -127,9 +127,7 @@ class Containers(Trainer):
         jobs = [{"name": "node", "template": template}]
         spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": jobs}}}
         self.create("TrainingRuntime", name, spec)
-        reference = {"kind": "TrainingRuntime", "name": name}
-        job = {"runtimeRef": reference, "trainer": {"numNodes": 1, "command": list(command), **trainer}}
-        self.create("TrainJob", name, job, annotations)
+        self.job(name, name, annotations=annotations, trainer={"numNodes": 1, "command": list(command), **trainer})
         return name
 
 

@@ -12,13 +12,12 @@ from hack.deploy import set_image
 from hack.node import images
 from hack.node.cluster import NodeCluster
 from hack.node.deploying import deploy
-from tests.installation import NAMESPACE
+from tests.installation import NAME, NAMESPACE
 from tests.node.conftest import SECONDS, Containers
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 CONFIG = ROOT / "config"
-DEPLOYMENT = "deployment/kubeflow-trainer-controller-manager"
 SETTINGS = "controller_manager_config.yaml"
 TRAIN = """
 import sys, time
@@ -61,8 +60,8 @@ def reporting(node: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> It
     set_image(objects, images.MANAGER)
     (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
     node.kubectl("apply", "--server-side", "--force-conflicts", f"--filename={folder / 'all.yaml'}")
-    node.kubectl("rollout", "restart", DEPLOYMENT, f"--namespace={NAMESPACE}")
-    node.kubectl("rollout", "status", DEPLOYMENT, f"--namespace={NAMESPACE}", "--timeout=180s")
+    node.kubectl("rollout", "restart", f"deployment/{NAME}", f"--namespace={NAMESPACE}")
+    node.kubectl("rollout", "status", f"deployment/{NAME}", f"--namespace={NAMESPACE}", "--timeout=180s")
     yield node
     deploy(node)
 

@@ -139,8 +139,8 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             Edit(
                 _TRAINER + "failures/recorder.py",
-                "if is_new and not await is_there(self._client, job):",
-                "if is_new and not job.name:",
+                "if self._lacks_record(job) and not await is_there(self._client, job):",
+                "if self._lacks_record(job) and not job.name:",
             )
         ],
         recovering=True,

@@ -358,7 +358,8 @@ async def _check_alone(output: Path, cluster: Path) -> None:
         return
     if why := (await managing.in_use_of([before])).get(output):
         whose = before.owner.cluster
-        raise WrongUseError(f"--output: {output} is the output of a job in the cluster {whose}: {why}")
+        text = f"{output} is the output of a job in the cluster {whose}: {why}"
+        raise WrongUseError(f"--output: name another folder, since {text}")
 
 
 def _stops_at_failure(arguments: argparse.Namespace) -> bool:

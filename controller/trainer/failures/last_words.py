@@ -70,8 +70,10 @@ def telling_line(lines: Sequence[str], exit_code: int | None = None) -> str:
     """
     own = without_answers(lines)
     told = [line for raw in own if (line := plain(raw).strip(" \t\n\ufffd")) if not _is_ruler(line)]
+    if summed_up := _of_torchrun(told):
+        return summed_up
     uncaught = _uncaught(own) if exit_code == _EXCEPTION_CODE else ""
-    return _of_torchrun(told) or uncaught or (told[-1] if told else "")
+    return uncaught or (told[-1] if told else "")
 
 
 def program_ended(lines: Sequence[str], finished_at: str) -> str:

@@ -112,7 +112,7 @@ class FailureRecorder:
         if not found:
             self._tell_rest(key, job)
             return Done()
-        is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        is_deleted = self._lacks_record(job)
         was_settled = is_finished(job) and self._is_settled(key, job, found)
         if was_settled and not is_deleted:
             return Done()
@@ -138,13 +138,16 @@ class FailureRecorder:
             self._records.of(key, uid_of(job)).keep(Recorded(settled=_signature(found)))
         return Done()
 
+    def _lacks_record(self, job: TrainJob) -> bool:
+        """Whether the cache shows no record of the job: none was written yet, or somebody has deleted it."""
+        return self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+
     async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
         """Write the record, `more`: with other keys. Returns False for a job that is gone, or goes with its namespace.
 
         Raises KubernetesError.
         """
-        is_new = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
-        if is_new and not await is_there(self._client, job):
+        if self._lacks_record(job) and not await is_there(self._client, job):
             return False
         try:
             await self._applier.apply([document_of(job, entries, more)], owner=job)

@@ -38,7 +38,7 @@ from trainwright.controller.runtime import (
     RetryAfter,
 )
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
-from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines, name_of_record
+from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines
 from trainwright.controller.trainer.failures.recorder import (
     RECORDS,
     FailureRecorder,
@@ -138,7 +138,7 @@ class RecoveryRecorder(FailureRecorder):
         if how := stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
             return await self._restart_stalled(key, job, known, wanted, how)
         # Somebody may have deleted the record between two attempts.
-        is_lost = known.summary.judged and self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        is_lost = known.summary.judged and self._lacks_record(job)
         if not is_lost and is_calm(known, glance):
             left = await self._free(job, known, glance)
             return RetryAfter(left, reason="recovery") if left is not None else Done()
@@ -176,7 +176,7 @@ class RecoveryRecorder(FailureRecorder):
             nodes = await self._all_nodes()
             if nodes is not None:
                 leave_node(known, glance, step, nodes, replaceable=may_be_replaced(jobset))
-        is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        is_deleted = self._lacks_record(job)
         if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
             return Done()
         waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
