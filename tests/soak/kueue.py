@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make soak SOAK_ARGS=kueue`: the tests with Kueue's own manager, after building it, which takes minutes."""
+
+import sys
+
+from tests.kueue import PROGRAM
+from tests.soak._rounds import tests_with
+
+if __name__ == "__main__":
+    sys.exit(tests_with(PROGRAM, "tests/e2e/test_kueue.py", description=__doc__))
