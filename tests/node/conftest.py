@@ -5,9 +5,6 @@
 """
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from tests.installation import NAMESPACE, forbidden
 from tests.repository import ROOT
 from tests.rungs import is_local
 from trainwright.controller.runtime.testing.waiting import eventually_sync
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 FOLDER = Path(__file__).parent
 SAMPLES = ROOT / "config" / "samples"
@@ -87,22 +85,6 @@ class Containers(Trainer):
         selector = f"--selector=jobset.sigs.k8s.io/jobset-name={name}"
         return self.kubectl("logs", "--tail=-1", "--all-containers", selector).splitlines()
 
-    def explain(self, name: str) -> str:
-        """What `trainwright explain` says, as an administrator without the manager's help."""
-        return self.trainwright("explain", name, f"--namespace={self.namespace}")
-
-    def trainwright(self, *arguments: str) -> str:
-        """Standard output of a command."""
-        environment = {**os.environ, "KUBECONFIG": str(self.cluster.folder / "admin.kubeconfig")}
-        command = [str(Path(sys.executable).parent / "trainwright"), *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
-
-    def told(self, name: str, *words: str) -> str:
-        """Wait until the explanation has all of these words; returns it."""
-        return eventually_sync(
-            lambda: self.explain(name), lambda text: all(word in text for word in words), seconds=SECONDS
-        )
-
     def one(
         self,
         name: str,
@@ -122,11 +104,8 @@ class Containers(Trainer):
         """
         container = {"name": "node", "image": PYTHON, **(runtime or {}).pop("container", {})}
         pod = {"restartPolicy": "Never", "containers": [container], **(runtime or {})}
-        step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-        template = {"metadata": step, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
-        jobs = [{"name": "node", "template": template}]
-        spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": jobs}}}
-        self.create("TrainingRuntime", name, spec)
+        document = runtime_document(name, replicated_job(pod=pod, backoffLimit=0))
+        self.create("TrainingRuntime", name, document["spec"])
         self.job(name, name, annotations=annotations, trainer={"numNodes": 1, "command": list(command), **trainer})
         return name
 

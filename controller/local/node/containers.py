@@ -107,7 +107,7 @@ class ContainerProcess:
         return await asyncio.shield(self._exit)
 
     def terminate(self) -> None:
-        """SIGTERM to the process group."""
+        """SIGTERM to the program."""
         self._send(b"term\n")
 
     def kill(self) -> None:
@@ -259,7 +259,7 @@ async def _started(
     process = ContainerProcess(guard, record, end)
     try:
         process._started(report)  # noqa: SLF001 - its maker
-    except OSError:
+    except Exception:
         # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
         await _close(guard, reports)
         raise

@@ -140,6 +140,9 @@ class EndedLogs:
                 await asyncio.to_thread(_write, folder, top, pod)
         except (KubernetesError, OSError) as error:
             log.warning("the logs of pod %s go with it, since its owner is not known: %s", name_of(pod), error)
+        except Exception:
+            # A task of the node: raised, it would end all pods.
+            log.exception("the logs of pod %s go with it, since its owner is not known", name_of(pod))
 
     async def _top_of(self, pod: Document) -> Top | None:
         top: Top | None = None
@@ -184,6 +187,8 @@ class EndedLogs:
                 await self.sweep()
             except (KubernetesError, OSError) as error:
                 log.warning("logs of pods that are gone were not looked through: %s", error)
+            except Exception:
+                log.exception("logs of pods that are gone were not looked through")
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):

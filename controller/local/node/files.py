@@ -11,7 +11,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OWN_PARTS = 3
 """How many folders above a file a pod may have replaced: `<uid>/containers/<name>`."""
 
@@ -57,41 +59,71 @@ def lies_below(path: str, folder: str) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all that is in it. Raises OSError."""
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(found.st_mode):
-        remove_tree(path)
-    else:
-        path.unlink()
+    """Remove a file, a link or a folder with all that is in it; it may be removed elsewhere at the same time.
+
+    Raises OSError.
+    """
+    # Something that is not there any more, while the rest is, means that somebody else has removed it: look again.
+    while os.path.lexists(path):
+        with suppress(FileNotFoundError):
+            if stat.S_ISDIR(path.lstat().st_mode):
+                remove_tree(path)
+            else:
+                path.unlink()
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder, also what its user made unreadable in it. Raises OSError; links are not followed."""
-    with suppress(OSError):
+    """Remove a folder of any depth, also what its user made unreadable in it.
+
+    Raises OSError; links are not followed.
+    """
+    # Deep trees: rmtree recurses, and keeps a file open for each level.
+    with suppress(OSError, RecursionError):
         shutil.rmtree(folder)
         return
     folder.chmod(0o700)
-    for path, folders, _ in os.walk(folder):
-        # They are read after this. Links are among them, and are left alone.
-        for name in folders:
-            below = Path(path, name)
-            if not below.is_symlink():
-                below.chmod(0o700)
-    shutil.rmtree(folder)
+    top = os.open(folder, _FOLDER | os.O_NOFOLLOW)
+    try:
+        _empty(top)
+    finally:
+        os.close(top)
+    folder.rmdir()
+
+
+def _empty(top: int) -> None:
+    """Remove what is in a folder. Nested folders move to the top first, so that no depth and no path has a limit."""
+    while names := os.listdir(top):
+        for name in names:
+            if not _is_folder(name, top):
+                os.unlink(name, dir_fd=top)
+                continue
+            os.chmod(name, 0o700, dir_fd=top)
+            opened = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=top)
+            try:
+                for below in os.listdir(opened):  # noqa: PTH208 - a descriptor
+                    if _is_folder(below, opened):
+                        os.chmod(below, 0o700, dir_fd=opened)  # a folder that cannot be written to does not move
+                        os.rename(below, uuid4().hex, src_dir_fd=opened, dst_dir_fd=top)
+                    else:
+                        os.unlink(below, dir_fd=opened)
+            finally:
+                os.close(opened)
+            os.rmdir(name, dir_fd=top)
+
+
+def _is_folder(name: str, parent: int) -> bool:
+    """Whether it is a folder itself, and no link to one."""
+    return stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode)
 
 
 @contextmanager
 def _parent(path: Path) -> Iterator[int]:
     """A descriptor of the folder of a file. Raises OSError if a folder that a pod can replace is a link."""
     top, *below = reversed(path.parents[: _OWN_PARTS + 1])
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    opened = os.open(top, flags)
+    opened = os.open(top, _FOLDER)
     try:
         for part in below:
-            descriptor = os.open(part.name, flags | os.O_NOFOLLOW, dir_fd=opened)
+            descriptor = os.open(part.name, _FOLDER | os.O_NOFOLLOW, dir_fd=opened)
             os.close(opened)
             opened = descriptor
         yield opened

@@ -59,3 +59,6 @@ def remove_pod(settings: NodeSettings, uid: str, pod: Document | None = None) ->
         remove_logs(settings.logs, uid, pod)
     except OSError as error:
         log.warning("files of the pod with uid %s are left: %s", uid, error)
+    except Exception:
+        # Raised in a task of the node, it would end all pods.
+        log.exception("files of the pod with uid %s are left", uid)

@@ -6,7 +6,7 @@ It runs as a file in a bare interpreter (`python -I -S guard.py`) and imports no
 in a few milliseconds.
 
 Standard input is the control pipe. Its first line is the order, a JSON object (`Order` of `containers`). Each further
-line is `term` (SIGTERM to the process group) or `kill` (SIGKILL to every descendant). The cluster process holds the
+line is `term` (SIGTERM to the program) or `kill` (SIGKILL to every descendant). The cluster process holds the
 other end as long as it lives; even SIGKILL closes it. At end of file the guard sends SIGTERM, waits for the grace
 period of the order, and kills what is left.
 
@@ -79,6 +79,7 @@ class LogFile:
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         entries = []
         for line in lines:
+            line = line.removesuffix(b"\r")  # noqa: PLW2901 - as container runtimes
             last = max(0, len(line) - 1) // LINE_BYTES * LINE_BYTES
             entries += [head + b"P " + line[at : at + LINE_BYTES] for at in range(0, last, LINE_BYTES)]
             entries.append(head + b"F " + line[last:])
@@ -135,7 +136,8 @@ class LogFile:
         """Write unfinished lines, which end with the program."""
         for stream, rest in self._rest.items():
             if rest:
-                self.write(stream, b"\n")
+                # Nothing ended it, so readers see no end of the line either.
+                self._append(self._head(stream) + b"P " + rest + b"\n")
         if self._file >= 0:
             os.close(self._file)
 
@@ -279,7 +281,7 @@ class ProgramGuard:
         data = os.read(0, 4096)
         if not data:
             self._orphaned_at = time.monotonic()
-            self.signal_group(signal.SIGTERM)
+            self.terminate()
             return False
         self._obey(data)
         return True
@@ -288,9 +290,22 @@ class ProgramGuard:
         *lines, self._commands = (self._commands + data).split(b"\n")
         for line in lines:
             if line == b"term":
-                self.signal_group(signal.SIGTERM)
+                self.terminate()
             elif line == b"kill":
                 self.end_descendants()
+
+    def terminate(self) -> None:
+        """SIGTERM to the program, and to none of those that it started: as a kubelet, which tells process 1 alone.
+
+        Workers that load data would die of it, and take a training along that saves its last checkpoint.
+        """
+        assert self._child is not None
+        if self._order["launcher"]:
+            # Its group is two processes of the launcher: one passes the signal on, the other ignores it.
+            self.signal_group(signal.SIGTERM)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child.pid, signal.SIGTERM)
 
     def signal_group(self, number: int) -> None:
         """Signal the process group of the program."""

@@ -20,6 +20,10 @@ class Host(Protocol):
         """The pod as it is now."""
         ...
 
+    def goes_on_without(self, container: str) -> bool:
+        """Whether another container of the pod runs, or is yet to run."""
+        ...
+
     def changed(self) -> None:
         """The state of a container has changed: report it."""
         ...

@@ -103,12 +103,24 @@ class Hosting:
         )
 
     def release(self, pod: Document) -> None:
-        """Nothing of the pod runs any more: others can have its devices and ports."""
-        self.gpus.release(uid_of(pod))
-        self.ports.release(pod)
-        if self.networks is not None:
-            self.networks.release(pod)
-        self._released()
+        """Nothing of the pod runs any more: others can have its devices and ports.
+
+        Raises the first error, after it has tried everything. It can be called again.
+        """
+        errors: list[Exception] = []
+        steps: list[Callable[[], object]] = [
+            lambda: self.gpus.release(uid_of(pod)),
+            lambda: self.ports.release(pod),
+            *([] if (networks := self.networks) is None else [lambda: networks.release(pod)]),
+            self._released,
+        ]
+        for give_back in steps:
+            try:
+                give_back()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def isolate(self, *, rewrite: bool, networks: Networks | None = None) -> None:
         """Choose between namespaces and rewriting, before the first pod, and which network pods have."""

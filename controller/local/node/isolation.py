@@ -13,7 +13,7 @@ from pathlib import Path
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.hostnames import names_of, peers_of
-from trainwright.controller.local.node.pods import hostname_of, spec_of
+from trainwright.controller.local.node.pods import hostname_of, shown_hostname_of, spec_of
 from trainwright.controller.local.node.rewriting import LOCALHOST
 from trainwright.controller.local.node.volumes import Mount
 
@@ -62,7 +62,7 @@ def container_launch(
     work: Path,
     network: int = 0,
 ) -> Launch:
-    """The launch of a container. Writes nsswitch.conf and makes folders in `scratch`; `hosts` must be there.
+    """The launch of a container. Writes nsswitch.conf and hostname, and makes folders in `scratch`; it has `hosts`.
 
     A working folder that neither the machine nor a volume has is `work`.
     """
@@ -79,11 +79,17 @@ def container_launch(
         # What leads out of the volume is for the container itself to find, or not.
         if _lies_in(folder, mount.path) and lies_below(below, mount.source):
             Path(below).mkdir(parents=True, exist_ok=True)
-    shown += [(str(scratch / "hosts"), "/etc/hosts", False), (str(nsswitch), "/etc/nsswitch.conf", True)]
+    hostname = scratch / "hostname"
+    write_fresh(hostname, f"{shown_hostname_of(pod)}\n".encode(), 0o644)
+    shown += [
+        (str(scratch / "hosts"), "/etc/hosts", False),
+        (str(hostname), "/etc/hostname", False),
+        (str(nsswitch), "/etc/nsswitch.conf", True),
+    ]
     return Launch(
         command=command,
         folder=folder,
-        hostname=hostname_of(pod),
+        hostname=shown_hostname_of(pod),
         root=str(root),
         empty=str(empty),
         mounts=shown,

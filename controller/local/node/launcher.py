@@ -113,7 +113,9 @@ class Root:
         self._replaced.add(path)
         prefix = path.rstrip("/") + "/"
         for name in os.listdir(path):
-            self._mirror(prefix + name)
+            # Folders such as /tmp lose entries all the time: then the place of one is empty, or there is none.
+            with contextlib.suppress(FileNotFoundError):
+                self._mirror(prefix + name)
 
     def _mirror(self, path: str) -> None:
         target = self.folder + path
@@ -234,6 +236,8 @@ def execute(launch: dict[str, Any], failed: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         command = launch["command"]
         os.chdir(launch["folder"])
+        if not command[0]:
+            raise FileNotFoundError
         os.execvpe(command[0], command, os.environ)
     except OSError as error:
         say(failed, reason(error, launch))
@@ -243,8 +247,10 @@ def execute(launch: dict[str, Any], failed: int) -> None:
 def reason(error: OSError, launch: dict[str, Any]) -> str:
     """Why the program cannot run, in the words of container runtimes."""
     name, folder = launch["command"][0], launch["folder"]
-    if error.filename == folder:
+    if error.filename == folder and name != folder:
         return f'working directory "{folder}": {error.strerror}'
+    if isinstance(error, PermissionError) and os.path.isdir(name):
+        return f'exec: "{name}": is a directory'
     if isinstance(error, FileNotFoundError) and "/" not in name:
         return f'exec: "{name}": executable file not found in $PATH'
     if isinstance(error, FileNotFoundError):
@@ -283,7 +289,7 @@ def init(launch: dict[str, Any], failed: int, ticket: list[int]) -> int:
 
     def forward(number: int, _: object) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(program, number)
+            os.kill(program, number)
 
     signal.signal(signal.SIGTERM, forward)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

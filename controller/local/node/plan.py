@@ -22,7 +22,7 @@ from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.hostnames import name_pattern
 from trainwright.controller.local.node.images import DEFAULT, PYTHONS, Environment, Images
-from trainwright.controller.local.node.pods import hostname_of
+from trainwright.controller.local.node.pods import shown_hostname_of
 from trainwright.controller.local.node.ports import PortRewriter
 from trainwright.controller.local.node.refusals import command_of, no_command, refused_image, unrunnable_command
 from trainwright.controller.local.node.rewriting import Rewriter
@@ -164,7 +164,7 @@ async def make_plan(
     text: Callable[[str], str] = str
     node_variables = {
         **devices,
-        "HOSTNAME": hostname_of(pod),
+        "HOSTNAME": shown_hostname_of(pod),
         "TMPDIR": str(places.temporary),
         "PYTHONUNBUFFERED": "1",
         **({outputs.VARIABLE: str(output)} if output else {}),

@@ -71,6 +71,14 @@ def describe(pod: Document) -> str:
     return f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
 
 
+def shown_hostname_of(pod: Document) -> str:
+    """What `hostname` prints inside the pod: with `setHostnameAsFQDN`, the whole name in the cluster."""
+    host, spec = hostname_of(pod), spec_of(pod)
+    if not (spec.get("setHostnameAsFQDN") and spec.get("subdomain")):
+        return host
+    return f"{host}.{spec['subdomain']}.{namespace_of(pod)}.svc.cluster.local"
+
+
 def hostname_of(pod: Document) -> str:
     """The host name inside the pod: `spec.hostname`, else the name, at most 63 characters."""
     return str(spec_of(pod).get("hostname") or name_of(pod)[:63].rstrip("-."))

@@ -73,8 +73,11 @@ class Ports:
     def release(self, pod: Document) -> None:
         """Nothing of the pod runs any more. The last pod of a holder gives its ports back."""
         if self._holders.leave(pod):
-            for port in self._used.pop(holder_of(pod), {}).values():
+            used = self._used.get(holder_of(pod), {})
+            for declared, port in list(used.items()):
                 self._locks.give_back(str(port))
+                del used[declared]  # what is left is tried again, should this have failed
+            self._used.pop(holder_of(pod), None)
 
     def close(self) -> None:
         """Give all ports back, at the end of the node."""

@@ -106,7 +106,7 @@ async def _add_source(payload: Payload, pod: Document, source: Document, sources
             audience=reference.get("audience") or "",
             seconds=int(reference.get("expirationSeconds") or TOKEN_SECONDS),
         )
-        payload.add(reference["path"], token.text.encode(), 0o600)
+        payload.add(reference["path"], token.text.encode(), mode)
         due = token.renew_after
         payload.renew_after = due if payload.renew_after is None else min(due, payload.renew_after)
     else:

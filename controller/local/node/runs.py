@@ -35,6 +35,8 @@ KEPT_RUNS = 5
 """Runs whose logs are kept, with the first one and the present one."""
 LEAST_SECONDS = 2.0
 """Time between SIGTERM and SIGKILL after a preStop hook that used up the grace period."""
+_FAILED = 1
+"""The exit code that a kubelet assumes of a container whose probe has failed."""
 
 
 class ContainerRunner:
@@ -201,7 +203,14 @@ class ContainerRunner:
             event=lambda reason, note: self._host.event("Warning", reason, note),
         )
         failed = await probes.run(self.started)
-        return f"Container {self.name} failed {failed} probe, will be restarted", self.container[f"{failed}Probe"]
+        return self._note_of(failed), self.container[f"{failed}Probe"]
+
+    def _note_of(self, failed: str) -> str:
+        """What the event says, as a kubelet's: with a container that is the last one and stays down, the pod ends."""
+        if should_restart(self._host.pod, self.container, _FAILED):
+            return f"Container {self.name} failed {failed} probe, will be restarted"
+        goes_on = self._host.goes_on_without(self.name)
+        return f"Container {self.name} failed {failed} probe" if goes_on else f"Stopping container {self.name}"
 
     async def _end(self, process: ContainerProcess, until: Callable[[], Awaitable[Any]]) -> None:
         """The preStop hook, SIGTERM, and SIGKILL once `until` is over. Returns when the process has ended."""
@@ -322,6 +331,7 @@ class ContainerRunner:
         files.write_fresh(places.termination, b"", 0o644)
 
     def _not_started(self, message: str) -> int:
+        self.state.container_id = self._container_id()
         self.state.end(
             Terminated(
                 exit_code=START_ERROR,
@@ -329,7 +339,7 @@ class ContainerRunner:
                 message=message,
                 started_at=EPOCH,
                 finished_at=self._now(),
-                container_id=self._container_id(),
+                container_id=self.state.container_id,
             )
         )
         self._host.event("Warning", "Failed", f"Error: {message}")

@@ -156,12 +156,11 @@ def _container(container: Document, state: ContainerState, *, init: bool) -> Doc
     }
     if state.container_id:
         document["containerID"] = state.container_id
+        document["resources"] = container.get("resources") or {}
     if mounts := container.get("volumeMounts"):
         document["volumeMounts"] = [_mount(mount) for mount in mounts]
-    if resources := container.get("resources"):
-        document["resources"] = resources
-        if requests := resources.get("requests"):
-            document["allocatedResources"] = requests
+    if requests := (container.get("resources") or {}).get("requests"):
+        document["allocatedResources"] = requests
     return document
 
 

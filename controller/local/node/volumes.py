@@ -18,6 +18,7 @@ from trainwright.controller.local.node.projections import ProjectionSources, Vol
 from trainwright.controller.local.node.tokens import KeptTokens
 from trainwright.controller.runtime import finished_in_thread
 
+_EMPTY_DIR_MODE, _IN_MEMORY_MODE = 0o777, 0o1777
 _UNREADABLE = re.compile(r"[^-a-z0-9]")
 
 
@@ -41,6 +42,8 @@ class Volumes:
         self._sources = KeptTokens(sources, clock)
         self.folders: dict[str, str] = {}
         """Folder or file by name of the volume."""
+        self._written: set[str] = set()
+        """Names of the volumes whose files the node writes; containers only read them."""
         self._due: float | None = None
 
     @property
@@ -79,14 +82,15 @@ class Volumes:
             except (VolumeError, SourceUnavailableError, OSError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
             self.folders[name] = str(folder)
+            self._written.add(name)
             due += [] if payload.renew_after is None else [payload.renew_after]
         self._due = self._clock() + min(due) if due else None
         return changed
 
     async def _locate(self, pod: Document, volume: Document) -> str:
         """The folder of a volume that is not made of files."""
-        if volume.get("emptyDir") is not None:
-            return self._own_folder(volume["name"])
+        if (source := volume.get("emptyDir")) is not None:
+            return self._own_folder(volume["name"], source.get("medium") or "")
         if (source := volume.get("hostPath")) is not None:
             return _host_path(source)
         if (source := volume.get("persistentVolumeClaim")) is not None:
@@ -96,9 +100,12 @@ class Volumes:
         kinds = ", ".join(key for key in volume if key != "name")
         raise VolumeError(f"volumes of kind {kinds or 'none'} are not supported on this node")
 
-    def _own_folder(self, name: str) -> str:
+    def _own_folder(self, name: str, medium: str) -> str:
         folder = self._folder / _file_name(name)
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_symlink() and not folder.exists():
+            folder.mkdir(parents=True)
+            # As a kubelet does, for containers with other users; those of this machine do not reach it.
+            folder.chmod(_IN_MEMORY_MODE if medium == "Memory" else _EMPTY_DIR_MODE)
         refuse_link(folder)
         return str(folder)
 
@@ -114,7 +121,8 @@ class Volumes:
                 raise ConfigError(f'volume "{mount["name"]}" is not mounted')
             if below := mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables):
                 source = _below(source, below, mount["name"])
-            mounts.append(Mount(str(PurePosixPath("/", mount["mountPath"])), source, bool(mount.get("readOnly"))))
+            read_only = bool(mount.get("readOnly")) or mount["name"] in self._written
+            mounts.append(Mount(str(PurePosixPath("/", mount["mountPath"])), source, read_only))
         return mounts
 
 

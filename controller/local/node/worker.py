@@ -33,7 +33,7 @@ from trainwright.controller.local.node.pods import (
 )
 from trainwright.controller.local.node.projections import VolumeError
 from trainwright.controller.local.node.runs import ContainerRunner
-from trainwright.controller.local.node.state import ContainerState, PhaseVerdict, PodState, Waiting
+from trainwright.controller.local.node.state import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
 from trainwright.controller.local.node.temporary import TEMPORARY, make_temporary, remove_temporary
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime import TaskScope, finished_in_thread, together
@@ -138,6 +138,11 @@ class PodWorker:
 
     # ------------------------------------------------------------------ what runners need
 
+    def goes_on_without(self, container: str) -> bool:
+        """Whether another container of the pod runs, or is yet to run."""
+        others = (state.state for name, state in self.state.main.items() if name != container)
+        return any(not isinstance(one, Terminated) for one in others)
+
     def changed(self) -> None:
         """Report the state."""
         self._changed()
@@ -174,25 +179,44 @@ class PodWorker:
     async def run(self) -> None:
         """Run the pod to its end, whichever comes: its containers', a deletion, the deadline, the node's."""
         try:
-            await self._run()
-        except Exception as error:
-            # Whatever goes wrong with one pod, for example because of its files, is the end of that pod alone.
-            log.exception("pod %s failed on the node", describe(self.pod))
-            note = f"the node cannot run the pod: {type(error).__name__}: {error}"[:_NOTE_LENGTH]
-            if self.state.verdict is None:
-                self.state.verdict = PhaseVerdict("Failed", "NodeError", note)
-            for container in (*self.state.init.values(), *self.state.main.values()):
-                container.settle()
-                container.lose(self._now())
-            self.event("Warning", "NodeError", note)
-        finally:
+            try:
+                await self._run()
+            except Exception as error:
+                # Whatever goes wrong with one pod, for example because of its files, is the end of that pod alone.
+                log.exception("pod %s failed on the node", describe(self.pod))
+                self._fail(f"the node cannot run the pod: {type(error).__name__}: {error}"[:_NOTE_LENGTH])
+            finally:
+                try:
+                    self._release()
+                finally:
+                    self.state.over = True
+                    self.done.set()
+        except Exception:
+            # It would end the node, and with it all pods.
+            log.exception("the end of pod %s", describe(self.pod))
+        try:
+            self.changed()
+        except Exception:
+            log.exception("the end of pod %s is not told", describe(self.pod))
+
+    def _release(self) -> None:
+        """Give back what the pod held; at the second attempt, if the first one fails."""
+        for attempt in (1, 2):
             try:
                 self._hosting.release(self.pod)
             except Exception:
-                log.exception("what pod %s held cannot be given back", describe(self.pod))
-            self.state.over = True
-            self.done.set()
-        self.changed()
+                log.exception("what pod %s held cannot be given back, attempt %d", describe(self.pod), attempt)
+            else:
+                return
+
+    def _fail(self, note: str) -> None:
+        """The pod has failed because of the node."""
+        if self.state.verdict is None:
+            self.state.verdict = PhaseVerdict("Failed", "NodeError", note)
+        for container in (*self.state.init.values(), *self.state.main.values()):
+            container.settle()
+            container.lose(self._now())
+        self.event("Warning", "NodeError", note)
 
     async def _run(self) -> None:
         async with TaskScope(f"pod:{describe(self.pod)}") as processes:
@@ -304,7 +328,7 @@ class PodWorker:
                 left = seconds - (self._now() - self.state.start_time).total_seconds()
                 if left <= 0:
                     self.state.verdict = EXPIRED
-                    self.event("Warning", EXPIRED.reason, EXPIRED.message)
+                    self.event("Normal", EXPIRED.reason, EXPIRED.message)
                     return
             await _within(None if left is None else min(left, LOOK_SECONDS), self._updated)
 

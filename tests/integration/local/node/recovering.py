@@ -12,12 +12,23 @@ from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import SECONDS, eventually
 from trainwright.controller.trainer.failures.record import Entry, entries_of
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 REMEMBER = """
 import atexit, os, pathlib
 marks = pathlib.Path(os.environ["MARKS"])
 attempt = int(os.environ["TRAINWRIGHT_ATTEMPT"]) + int(os.environ["TRAINWRIGHT_ATTEMPT_BASE"] or 0) + 1
 (marks / f"{attempt}-{os.environ['PET_NODE_RANK']}").write_text(str(os.getpid()))
+"""
+STANDS = """
+import time
+sleep, steps = time.sleep, 0
+def stand(seconds):
+    global steps
+    steps += seconds == float(os.environ["SECONDS_PER_STEP"])
+    sleep(600 if steps > int(os.environ["STANDS_AFTER"]) else seconds)
+if attempt == 1:
+    time.sleep = stand
 """
 LEAVE = """
 if rank == 0:
@@ -36,29 +47,28 @@ def sample() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def begin(
-    client: Client, marks: Path, name: str, *, ranks: int = 2, steps: int = 60, pause: float = 0.05, **annotations: str
+    client: Client,
+    marks: Path,
+    name: str,
+    *,
+    ranks: int = 2,
+    steps: int = 60,
+    pause: float = 0.06,
+    stands_after: int = 0,
+    **annotations: str,
 ) -> None:
     """Create a job of the sample, which leaves process ids and the model in a folder.
 
-    Annotations are those below `trainwright.dev/`: `on_stall` stands for `on-stall`.
+    With `stands_after`, the first attempt goes no further than so many steps, however late the test looks. Annotations
+    are those below `trainwright.dev/`: `on_stall` stands for `on-stall`.
     """
     claim, job = sample()
     try:
         await client.get(PersistentVolumeClaim, claim["metadata"]["name"], "default")
     except NotFound:
         await client.create(claim, kind=PersistentVolumeClaim.RESOURCE)
-        labels = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
         pod = {"terminationGracePeriodSeconds": 1, "containers": [{"name": "node", "image": "python"}]}
-        replicated = {"name": "node", "template": {"metadata": labels, "spec": {"template": {"spec": pod}}}}
-        runtime = {
-            "apiVersion": TrainingRuntime.RESOURCE.api_version,
-            "kind": "TrainingRuntime",
-            "metadata": {"name": "plain", "namespace": "default"},
-            "spec": {
-                "mlPolicy": {"numNodes": ranks, "torch": {}},
-                "template": {"spec": {"replicatedJobs": [replicated]}},
-            },
-        }
+        runtime = runtime_document("plain", replicated_job(pod=pod), policy={"numNodes": ranks, "torch": {}})
         await client.create(runtime, kind=TrainingRuntime.RESOURCE)
     job["metadata"]["name"] = name
     job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": "plain"}
@@ -67,8 +77,10 @@ async def begin(
     job["metadata"]["annotations"] |= {
         f"trainwright.dev/{key.replace('_', '-')}": value for key, value in annotations.items()
     }
-    trainer["command"] = [sys.executable, "-c", REMEMBER + trainer["command"][2] + LEAVE]
+    stands = STANDS if stands_after else ""
+    trainer["command"] = [sys.executable, "-c", REMEMBER + stands + trainer["command"][2] + LEAVE]
     values = {"STEPS": str(steps), "SECONDS_PER_STEP": str(pause), "MARKS": str(marks)}
+    values |= {"STANDS_AFTER": str(stands_after)} if stands_after else {}
     trainer["env"] = [{"name": key, "value": value} for key, value in values.items()]
     await client.create(job, kind=TrainJob.RESOURCE)
 

@@ -252,6 +252,24 @@ async def test_a_deadline_fails_the_pod(pods: Pods) -> None:
     assert container(pod)["state"]["terminated"]["exitCode"] == 143
 
 
+WITH_A_CHILD = """
+import signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+def stop(*_):
+    time.sleep(0.3)
+    sys.exit(0 if child.poll() is None else 9)
+signal.signal(signal.SIGTERM, stop)
+signal.pause()
+"""
+
+
+async def test_the_end_is_told_to_the_program_alone(pods: Pods) -> None:
+    """As a kubelet does it: workers that load data live until the training has saved its last checkpoint."""
+    await pods.create("parent", *python(WITH_A_CHILD), activeDeadlineSeconds=2)
+    pod = await pods.reach("parent", "Failed", seconds=15)
+    assert container(pod)["state"]["terminated"]["exitCode"] == 0
+
+
 async def test_a_stubborn_pod_is_killed_after_its_grace(pods: Pods) -> None:
     code = "import signal,time; signal.signal(15, signal.SIG_IGN); print('up')\nwhile True: time.sleep(1)"
     await pods.create("stubborn", *python(code), terminationGracePeriodSeconds=1)

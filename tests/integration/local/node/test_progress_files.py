@@ -17,6 +17,7 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress import reading
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 STEPS = """
 import json, os, time
@@ -40,22 +41,12 @@ with Reporter(total=4, every=0.1) as progress:
         while step == 2 and not os.path.exists(os.path.dirname(os.environ["TRAINWRIGHT_PROGRESS_FILE"]) + "/go"):
             time.sleep(0.05)
 """
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 
 
 def runtime(program: str) -> dict[str, Any]:
     container = {"name": "node", "image": "python", "command": [sys.executable, "-c", program]}
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-    replicated = {
-        "name": "node",
-        "template": {"metadata": STEP, "spec": {"backoffLimit": 0, "template": {"spec": pod}}},
-    }
-    return {
-        "apiVersion": TrainingRuntime.RESOURCE.api_version,
-        "kind": "TrainingRuntime",
-        "metadata": {"name": "r", "namespace": "default"},
-        "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [replicated]}}},
-    }
+    return runtime_document("r", replicated_job(pod=pod, backoffLimit=0))
 
 
 def train_job(**annotations: str) -> dict[str, Any]:

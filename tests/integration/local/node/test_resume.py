@@ -87,7 +87,8 @@ async def test_a_training_goes_on_after_the_cluster_was_down(folders: tuple[Path
         client = Client(cluster.api.transport())
         await begin(client, calm, "calm", pause=0)
         assert await end_of(client, "calm") == "Complete"
-        await begin(client, killed, "killed")
+        # It stands still at a step, so that it has not ended by the time that this test, or the cluster, gets on.
+        await begin(client, killed, "killed", stands_after=15)
         await step_of(tmp_path, 10)
     async with training_cluster(settings) as cluster:
         client = Client(cluster.api.transport())

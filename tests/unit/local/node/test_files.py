@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files where a pod can change them: its links are replaced, refused or left alone, and never followed."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from trainwright.controller.local.node.folders import remove_pod
 from trainwright.controller.local.node.projections import ProjectedFile
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.volumes import Volumes
+
+LEVELS = 2500
+"""Of a tree whose innermost path is longer than the kernel takes, and which rmtree gives up on."""
 
 
 @pytest.fixture
@@ -53,14 +57,62 @@ def test_a_removal_leaves_what_links_name(tmp_path: Path, precious: Path) -> Non
     assert precious.exists()
 
 
-def test_files_that_cannot_be_removed_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_removals_of_one_folder_both_end_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the logs of a pod, for example: its worker and the search for ended pods meet there."""
+    folder = tmp_path / "logs"
+    (folder / "main").mkdir(parents=True)
+    (folder / "main" / "0.log").write_text("line")
+    real, calls = shutil.rmtree, 0
+
+    def meet(path: Path) -> None:
+        """Somebody else is faster: with a file first, then with all that is left."""
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            (folder / "main" / "0.log").unlink()
+        else:
+            real(path)
+        raise FileNotFoundError(path)
+
+    def missing(_: int) -> None:
+        raise FileNotFoundError("0.log")
+
+    monkeypatch.setattr(shutil, "rmtree", meet)
+    monkeypatch.setattr(files, "_empty", missing)
+    files.remove(folder)
+    assert (calls, folder.exists()) == (2, False)
+
+
+@pytest.mark.parametrize("error", [PermissionError("no"), RecursionError("too deep")])
+def test_files_that_cannot_be_removed_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
     (tmp_path / "pods" / "uid").mkdir(parents=True)
 
     def refuse(*_: object, **__: object) -> None:
-        raise PermissionError("no")
+        raise error
 
-    monkeypatch.setattr(shutil, "rmtree", refuse)
+    monkeypatch.setattr(files, "remove_tree", refuse)
     remove_pod(NodeSettings(name="n", folder=tmp_path), "uid")
+    assert "files of the pod with uid uid are left" in caplog.text
+
+
+def test_a_tree_is_removed_that_is_deeper_than_calls_nest_and_paths_are_long(tmp_path: Path, precious: Path) -> None:
+    top = tmp_path / "pods" / "uid"
+    top.mkdir(parents=True)
+    opened = os.open(top, os.O_RDONLY)
+    for _ in range(LEVELS):
+        os.mkdir("d", dir_fd=opened)
+        os.symlink(precious.parent, "link", dir_fd=opened)
+        os.close(os.open("file", os.O_CREAT, dir_fd=opened))
+        below = os.open("d", os.O_RDONLY, dir_fd=opened)
+        os.close(opened)
+        opened = below
+    os.fchmod(opened, 0)
+    os.close(opened)
+    remove_pod(NodeSettings(name="n", folder=tmp_path), "uid")
+    assert not top.exists()
+    assert sorted(path.name for path in precious.parent.iterdir()) == ["folder", "precious"]
 
 
 def test_the_files_of_a_volume_are_written_beside_a_link_of_the_pod(tmp_path: Path, precious: Path) -> None:

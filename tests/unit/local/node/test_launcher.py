@@ -113,6 +113,29 @@ def test_folders_appear_at_any_path(machine: Machine, path: str) -> None:
     assert (machine.folder / "data" / "new").read_text() == "x"
 
 
+CHURN = """
+import os, sys
+while True:
+    for number in range(300):
+        open(f"{sys.argv[1]}/{number}", "w").close()
+    for number in range(300):
+        os.unlink(f"{sys.argv[1]}/{number}")
+"""
+
+
+def test_a_folder_whose_entries_come_and_go(machine: Machine) -> None:
+    """As those of /tmp, while its places are made."""
+    with tempfile.TemporaryDirectory(prefix="trainwright-busy-") as busy:
+        Path(busy).chmod(0o755)
+        mounts = [(str(machine.folder / "data"), f"{busy}/here", False)]
+        with subprocess.Popen([sys.executable, "-c", CHURN, busy]) as churning:
+            try:
+                for _ in range(20):
+                    assert machine.run(f"print(json.dumps(os.listdir('{busy}/here')))", mounts=mounts) == ["file"]
+            finally:
+                churning.kill()
+
+
 def test_files_appear_where_none_is(machine: Machine) -> None:
     file = machine.folder / "message"
     file.touch()

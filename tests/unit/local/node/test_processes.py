@@ -217,7 +217,8 @@ async def test_the_end_of_a_program_does_not_wait_for_a_guard_that_is_stopped(
 
 def entries(folder: Path, name: str = "0.log") -> list[tuple[str, str, str]]:
     """Stream, completeness and text of each log entry."""
-    lines = (folder / name).read_text().splitlines()
+    *lines, end = (folder / name).read_bytes().decode().split("\n")
+    assert not end
     return [(stream, full, text) for _, stream, full, text in (line.split(" ", 3) for line in lines)]
 
 
@@ -258,6 +259,11 @@ async def test_exit_codes(folder: Path, tasks: TaskScope, code: str, wanted: int
     assert not (folder / "process.json").exists()
 
 
+async def test_the_end_of_a_line_may_be_that_of_another_system(folder: Path, tasks: TaskScope) -> None:
+    await (await run(folder, "import os; os.write(1, b'a\\r\\nb\\rc\\r\\n')", tasks)).wait()
+    assert entries(folder) == [("stdout", "F", "a"), ("stdout", "F", "b\rc")]
+
+
 async def test_output_is_logged_line_by_line_with_its_stream(folder: Path, tasks: TaskScope) -> None:
     code = "import os,sys; os.write(1, b'a\\n\\nb\\n'); sys.stderr.write(os.environ['GREETING']); os.write(1, b'end')"
     await (await run(folder, code, tasks)).wait()
@@ -266,9 +272,9 @@ async def test_output_is_logged_line_by_line_with_its_stream(folder: Path, tasks
         ("stdout", "F", "a"),
         ("stdout", "F", ""),
         ("stdout", "F", "b"),
-        ("stdout", "F", "end"),
+        ("stdout", "P", "end"),
     ]
-    assert [entry for entry in found if entry[0] == "stderr"] == [("stderr", "F", "hällo")]
+    assert [entry for entry in found if entry[0] == "stderr"] == [("stderr", "P", "hällo")]
 
 
 async def test_a_long_line_is_written_in_parts(folder: Path, tasks: TaskScope) -> None:

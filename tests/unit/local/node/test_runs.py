@@ -59,6 +59,9 @@ class Host:
         self.beside: list[Process] = []
         self.go_on = asyncio.Event()
 
+    def goes_on_without(self, _: str) -> bool:
+        return False
+
     def changed(self) -> None:
         """Nobody is told."""
 

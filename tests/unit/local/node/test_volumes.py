@@ -104,7 +104,7 @@ def with_volume(**source: Any) -> Document:
                     ],
                 }
             },
-            {"k": (b"hidden", 0o440), "deep/a": (b"1", 0o440), "token": (b"token-1", 0o600)},
+            {"k": (b"hidden", 0o440), "deep/a": (b"1", 0o440), "token": (b"token-1", 0o440)},
         ),
         ({"emptyDir": {}}, {}),
     ],
@@ -182,7 +182,7 @@ async def test_tokens_are_renewed_in_time(objects: Objects, tmp_path: Path) -> N
     assert volumes.renew_after == 1
     now += 1
     assert await volumes.refresh(one)
-    assert files(volumes)["token"] == (b"token-2", 0o600)
+    assert files(volumes)["token"] == (b"token-2", 0o644)
     assert volumes.renew_after == 800
 
 
@@ -199,7 +199,7 @@ async def test_tokens_are_due_after_a_sleep_of_the_machine(
     assert volumes.renew_after is not None
     assert volumes.renew_after <= 0
     assert await volumes.refresh(one)
-    assert files(volumes)["token"] == (b"token-2", 0o600)
+    assert files(volumes)["token"] == (b"token-2", 0o644)
 
 
 def test_the_objects_that_a_pod_refers_to() -> None:

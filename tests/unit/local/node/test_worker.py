@@ -110,6 +110,38 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
 
 
+async def test_what_a_pod_held_is_given_back_at_the_second_attempt(
+    worker: PodWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+
+    def release(_: Document) -> None:
+        attempts.append(len(attempts))
+        if len(attempts) == 1:
+            raise KeyError("planned")
+
+    monkeypatch.setattr(worker._hosting, "release", release)
+    worker.volumes = Files()  # type: ignore[assignment]
+    worker.end()
+    await worker.run()
+    assert attempts == [0, 1]
+    assert worker.done.is_set()
+
+
+async def test_the_end_is_told_whatever_fails_at_the_end(worker: PodWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def fail() -> None:
+        raise KeyError("planned")
+
+    monkeypatch.setattr(worker, "_changed", lambda: told.append("changed" if worker.done.is_set() else ""))
+    monkeypatch.setattr(worker, "_release", fail)
+    worker.volumes = Files()  # type: ignore[assignment]
+    worker.end()
+    await worker.run()
+    assert told[-1] == "changed"
+
+
 async def test_a_pod_that_has_ended_is_not_stopped_by_the_node(worker: PodWorker) -> None:
     worker.volumes = Files()  # type: ignore[assignment]
     worker.end()

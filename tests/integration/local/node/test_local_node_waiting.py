@@ -16,20 +16,13 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.why import waiting
-
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 
 def runtime() -> dict[str, Any]:
     container = {"name": "node", "image": "python", "command": [sys.executable, "-c", "import time; time.sleep(100)"]}
     pod = {"nodeSelector": {"here": "yes"}, "terminationGracePeriodSeconds": 1, "containers": [container]}
-    replicated = {"name": "node", "template": {"metadata": STEP, "spec": {"template": {"spec": pod}}}}
-    return {
-        "apiVersion": TrainingRuntime.RESOURCE.api_version,
-        "kind": "TrainingRuntime",
-        "metadata": {"name": "picky", "namespace": "default"},
-        "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [replicated]}}},
-    }
+    return runtime_document("picky", replicated_job(pod=pod))
 
 
 async def test_a_job_that_no_node_takes_says_so_until_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, is_empty
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """
 import os, signal, sys, time
@@ -39,7 +40,6 @@ while len(os.listdir(sys.argv[1])) < 2 or rank == "0":
     time.sleep(0.01)
 raise ValueError("out of data")
 """
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 
 
 def runtime(meeting: Path) -> Document:
@@ -47,14 +47,8 @@ def runtime(meeting: Path) -> Document:
     container = {"name": "node", "image": "python", "command": [sys.executable, "-c", PROGRAM, str(meeting)]}
     # As every shipped runtime: without the annotation, the container would start again at once, and the JobSet too.
     pod = {"restartPolicy": "OnFailure", "containers": [container]}
-    replicated = {"name": "node", "template": {"metadata": STEP, "spec": {"template": {"spec": pod}}}}
-    template = {"spec": {"failurePolicy": {"maxRestarts": 3}, "replicatedJobs": [replicated]}}
-    return {
-        "apiVersion": TrainingRuntime.RESOURCE.api_version,
-        "kind": "TrainingRuntime",
-        "metadata": {"name": "fails", "namespace": "default"},
-        "spec": {"mlPolicy": {"numNodes": 2, "torch": {}}, "template": template},
-    }
+    restarts = {"failurePolicy": {"maxRestarts": 3}}
+    return runtime_document("fails", replicated_job(pod=pod), policy={"numNodes": 2, "torch": {}}, jobset=restarts)
 
 
 def job() -> Document:

@@ -79,6 +79,21 @@ async def test_a_container_whose_probe_fails_is_started_again(pods: Pods, tmp_pa
     await pods.client.delete(POD, "dying", pods.namespace, grace_period=0)
 
 
+@pytest.mark.parametrize(
+    ("others", "note"),
+    [([], "Stopping container main"), ([FOREVER], "Container main failed liveness probe")],
+    ids=["alone", "beside another"],
+)
+async def test_a_container_whose_probe_fails_stays_down(pods: Pods, others: list[str], note: str) -> None:
+    containers = main(FOREVER, livenessProbe=asks("false") | {"failureThreshold": 1, "initialDelaySeconds": 1})
+    containers += [{**main(code)[0], "name": "other"} for code in others]
+    await pods.create("stays", containers=containers, terminationGracePeriodSeconds=1)
+    await eventually(lambda: notes(pods, "stays"), contains(f"Killing: {note}"), seconds=60)
+    pod = await pods.get("stays")
+    assert container(pod)["restartCount"] == 0
+    await pods.client.delete(POD, "stays", pods.namespace, grace_period=0)
+
+
 async def test_hooks_run_after_the_start_and_before_the_end(pods: Pods, tmp_path: Path) -> None:
     code = f"""
 import pathlib, signal

@@ -18,6 +18,7 @@ from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.failures.record import Entry, entries_of
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """
 import os, pathlib, sys, time
@@ -54,14 +55,7 @@ class Training:
             "terminationGracePeriodSeconds": 1,
             "containers": [{"name": "node", "image": "python", "command": command}],
         }
-        labels = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-        replicated = {"name": "node", "template": {"metadata": labels, "spec": {"template": {"spec": pod}}}}
-        runtime = {
-            "apiVersion": TrainingRuntime.RESOURCE.api_version,
-            "kind": "TrainingRuntime",
-            "metadata": {"name": "two", "namespace": "default"},
-            "spec": {"mlPolicy": {"numNodes": 2, "torch": {}}, "template": {"spec": {"replicatedJobs": [replicated]}}},
-        }
+        runtime = runtime_document("two", replicated_job(pod=pod), policy={"numNodes": 2, "torch": {}})
         await self.client.create(runtime, kind=TrainingRuntime.RESOURCE)
         marks = {f"trainwright.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
         job = {

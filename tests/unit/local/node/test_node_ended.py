@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logs of pods that are gone: kept for their top owner, and no longer than that."""
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,16 +114,35 @@ async def test_a_pod_without_an_owner_takes_its_logs_along(world: World, monkeyp
     assert world.left() == []
 
 
+@pytest.mark.parametrize("error", [ConnectionLost("lost"), KeyError("uid"), RecursionError("too deep")])
 async def test_an_owner_that_is_not_known_costs_the_logs_and_not_the_pod(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def lost(*_: object) -> None:
-        raise ConnectionLost("lost")
+        raise error
 
     monkeypatch.setattr(world.logs, "_get", lost)
     pod = await world.pod("a")
     remove_logs(world.folder, "a", pod)
     assert world.left() == []
+
+
+async def test_a_sweep_that_fails_is_done_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[Exception] = [KeyError("uid"), OSError("input/output error"), ConnectionLost("lost")]
+    again = asyncio.Event()
+
+    async def fail() -> None:
+        world.logs.notice()
+        if errors:
+            raise errors.pop()
+        again.set()
+
+    monkeypatch.setattr(world.logs, "sweep", fail)
+    monkeypatch.setattr(ended, "LOOK_SECONDS", 0.01)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(world.logs.run())
+        await again.wait()
+        running.cancel()
 
 
 async def test_the_oldest_go_when_all_take_too_much(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

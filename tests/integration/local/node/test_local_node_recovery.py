@@ -18,6 +18,7 @@ from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.failures.record import entries_of
 from trainwright.controller.trainer.recovery.summary import summary_of
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """
 import os, pathlib, sys, time
@@ -50,14 +51,7 @@ def runtime(folder: Path, code: int, failures: int) -> dict[str, Any]:
     command = [sys.executable, "-c", PROGRAM, str(folder), str(code), str(failures)]
     container = {"name": "node", "image": "python", "command": command}
     pod = {"terminationGracePeriodSeconds": 1, "containers": [container]}
-    labels = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    replicated = {"name": "node", "template": {"metadata": labels, "spec": {"template": {"spec": pod}}}}
-    return {
-        "apiVersion": TrainingRuntime.RESOURCE.api_version,
-        "kind": "TrainingRuntime",
-        "metadata": {"name": "fails", "namespace": "default"},
-        "spec": {"mlPolicy": {"numNodes": 3, "torch": {}}, "template": {"spec": {"replicatedJobs": [replicated]}}},
-    }
+    return runtime_document("fails", replicated_job(pod=pod), policy={"numNodes": 3, "torch": {}})
 
 
 @pytest.mark.parametrize(

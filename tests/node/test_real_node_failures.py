@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong in real containers, and what `trainwright explain` says of it: see docs/users/causes.md."""
 
+import json
+
 from tests.node.conftest import Containers
 from trainwright.controller.runtime.testing import ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import eventually_sync
@@ -61,3 +63,42 @@ def test_a_pod_that_ignores_sigterm_ends_with_its_grace(containers: Containers) 
     eventually_sync(
         lambda: containers.cluster.stored.list("pods", containers.namespace), lambda pods: not pods, seconds=60
     )
+
+
+def test_a_volume_that_is_too_full(containers: Containers) -> None:
+    volume = {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "5Mi"}}]}
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    fill = "head -c 20000000 /dev/zero > /v/fill; sleep 3600"
+    job = containers.one("full", "sh", "-c", fill, runtime={**volume, "container": mount})
+    assert containers.ends(job) == "Failed"
+    text = containers.told(job, "evicted rank 0", "EmptyDir", "5Mi")
+    assert "made again" not in text
+
+
+def test_a_liveness_probe_that_fails(containers: Containers) -> None:
+    probe = {"exec": {"command": ["sh", "-c", "echo stuck; exit 1"]}, "periodSeconds": 1, "failureThreshold": 2}
+    stubborn = "trap '' TERM; while :; do sleep 1; done"
+    runtime = {"container": {"livenessProbe": probe}, "terminationGracePeriodSeconds": 2}
+    job = containers.one("stuck", "sh", "-c", stubborn, runtime=runtime)
+    assert containers.ends(job) == "Failed"
+    containers.told(job, "exit code 137", "its liveness probe failed: stuck")
+
+
+def test_a_pod_that_an_admin_evicts(containers: Containers) -> None:
+    job = containers.one("drained", "sleep", "3600", runtime={"terminationGracePeriodSeconds": 1})
+
+    def running() -> list[str]:
+        pods = containers.cluster.stored.list("pods", containers.namespace)
+        return [pod["metadata"]["name"] for pod in pods if pod.get("status", {}).get("phase") == "Running"]
+
+    name = eventually_sync(running, bool, seconds=120)[0]
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": containers.namespace},
+    }
+    path = f"/api/v1/namespaces/{containers.namespace}/pods/{name}/eviction"
+    containers.cluster.kubectl("create", "--raw", path, "--filename=-", stdin=json.dumps(eviction))
+    assert containers.ends(job) == "Failed"
+    text = containers.told(job, "evicted, as when a node is drained", "trainwright.dev/recovery")
+    assert "restartPolicy" not in text

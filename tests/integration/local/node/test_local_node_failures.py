@@ -13,6 +13,7 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.failures.record import entries_of
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """
 import os, sys, time
@@ -22,21 +23,14 @@ if os.environ["PET_NODE_RANK"] == "1":
     sys.exit(7)
 time.sleep(100)
 """
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 
 
 def runtime() -> dict[str, Any]:
     container = {"name": "node", "image": "python", "command": [sys.executable, "-c", PROGRAM]}
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-    job = {"backoffLimit": 0, "template": {"spec": pod}}
-    replicated = {"name": "node", "template": {"metadata": STEP, "spec": job}}
-    template = {"spec": {"failurePolicy": {"maxRestarts": 1}, "replicatedJobs": [replicated]}}
-    return {
-        "apiVersion": TrainingRuntime.RESOURCE.api_version,
-        "kind": "TrainingRuntime",
-        "metadata": {"name": "fails", "namespace": "default"},
-        "spec": {"mlPolicy": {"numNodes": 2, "torch": {}}, "template": template},
-    }
+    node = replicated_job(pod=pod, backoffLimit=0)
+    restarts = {"failurePolicy": {"maxRestarts": 1}}
+    return runtime_document("fails", node, policy={"numNodes": 2, "torch": {}}, jobset=restarts)
 
 
 async def test_the_first_failure_of_each_attempt_survives_its_pods(tmp_path: Path) -> None:
