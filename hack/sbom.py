@@ -26,6 +26,7 @@ from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import Property
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.dependency import Dependency
 from cyclonedx.model.license import License
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
@@ -73,10 +74,11 @@ def main() -> int:
         print(f"error: the environment of the image cannot be made: {error}", file=sys.stderr)
         return 1
     arguments.output.mkdir(parents=True, exist_ok=True)
-    for name, text in documents(contents).items():
+    made = documents(contents)
+    for name, text in made.items():
         (arguments.output / name).write_text(text)
     print(table(contents), end="")
-    print(f"written to {arguments.output}: {', '.join(documents(contents))}")
+    print(f"written to {arguments.output}: {', '.join(made)}")
     return 0
 
 
@@ -166,12 +168,18 @@ def sbom(contents: Contents) -> str:
         for part in _vendored(contents)
     ]
     system = [_system_component(one, contents["system"]) for one in contents.get("system_packages", ())]
-    for component in (*parts.values(), *vendored, python, *system):
-        bom.components.add(component)
-    bom.register_dependency(root, [*parts.values(), *vendored, python, *system])
+    every = (*parts.values(), *vendored, python, *system)
+    needs = {component.bom_ref: list[Component]() for component in every}
     for one in contents["packages"]:
-        needs = [parts[normal(name)] for name in one["needs"] if normal(name) in parts]
-        bom.register_dependency(parts[normal(one["name"])], needs)
+        needs[parts[normal(one["name"])].bom_ref] = [
+            parts[normal(name)] for name in one["needs"] if normal(name) in parts
+        ]
+    bom.components = every
+    # Bom.register_dependency searches all others for each part, which takes seconds for the packages of a base image.
+    bom.dependencies = [
+        Dependency(ref, [Dependency(other.bom_ref) for other in others])
+        for ref, others in {root.bom_ref: every, **needs}.items()
+    ]
     return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
 

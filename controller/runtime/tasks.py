@@ -72,16 +72,33 @@ async def finished_in_thread(work: Callable[[], T]) -> T:
     """
     # Not a task: the end of the event loop cancels all tasks, but no thread.
     running = asyncio.get_running_loop().run_in_executor(None, work)
+    if (cancelled := await outlasted(running)) is not None:
+        running.exception()
+        raise cancelled
+    return running.result()
+
+
+async def outlasted(
+    running: asyncio.Future[Any], hurry: Callable[[], object] | None = None
+) -> asyncio.CancelledError | None:
+    """Wait until it is over, also if this task is cancelled meanwhile.
+
+    Args:
+        running: what is waited for.
+        hurry: called at each cancellation.
+
+    Returns:
+        The last cancellation, which the caller has to pass on.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
             await asyncio.wait({running})
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None:
-        running.exception()
-        raise cancelled
-    return running.result()
+            if hurry is not None:
+                hurry()
+    return cancelled
 
 
 async def together(name: str, *work: Coroutine[Any, Any, T]) -> list[T]:

@@ -104,8 +104,7 @@ class NodeCluster(ControlPlane):
     def _start_api(self, folder: Path, binaries: Binaries, components: Components) -> _Running:
         assert isinstance(components, _NodeComponents)
         folder.chmod(0o755)  # pods have users of their own
-        for name in ("containerd", "kubelet"):
-            (folder / name).mkdir()
+        (folder / "containerd").mkdir()
         images.copy_of_store(folder / "containerd")
         # kubectl and the interpreter of this project need not be inside.
         binds = sorted({path.parent for path in binaries.paths.values()})

@@ -47,7 +47,7 @@ done
 
 if [ "$NETWORK" = own ]; then
     # kubelet opens sockets below its folder, and the path of a socket has 107 characters at most (unix(7)).
-    mkdir -p "$new/var/lib/kubelet"
+    mkdir -p "$FOLDER/kubelet" "$new/var/lib/kubelet"
     mount --bind "$FOLDER/kubelet" "$new/var/lib/kubelet"
     # kubelet would set these for the whole machine. It reads here that they are as it wants them.
     for setting in vm/overcommit_memory=1 kernel/panic=10 kernel/panic_on_oops=1; do

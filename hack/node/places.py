@@ -23,7 +23,8 @@ class NodeError(ControlPlaneError):
 
 def cache() -> Path:
     """The folder of the node's root, store and running nodes, beside the programs of the control plane."""
-    return cache_root().parent / "node"
+    # Without links: podman remembers where its store is, and refuses one that another path leads to.
+    return cache_root().parent.resolve() / "node"
 
 
 def why_not() -> str:

@@ -6,9 +6,11 @@ that object by a label or an annotation of the pod. A plugin names the kind and 
 is written and what wakes a job is the same for all of them, and is here.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from trainwright.api.base import Resource
@@ -16,6 +18,7 @@ from trainwright.api.kubernetes.core.v1 import LimitRange
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, dig
+from trainwright.api.quantity import Quantity, Style
 from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -34,8 +37,12 @@ P = TypeVar("P")
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
 _IN_ORDER = "InOrder"
-_GANG_WORDS = ("PodGroup", "sibling pods", "gang")
+_GANG_WORDS = ("PodGroup", "sibling pods", "gang", "resource gap")
 """What the messages of pods say that wait for their gang."""
+_NODES = re.compile(r"^0/\d+ nodes are available: ")
+_GAP = re.compile(r"resource gap: map\[(.*)\]$")
+_QUANTITY = re.compile(r"(\S+?):\{\{(\d+) (-?\d+)\} \{<nil>\} +(?:\S+ )?(\w*)\}")
+"""The number and its power of ten; Go then prints what else it keeps, which may be nothing."""
 _SHORTAGES = frozenset({"NoFreeNode", "Unschedulable"})
 _WAITS_OF_PODS = _SHORTAGES | {"SchedulerMissing", "StepWaits"}
 """Reasons of causes that are only consequences of a gang that does not start."""
@@ -178,11 +185,30 @@ class GangScheduler(ABC, Generic[P]):
             scheduled = condition_of(pod, "PodScheduled") or {}
             message = str(scheduled.get("message", ""))
             if any(word in message for word in _GANG_WORDS):
-                return message.partition(" preemption:")[0], since_of(scheduled)
+                return plain(message), since_of(scheduled)
         return None
 
     def _group_of(self, job: TrainJob) -> Reference:
         return Reference(self.group, job.namespace, job.name)
+
+
+def plain(message: str) -> str:
+    """What a scheduler says of a pod that waits for its gang, without what it says of all pods, and without Go's types.
+
+    The scheduler plugins print quantities as Go holds them: `map[cpu:{{4000 -3} {<nil>} DecimalSI}]` are 4 cpu.
+    """
+    said = _NODES.sub("", message.partition(" preemption:")[0].partition(" no new claims to deallocate")[0]).rstrip(
+        ". "
+    )
+    if (gap := _GAP.search(said)) is None:
+        return said
+    lacking = [f"{_amount(number, scale, style)} {name}" for name, number, scale, style in _QUANTITY.findall(gap[1])]
+    return f"the nodes lack {', '.join(lacking)}" if lacking else said
+
+
+def _amount(number: str, scale: str, style: str) -> str:
+    found = Quantity.parse(f"{Decimal(number).scaleb(int(scale)):f}")
+    return Quantity(found.nanos, Style.BINARY if style == "BinarySI" else found.style).canonical()
 
 
 def _policies(info: Info) -> list[object]:

@@ -10,7 +10,24 @@
 plugin with `on_transition` that a job has changed its state.
 """
 
-from trainwright.plugins.testing.builders import RUNTIME, in_state, runtime, train_job
+from trainwright.plugins.testing.builders import (
+    RUNTIME,
+    in_state,
+    replicated_job,
+    runtime,
+    runtime_document,
+    train_job,
+)
 from trainwright.plugins.testing.results import Result, run, transition
 
-__all__ = ["RUNTIME", "Result", "in_state", "run", "runtime", "train_job", "transition"]
+__all__ = [
+    "RUNTIME",
+    "Result",
+    "in_state",
+    "replicated_job",
+    "run",
+    "runtime",
+    "runtime_document",
+    "train_job",
+    "transition",
+]

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TrainJobs and runtimes from a few lines of YAML, with the defaults that the API server sets."""
+"""TrainJobs and runtimes for tests.
 
+For a test without a cluster, from a few lines of YAML, with the defaults that the API server sets; for one on a
+cluster, in wire form.
+"""
+
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache
 from typing import Any
@@ -8,7 +13,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.plugins.contract import JobState
 
 _MOMENT = "2026-01-01T00:00:00Z"
@@ -64,6 +70,50 @@ def runtime(text: str = RUNTIME, *, metadata: dict[str, Any] | None = None, **fi
     made = msgspec.convert({"metadata": stored, "spec": spec}, TrainingRuntime)
     made.set_defaults()
     return made.typed()
+
+
+def replicated_job(
+    name: str = NODE, pod: Mapping[str, Any] | None = None, *, step: str = "", **job: Any
+) -> dict[str, Any]:
+    """A job of the template of a runtime, in wire form.
+
+    Args:
+        name: of the job, and of its container unless `pod` has containers of its own.
+        pod: fields of the spec of its pods.
+        step: of the TrainJob that it runs, such as `trainer`, which is that of `node` by itself; others have none.
+        job: further fields of the Job's spec, such as `backoffLimit`.
+    """
+    step = step or (STEP_TRAINER if name == NODE else "")
+    labels = {"metadata": {"labels": {LABEL_ANCESTOR_STEP: step}}} if step else {}
+    pods = {"spec": {"containers": [{"name": name, "image": "example.com/none"}], **(pod or {})}}
+    return {"name": name, "template": {**labels, "spec": {"template": pods, **job}}}
+
+
+def runtime_document(
+    name: str,
+    *jobs: Mapping[str, Any],
+    namespace: str = "default",
+    policy: Mapping[str, Any] | None = None,
+    jobset: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A runtime in wire form, to be created in a cluster: a TrainingRuntime, or a cluster's if `namespace` is empty.
+
+    Args:
+        name: of the runtime.
+        jobs: of its template, such as `replicated_job` makes; none: one `node` with one container.
+        namespace: of the runtime.
+        policy: further fields of `mlPolicy`, beside one node.
+        jobset: further fields of the JobSet's spec, such as `failurePolicy`.
+        spec: further fields of the runtime's spec.
+    """
+    template = {"spec": {"replicatedJobs": list(jobs) or [replicated_job()], **(jobset or {})}}
+    return {
+        "apiVersion": TrainingRuntime.RESOURCE.api_version,
+        "kind": (TrainingRuntime if namespace else ClusterTrainingRuntime).RESOURCE.kind,
+        "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}),
+        "spec": {"mlPolicy": {"numNodes": 1, **(policy or {})}, "template": template, **spec},
+    }
 
 
 @cache

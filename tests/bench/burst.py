@@ -31,6 +31,7 @@ from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.plugins.testing import runtime_document
 
 ROOT = Path(__file__).parents[2]
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
@@ -41,27 +42,7 @@ WORKERS = 16
 SETTLE_SECONDS = 3.0
 READY_SECONDS = 60.0
 
-RUNTIME: dict[str, Any] = {
-    "apiVersion": "trainer.kubeflow.org/v1alpha1",
-    "kind": "ClusterTrainingRuntime",
-    "metadata": {"name": "burst"},
-    "spec": {
-        "mlPolicy": {"numNodes": 1},
-        "template": {
-            "spec": {
-                "replicatedJobs": [
-                    {
-                        "name": "node",
-                        "template": {
-                            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-                            "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "example/none"}]}}},
-                        },
-                    }
-                ]
-            }
-        },
-    },
-}
+RUNTIME = runtime_document("burst", namespace="")
 
 
 def train_job(namespace: str, name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench.machine import budget
 from tests.integration.local.node.recovering import begin, end_of, pid
 from tests.unit.trainer.recovery.test_attempts import Life
-from tests.unit.trainer.recovery.test_causes import pod
+from tests.unit.trainer.recovery.test_recovery_causes import pod
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client

@@ -6,11 +6,9 @@ reason.
 """
 
 import argparse
-import subprocess
 import sys
-import time
 
-from tests.repository import ROOT
+from tests.soak._rounds import repeated
 
 
 def main() -> int:
@@ -18,15 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak.node", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="how often (default: 1)")
     arguments = parser.parse_args()
-    failed = 0
-    for number in range(1, arguments.rounds + 1):
-        began = time.monotonic()
-        command = ["make", "--no-print-directory", "test", "CLUSTER=node"]
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
-        failed += code != 0
-        print(f"round {number}: exit code {code} after {time.monotonic() - began:.0f} s", flush=True)
-    print(f"{arguments.rounds} rounds, {failed} failed")
-    return 1 if failed else 0
+    return repeated(["make", "--no-print-directory", "test", "CLUSTER=node"], arguments.rounds)
 
 
 if __name__ == "__main__":

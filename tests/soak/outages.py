@@ -33,6 +33,7 @@ from trainwright.controller.local.node.isolation import probe
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing.waiting import GaveUp, equals, eventually, is_empty
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 COMMAND = (sys.executable, "-m", "trainwright.controller.cli.main", "local", "up", "--foreground")
 MOMENTS = 20
@@ -65,20 +66,8 @@ def runtime() -> Document:
     }
     # A pod that was lost with the cluster was killed (137): that is no failure of the program.
     lost = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [137]}}
-    policy = {"rules": [lost]}
-    template = {
-        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-        "spec": {"backoffLimit": 0, "podFailurePolicy": policy, "template": {"spec": pod}},
-    }
-    return {
-        "apiVersion": TrainingRuntime.RESOURCE.api_version,
-        "kind": TrainingRuntime.RESOURCE.kind,
-        "metadata": {"name": "soak", "namespace": "default"},
-        "spec": {
-            "mlPolicy": {"numNodes": 2},
-            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}},
-        },
-    }
+    node = replicated_job(pod=pod, backoffLimit=0, podFailurePolicy={"rules": [lost]})
+    return runtime_document("soak", node, policy={"numNodes": 2})
 
 
 def job(name: str, program: str, mark: str) -> Document:

@@ -21,6 +21,7 @@ from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.audit import AuditedCall
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 GROUPS = ROOT / "tests" / "conformance" / "crds"
@@ -100,15 +101,9 @@ def runtime(
     name: str, namespace: str, *, pod: Document | None = None, finalizers: tuple[str, ...] = (), **spec: Any
 ) -> Document:
     """A TrainingRuntime, or without a namespace a ClusterTrainingRuntime, with one container."""
-    inner = {"containers": [{"name": "node", "image": "example.com/none"}], **(pod or {})}
-    step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    job = {"name": "node", "template": {"metadata": step, "spec": {"template": {"spec": inner}}}}
-    return {
-        "apiVersion": API,
-        "kind": "TrainingRuntime" if namespace else "ClusterTrainingRuntime",
-        "metadata": {"name": name, "finalizers": list(finalizers)} | ({"namespace": namespace} if namespace else {}),
-        "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [job]}}, **spec},
-    }
+    made = runtime_document(name, replicated_job(pod=pod), namespace=namespace, **spec)
+    made["metadata"]["finalizers"] = list(finalizers)
+    return made
 
 
 def job(name: str, namespace: str, kind: str = "TrainingRuntime", of: str = "", **spec: Any) -> Document:

@@ -225,6 +225,12 @@ def add_node(parser: argparse.ArgumentParser) -> None:
         help="a variable of this shell that all pods get; may be given several times",
     )
     parser.add_argument("--share-gpus", action="store_true", help="leave all GPUs visible to every pod")
+    parser.add_argument(
+        "--rbac",
+        action="store_true",
+        help="give users and service accounts only the rights of their roles and bindings, as on a cluster; the "
+        "kubeconfig keeps all rights (default: every user with a token may do everything)",
+    )
     parser.add_argument("--verbose", action="store_true", help="log what the controllers do")
 
 

@@ -25,7 +25,13 @@ LIMITS = (
             "cluster has --network=isolated"
         ),
     ),
-    ("roles", "are stored. Every user with a token may do everything"),
+    (
+        "roles",
+        (
+            "are stored, and count with --rbac. Without it, every user with a token may do everything. Processes of "
+            "pods can read the kubeconfig, whose rights are all"
+        ),
+    ),
     ("several nodes", "one, named after the machine"),
     ("gang schedulers, Kueue, autoscalers", "none; a TrainJob that needs a PodGroup is Blocked"),
     ("preemption, quotas", "none"),

@@ -25,6 +25,8 @@ class LocalOptions:
     capacity: Mapping[str, str] = field(default_factory=dict)
     inherit: tuple[str, ...] = ()
     share_gpus: bool = False
+    rbac: bool = False
+    """Users have the rights that roles and bindings give them."""
     only: str = ""
     """`apiserver` for an API server without controllers and node; empty for everything."""
     memory: bool = False
@@ -69,6 +71,8 @@ class LocalOptions:
         made += [f"--inherit-env={name}" for name in self.inherit]
         if self.share_gpus:
             made.append("--share-gpus")
+        if self.rbac:
+            made.append("--rbac")
         if self.only:
             made.append(f"--only={self.only}")
         if self.memory:
@@ -99,6 +103,7 @@ def options_of(arguments: argparse.Namespace) -> LocalOptions:
         capacity=given.get("capacity", {}),
         inherit=tuple(given.get("inherit_env", ())),
         share_gpus=given.get("share_gpus", False),
+        rbac=given.get("rbac", False),
         only=given.get("only", ""),
         memory=given.get("memory", False),
         verbose=given.get("verbose", False),

@@ -92,7 +92,7 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
         # Imported here: other commands need no API server, and it alone does not need the rest.
         from trainwright.controller.local.cluster import api_server  # noqa: PLC0415
 
-        async with api_server(options.folder, port=options.port, memory=options.memory) as api:
+        async with api_server(options.folder, port=options.port, memory=options.memory, rbac=options.rbac) as api:
             freeze_collector()
             yield api.config.server, None, ""
         return
@@ -100,7 +100,9 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     async with (
-        training_cluster(node_settings(options), port=options.port, memory=options.memory) as cluster,
+        training_cluster(
+            node_settings(options), port=options.port, memory=options.memory, rbac=options.rbac
+        ) as cluster,
         embedded(
             cluster.api.transport(),
             load_config(options.folder / "kubeconfig"),

@@ -30,6 +30,8 @@ from trainwright.controller.trainer.assembly.settings import ManagerSettings, se
 _FOLDER = Path(__file__).parent
 _RUNTIMES = _FOLDER.parent / "rendering" / "shipped"
 """Those of config/runtimes, which a wheel has there once."""
+_USER_ROLES = _FOLDER / "user_roles.yaml"
+"""Those of config/rbac."""
 _OWNER = "trainwright-local"
 GATES: tuple[Gate, ...] = (EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS)
 """Features that are off in an installation until its admin knows their price; on a laptop they cost nothing."""
@@ -39,23 +41,34 @@ _WEBHOOKS = "https://trainwright.local"
 
 @asynccontextmanager
 async def training_cluster(
-    settings: NodeSettings, *, port: int = 0, memory: bool = False, request_log: Path | None = None
+    settings: NodeSettings,
+    *,
+    port: int = 0,
+    memory: bool = False,
+    rbac: bool = False,
+    request_log: Path | None = None,
 ) -> AsyncIterator[RunningCluster]:
     """Run a cluster that TrainJobs can be submitted to, for the length of the block.
 
-    `memory`: keep no state file. `request_log` gets a line about each request, in the form of kube-apiserver's audit
-    log.
+    Args:
+        settings: of the node.
+        port: of the API server; 0 for that of the last run, or a free one.
+        memory: keep no state file.
+        rbac: authorize by roles and bindings; the shipped roles for people are there.
+        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
 
     Raises:
         StateFileError: the state file cannot be used.
         ConfigurationError: the port cannot be used.
         KubernetesError: something could not be set up.
     """
-    async with local_cluster(settings, port=port, memory=memory, request_log=request_log) as cluster:
+    async with local_cluster(settings, port=port, memory=memory, rbac=rbac, request_log=request_log) as cluster:
         await install_definitions(cluster)
         async with training_manager(cluster, settings.folder):
             client = Client(cluster.api.transport(), user_agent=_OWNER)
             await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
+            if rbac:
+                await install(client, await asyncio.to_thread(_user_roles), owner=_OWNER)
             yield cluster
 
 
@@ -120,6 +133,10 @@ def definitions() -> list[Document]:
 
 def _runtimes() -> list[Document]:
     return list(_shipped())
+
+
+def _user_roles() -> list[Document]:
+    return [document.data for document in documents(_USER_ROLES.read_text(encoding="utf-8"))]
 
 
 def _shipped() -> Iterator[Document]:

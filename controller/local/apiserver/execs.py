@@ -65,21 +65,25 @@ class PodExecs:
         wanted = await self._admission.mutate(call, "CONNECT", _options(call, attach=self._attach), None, options)
         assert wanted is not None
         await self._admission.validate(call, "CONNECT", wanted, None, options)
-        request = self._request(call, wanted)
+        request, runs = self._request(call, wanted)
         if "websocket" not in call.request.headers.get("upgrade", "").lower():
             spdy = "spdy" in call.request.headers.get("upgrade", "").lower()
             raise errors.bad_request(_NO_SPDY if spdy else "Upgrade request required")
         offered = [one.strip() for one in call.request.headers.get("sec-websocket-protocol", "").split(",")]
         if not any(protocol in PROTOCOLS for protocol in offered):
             raise errors.bad_request(f"the websocket must offer one of the protocols {', '.join(PROTOCOLS)}")
+        if not runs:
+            # The answer of a kubelet, which is no Status.
+            text = f'container not found ("{request.container}")\n'
+            return ServerResponse(status=500, body=text.encode(), content_type="text/plain; charset=utf-8")
 
         async def serve(socket: ServerWebSocket) -> None:
             await serve_exec(socket, self._source, call.namespace, call.name, request)
 
         return ServerResponse(status=101, upgrade=Upgrade(PROTOCOLS, serve))
 
-    def _request(self, call: RequestInfo, wanted: Document) -> ExecRequest:
-        """What is asked for, in a pod that has a node. Raises StatusError."""
+    def _request(self, call: RequestInfo, wanted: Document) -> tuple[ExecRequest, bool]:
+        """What is asked for, in a pod that has a node, and whether the container may run. Raises StatusError."""
         stored = self._store.get("pods", call.key)
         if stored is None:
             raise call.not_found()
@@ -101,7 +105,15 @@ class PodExecs:
             raise errors.bad_request("you must specify at least one command for the container")
         if not (made.stdin or made.stdout or made.stderr):
             raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
-        return made
+        return made, _may_run(pod, container)
+
+
+def _may_run(pod: Document, container: str) -> bool:
+    """Whether the status does not say that a container waits or has ended. It may be a moment old."""
+    status = pod.get("status") or {}
+    listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    state = next((one.get("state") or {} for one in listed if one.get("name") == container), {})
+    return "waiting" not in state and "terminated" not in state
 
 
 def _options(call: RequestInfo, *, attach: bool) -> Document:
@@ -199,7 +211,7 @@ def _exit_status(code: int) -> Document:
     return {
         "metadata": {},
         "status": "Failure",
-        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "message": f"command terminated with non-zero exit code: command terminated with exit code {code}",
         "reason": "NonZeroExitCode",
         "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
     }

@@ -30,6 +30,7 @@ _PATHS = (
 )
 KUBERNETES_VERSION = "1.36.3"
 _BUILD_DATE = "1970-01-01T00:00:00Z"
+_KEPT_ANSWERS = 100
 _NO_MODELS = b"\x0a\x032.0" + b"\x12\x0e" + b"\x0a\x0aKubernetes" + b"\x12\x00"
 """An OpenAPI v2 document in protobuf: `swagger` "2.0", `info` with a title and no version, no models. kubectl reads it
 before it writes a `kind: List`, to validate the items itself. An item without a model passes here, and the server
@@ -76,19 +77,17 @@ class DiscoveryPages:
     def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
         self._described: tuple[int, list[discovery.DiscoveryResource]] = (-1, [])
+        self._made: dict[tuple[str, str, str], tuple[int, bytes, str]] = {}
+        """Body and type of answers by path, Accept and Host, with the generation of the registry that they tell of."""
 
     def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer a request for discovery. Raises StatusError."""
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] not in (["api"], ["apis"]) or len(parts) > 3:
             return None
-        try:
-            answer = self._discovered(parts, request.headers.get("accept", ""), request.headers.get("host", ""))
-        except NotAcceptableError as error:
-            raise errors.StatusError(error.code, error.reason, str(error)) from error
-        if answer is None:
+        made = self._answered(parts, request.headers.get("accept", ""), request.headers.get("host", ""))
+        if made is None:
             return None
-        made = _answer(answer)
         if "as=APIGroupDiscoveryList" in made.content_type:
             tag = discovery.etag(made.body)
             if request.headers.get("if-none-match") == tag:
@@ -97,6 +96,23 @@ class DiscoveryPages:
                 return ServerResponse(status=304, content_type=made.content_type, headers={"ETag": tag})
             made.headers["ETag"] = tag
         return made
+
+    def _answered(self, parts: list[str], accept: str, host: str) -> ServerResponse | None:
+        """The answer to a request without its tag; clients ask for the same ones again and again."""
+        key = ("/".join(parts), accept, host)
+        generation, body, content_type = self._made.get(key, (-1, b"", ""))
+        if generation != self._registry.generation:
+            try:
+                answer = self._discovered(parts, accept, host)
+            except NotAcceptableError as error:
+                raise errors.StatusError(error.code, error.reason, str(error)) from error
+            if answer is None:
+                return None
+            if len(self._made) >= _KEPT_ANSWERS:
+                self._made.clear()  # headers are what clients like
+            body, content_type = encode(answer.document), answer.content_type
+            self._made[key] = (self._registry.generation, body, content_type)
+        return ServerResponse(body=body, content_type=content_type)
 
     def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.DiscoveryDocument | None:
         described = self.resources()

@@ -24,6 +24,7 @@ from trainwright.controller.local.workloads.job.controller import JobController
 from trainwright.controller.local.workloads.jobset.controller import REPORTER as JOBSET_REPORTER
 from trainwright.controller.local.workloads.jobset.controller import JobSetController
 from trainwright.controller.local.workloads.namespaces.controller import NamespaceController
+from trainwright.controller.local.workloads.roles.controller import RoleController
 from trainwright.controller.local.workloads.scheduler.controller import REPORTER as SCHEDULER_REPORTER
 from trainwright.controller.local.workloads.scheduler.controller import Scheduler
 from trainwright.controller.local.workloads.scheduler.fit import Check
@@ -87,6 +88,10 @@ def _declare_accounts(manager: Manager, settings: WorkloadSettings) -> None:
     AccountController(manager, settings.authority)
 
 
+def _declare_roles(manager: Manager, settings: WorkloadSettings) -> None:  # noqa: ARG001 - as every one
+    RoleController(manager)
+
+
 def _declare_claims(manager: Manager, settings: WorkloadSettings) -> None:
     if settings.volumes is None:
         raise ConfigurationError("volume claims need a folder: set WorkloadSettings.volumes, or leave `claims` out")
@@ -108,6 +113,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "finished-pods": Workload(tuple(FinishedPods.RULES), _declare_finished_pods),
     "namespace": Workload(tuple(NamespaceController.RULES), _declare_namespace),
     "accounts": Workload(tuple(AccountController.RULES), _declare_accounts),
+    "roles": Workload(tuple(RoleController.RULES), _declare_roles),
     "claims": Workload(tuple(ClaimController.RULES), _declare_claims),
     "garbage": Workload(tuple(GarbageCollector.RULES), _declare_garbage),
     "scheduler": Workload(tuple(Scheduler.RULES), _declare_scheduler),

@@ -24,3 +24,6 @@ NAMESPACE = Resource(group="", version="v1", kind="Namespace", plural="namespace
 CONFIG_MAP = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 ACCOUNT = Resource(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", namespaced=True)
 VOLUME = Resource(group="", version="v1", kind="PersistentVolume", plural="persistentvolumes", namespaced=False)
+CLUSTER_ROLE = Resource(
+    group="rbac.authorization.k8s.io", version="v1", kind="ClusterRole", plural="clusterroles", namespaced=False
+)

@@ -11,6 +11,7 @@ clients to leave.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from enum import IntEnum
 from typing import Protocol, runtime_checkable
 
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.tasks import TaskScope, first_error
+from trainwright.controller.runtime.tasks import TaskScope, first_error, outlasted
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +119,7 @@ class Supervisor:
         self._failure: BaseException | None = None
         self._started = False
         self._stopping = False
+        self._hurried = asyncio.Event()
 
     def add(self, runnable: Runnable, group: Group, name: str = "") -> None:
         """Add a runnable; it starts at once if its group runs. Raises ConfigurationError while stopping."""
@@ -136,6 +138,7 @@ class Supervisor:
     def hurry(self) -> None:
         """From now on a stop cancels at once instead of waiting."""
         self._grace = 0.0
+        self._hurried.set()
 
     def ended(self, group: Group) -> bool:
         """Whether nothing of the group runs: it has ended or never started."""
@@ -158,6 +161,7 @@ class Supervisor:
     async def run(self) -> None:
         """Start everything, wait for `stop` or a failure, stop everything.
 
+        Cancelled, it stops everything too; cancelled while it stops, it waits for nothing but the ends of what runs.
         Raises the first failure of a runnable; GraceExceeded if the stop took longer than the budget.
         """
         if self._started:
@@ -169,11 +173,11 @@ class Supervisor:
         except asyncio.CancelledError:
             self._stop.set()
             self._drain = 0.0
-            await self._close_all()
+            await self._closed()
             raise
         except Exception as error:  # from `before`; the groups that are open must be closed
             self._failure = self._failure or error
-        late = await self._close_all()
+        late = await self._closed()
         if self._failure is not None:
             if late:
                 self._failure.add_note(str(late))
@@ -245,6 +249,22 @@ class Supervisor:
 
     # ------------------------------------------------------------------ ending
 
+    async def _closed(self) -> GraceExceeded | None:
+        """Close all groups. A cancellation hurries that, and is passed on once nothing is left to outlive it."""
+        closing = asyncio.get_running_loop().create_task(self._close_all(), name="supervisor/close")
+        cancelled = await outlasted(closing, self._cancel_all)
+        late = closing.result()
+        if cancelled is not None:
+            raise cancelled
+        return late
+
+    def _cancel_all(self) -> None:
+        self.hurry()
+        for running in self._groups.values():
+            for member in running.members:
+                if member.task is not None:
+                    member.task.cancel()
+
     async def _close_all(self) -> GraceExceeded | None:
         self._stopping = True
         loop = asyncio.get_running_loop()
@@ -259,7 +279,8 @@ class Supervisor:
             if self._after is not None and self._failure is None:
                 await self._after(group)
             if group is Group.LEADER and drain > 0 and self._grace > 0:
-                await asyncio.sleep(max(0.0, begun + drain - loop.time()))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurried.wait(), max(0.0, begun + drain - loop.time()))
         if late:
             text = f"still running after the grace period of {self._grace:g} s: {', '.join(late)}"
             if self._grace > 0:

@@ -351,7 +351,7 @@ class ControlPlane:
         )
 
     def _launch_kwok(self, state: _Running) -> None:
-        state.components.launch("kwok", programs.kwok(state.binaries, state.files), self._nodes_are_ready)
+        state.components.launch("kwok", programs.kwok(state.binaries, state.files.kubeconfig), self._nodes_are_ready)
         self.apply(*programs.pretend_nodes(self._kwok_nodes))
 
     def _jobsets_are_admitted(self) -> bool:

@@ -160,15 +160,31 @@ def jobset_manager(binaries: Binaries, files: Files, *, webhook_port: int, healt
     return [str(binaries["jobset-manager"]), f"--config={configuration}", f"--kubeconfig={files.kubeconfig}"]
 
 
-def jobset_webhooks(binaries: Binaries, files: Files, *, webhook_port: int) -> list[dict[str, Any]]:
-    """JobSet's webhook configurations, registered by URL: no Service leads to a program outside of the cluster."""
-    documents = list(yaml.safe_load_all(binaries.manifests["jobset-webhooks.yaml"].read_text()))
+def webhooks_by_url(manifest: Path, prefix: str, *, port: int, authority: bytes) -> list[dict[str, Any]]:
+    """The webhook configurations of a manifest, registered by URL: no Service leads out of the cluster.
+
+    Args:
+        manifest: YAML, with Services.
+        prefix: of the names, which are alike in all projects.
+        port: at which the program listens.
+        authority: PEM of the one that its certificate is from.
+    """
+    documents = list(yaml.safe_load_all(manifest.read_text()))
     for document in documents:
-        document["metadata"]["name"] = f"jobset-{document['metadata']['name']}"
+        document["metadata"]["name"] = f"{prefix}-{document['metadata']['name']}"
         for webhook in document["webhooks"]:
             service = webhook["clientConfig"].pop("service")
-            webhook["clientConfig"]["url"] = f"https://127.0.0.1:{webhook_port}{service['path']}"
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(files.authority.pem).decode()
+            webhook["clientConfig"]["url"] = f"https://127.0.0.1:{port}{service['path']}"
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
+    return documents
+
+
+def jobset_webhooks(binaries: Binaries, files: Files, *, webhook_port: int) -> list[dict[str, Any]]:
+    """JobSet's webhook configurations."""
+    manifest = binaries.manifests["jobset-webhooks.yaml"]
+    documents = webhooks_by_url(manifest, "jobset", port=webhook_port, authority=files.authority.pem)
+    for document in documents:
+        for webhook in document["webhooks"]:
             if any("pods" in rule["resources"] for rule in webhook["rules"]):
                 # As in JobSet's installation: only its own pods.
                 selector = {"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}
@@ -200,10 +216,10 @@ _PRETENDS = "kwok.x-k8s.io/node"
 """The annotation of the nodes that KWOK manages."""
 
 
-def kwok(binaries: Binaries, files: Files) -> list[str]:
+def kwok(binaries: Binaries, kubeconfig: Path) -> list[str]:
     return [
         str(binaries["kwok"]),
-        f"--kubeconfig={files.kubeconfig}",
+        f"--kubeconfig={kubeconfig}",
         # Nodes without it may run their pods themselves.
         f"--manage-nodes-with-annotation-selector={_PRETENDS}=fake",
         f"--config={binaries.manifests['kwok-node-stages.yaml']}",

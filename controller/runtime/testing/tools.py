@@ -132,6 +132,27 @@ MODULES = (
         (("versitygw", "github.com/versity/versitygw/cmd/versitygw"),),
         on_demand=True,
     ),
+    # Queues: what it makes of TrainJobs is tested with its own manager.
+    GoModule(
+        "kueue",
+        "sigs.k8s.io/kueue",
+        (("kueue-manager", "sigs.k8s.io/kueue/cmd/kueue"),),
+        (
+            ("kueue-crds.yaml", "config/components/crd/bases"),
+            ("kueue-webhooks.yaml", "config/components/webhook/manifests.yaml"),
+        ),
+        on_demand=True,
+    ),
+    # Gang scheduling: the scheduler whose coscheduling plugin starts all pods of a PodGroup or none.
+    GoModule(
+        "scheduler-plugins",
+        "sigs.k8s.io/scheduler-plugins",
+        (("coscheduling-scheduler", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),),
+        (("coscheduling-crd.yaml", "manifests/coscheduling/crd.yaml"),),
+        # It is a kube-scheduler, which takes the version of Kubernetes that it comes from for its own.
+        variables=(("k8s.io/component-base/version.gitVersion", "v1.34.7"),),
+        on_demand=True,
+    ),
 )
 
 TOOLS = tuple(name for module in MODULES if not module.on_demand for name, _ in module.packages)

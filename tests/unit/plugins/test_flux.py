@@ -58,7 +58,7 @@ def test_shape_of_the_instance(
     assert f'{{ host = "{hosts}" }}' in found["init.sh"]
 
 
-def test_139_command_and_arguments_are_one_line() -> None:
+def test_command_and_arguments_are_one_line() -> None:
     main = container(command=["  lmp  "], args=["-in", "a b.lmp"])
     made = blueprint("{flux: {}}", job_template("node", "trainer", main))
     result = outcome(made, trainer={"args": ["--x", "y "]})
@@ -68,7 +68,7 @@ def test_139_command_and_arguments_are_one_line() -> None:
     assert own.container()["command"][2] == "python t.py"
 
 
-def test_140_settings_come_from_variables_the_jobs_first() -> None:
+def test_settings_come_from_variables_the_jobs_first() -> None:
     env = [{"name": "FLUX_VIEW_IMAGE", "value": "view:1"}, {"name": "FLUX_QUEUE_POLICY", "value": "easy"}]
     made = blueprint("{flux: {}}", job_template("node", "trainer", container(env=env)))
     result = outcome(made, trainer={"env": [{"name": "FLUX_QUEUE_POLICY", "value": "conservative"}]})
@@ -77,7 +77,7 @@ def test_140_settings_come_from_variables_the_jobs_first() -> None:
     assert 'default_bind = "tcp://eth0:%p"' in scripts(result)["init.sh"]
 
 
-def test_61_nodes_get_volumes_an_installer_and_mounts() -> None:
+def test_nodes_get_volumes_an_installer_and_mounts() -> None:
     made = blueprint("{flux: {}}", job_template("node", "trainer", initContainers=[{"name": "mine", "image": "m"}]))
     pod = outcome(made, trainer={"numNodes": 2}).pod()
     assert [volume["name"] for volume in pod["volumes"]] == [
@@ -104,7 +104,7 @@ def test_61_nodes_get_volumes_an_installer_and_mounts() -> None:
     ]
 
 
-def test_143_a_certificate_is_fresh_and_its_keys_match() -> None:
+def test_a_certificate_is_fresh_and_its_keys_match() -> None:
     """The original derives it from the uid; see docs/differences.md."""
     component = outcome(blueprint("{flux: {}}")).component("Secret")
     assert component.document["data"] == {"curve.cert": PLACEHOLDER}
@@ -130,7 +130,7 @@ def unz85(text: str) -> bytes:
     return b"".join(sum(ALPHABET.index(c) * 85 ** (4 - i) for i, c in enumerate(w)).to_bytes(4, "big") for w in words)
 
 
-def test_144_the_text_form_of_binary_data() -> None:
+def test_the_text_form_of_binary_data() -> None:
     assert z85(b"\0\0\0\0") == "00000"
     assert z85(b"") == ""
     # The example of ZeroMQ RFC 32.
@@ -147,7 +147,7 @@ def test_144_the_text_form_of_binary_data() -> None:
         ("side", "flux-installer", []),
     ],
 )
-def test_145_the_installers_name_is_taken(job: str, name: str, expected: list[tuple[str, str]]) -> None:
+def test_the_installers_name_is_taken(job: str, name: str, expected: list[tuple[str, str]]) -> None:
     jobs = [job_template(), job_template("side", None)]
     (wanted,) = [each for each in jobs if each["name"] == job]
     wanted["template"]["spec"]["template"]["spec"]["initContainers"] = [{"name": name, "image": "i"}]
@@ -225,7 +225,7 @@ def test_what_the_nodes_run(tmp_path: Path, host: str, command: str, failures: i
     assert (certificate.read_text(), certificate.stat().st_mode & 0o077) == ("secret", 0)
 
 
-def test_147_and_148_only_flux_runtimes_and_plain_ml_counts() -> None:
+def test_only_flux_runtimes_and_plain_ml_counts() -> None:
     plain = outcome(blueprint("{}"), trainer={"command": ["a"]})
     assert plain.container()["command"] == ["a"]
     assert [component.resource.kind for component in plain.rendering.components] == ["JobSet"]

@@ -275,7 +275,7 @@ def test_xgboost_counts_workers(own: dict[str, Any], given: Any, nodes: int, wor
     assert outcome(made, trainer=trainer).env()["DMLC_NUM_WORKER"] == workers
 
 
-def test_157_the_users_variables_come_before_those_of_xgboost() -> None:
+def test_the_users_variables_come_before_those_of_xgboost() -> None:
     result = outcome(blueprint("{xgboost: {}}"), trainer={"env": [{"name": "USER", "value": "$(DMLC_TRACKER_URI)"}]})
     assert list(result.env())[:2] == ["USER", "DMLC_TRACKER_URI"]
 

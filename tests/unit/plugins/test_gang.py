@@ -75,7 +75,7 @@ def test_requests_of_a_pod(pod: PodSpec, expected: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_164_a_gang_counts_pods_and_requests(kind: str) -> None:
+def test_a_gang_counts_pods_and_requests(kind: str) -> None:
     group = outcome(gang(kind)).object("PodGroup")
     assert group["metadata"]["name"] == "job"
     assert group["spec"]["minMember"] == 3
@@ -85,7 +85,7 @@ def test_164_a_gang_counts_pods_and_requests(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_163_what_a_pod_requests_is_what_the_scheduler_counts(kind: str) -> None:
+def test_what_a_pod_requests_is_what_the_scheduler_counts(kind: str) -> None:
     """Limits do not count, an init container does where it needs more, overhead comes on top, and the job's win."""
     initializer = job_template(
         "dataset-initializer",
@@ -106,7 +106,7 @@ def test_163_what_a_pod_requests_is_what_the_scheduler_counts(kind: str) -> None
     assert group["spec"]["minResources"] == {"cpu": "15750m", "memory": "9Gi"}
 
 
-def test_162_initializers_are_counted_and_replicas_are_not() -> None:
+def test_initializers_are_counted_and_replicas_are_not() -> None:
     extra = job_template("extra", None)
     extra["replicas"] = 5
     jobs = (job_template("model-initializer", "model-initializer", container("model-initializer")), extra)
@@ -146,26 +146,26 @@ def test_a_mark_that_replaces_another_is_a_conflict() -> None:
     ("suspend", "live", "built"),
     [(False, None, True), (False, {"metadata": {}}, False), (True, {"metadata": {}}, True)],
 )
-def test_166_a_group_with_running_pods_is_left_alone(kind: str, suspend: bool, live: Any, built: bool) -> None:
+def test_a_group_with_running_pods_is_left_alone(kind: str, suspend: bool, live: Any, built: bool) -> None:
     facts = ClusterFacts(dict.fromkeys(announced(gang(kind)), live))
     result = outcome(gang(kind), facts=facts, suspend=suspend)
     assert ("PodGroup" in [component.resource.kind for component in result.rendering.components]) is built
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_167_a_group_that_cannot_be_read_is_tried_again(kind: str) -> None:
+def test_a_group_that_cannot_be_read_is_tried_again(kind: str) -> None:
     facts = {ref: Unreadable("down") if ref.resource.kind == "PodGroup" else None for ref in announced(gang(kind))}
     with pytest.raises(FactUnavailable, match="PodGroup team/job cannot be read: down"):
         PIPELINE.begin(train_job(), gang(kind)).render(ClusterFacts(facts))
 
 
-def test_165_no_requests_are_an_empty_object() -> None:
+def test_no_requests_are_an_empty_object() -> None:
     group = outcome(gang("coscheduling", job_template())).object("PodGroup")
     assert group["spec"]["minResources"] == {}
 
 
 @pytest.mark.parametrize("policy", [None, {}])
-def test_168_without_a_policy_there_is_no_group(policy: Any) -> None:
+def test_without_a_policy_there_is_no_group(policy: Any) -> None:
     result = outcome(blueprint({}, gang=policy))
     assert [component.resource.kind for component in result.rendering.components] == ["JobSet"]
     assert "metadata" not in result.replicated_job()["template"]["spec"]["template"]
@@ -183,13 +183,13 @@ def test_168_without_a_policy_there_is_no_group(policy: Any) -> None:
         ),
     ],
 )
-def test_169_volcano_carries_the_topology(settings: dict[str, Any], expected: Any) -> None:
+def test_volcano_carries_the_topology(settings: dict[str, Any], expected: Any) -> None:
     spec = outcome(gang("volcano", **settings)).object("PodGroup")["spec"]
     assert spec.get("networkTopology") == expected
     assert "scheduleTimeoutSeconds" not in spec
 
 
-def test_169_a_tier_that_was_never_defaulted_is_left_out() -> None:
+def test_a_tier_that_was_never_defaulted_is_left_out() -> None:
     made = gang("volcano", networkTopology={"mode": "hard"})
     assert made.spec is not None
     assert made.spec.pod_group_policy is not None
@@ -208,7 +208,7 @@ def test_coscheduling_waits_as_long_as_the_policy_says(given: dict[str, Any], ex
 @pytest.mark.parametrize(
     ("own", "patched", "expected"), [(None, None, None), ("gold", None, "gold"), ("gold", "iron", "iron")]
 )
-def test_170_the_queue_is_an_annotation_that_patches_may_change(own: Any, patched: Any, expected: Any) -> None:
+def test_the_queue_is_an_annotation_that_patches_may_change(own: Any, patched: Any, expected: Any) -> None:
     template = {"metadata": {"annotations": {QUEUE: patched}}}
     patches = [{"manager": "a.com/x", "trainingRuntimeSpec": {"template": template}}] if patched else []
     result = outcome(gang("volcano", metadata={QUEUE: own} if own else None), runtimePatches=patches)
@@ -216,7 +216,7 @@ def test_170_the_queue_is_an_annotation_that_patches_may_change(own: Any, patche
     assert result.object("JobSet")["metadata"].get("annotations", {}).get(QUEUE) == expected
 
 
-def test_172_a_queue_has_a_name() -> None:
+def test_a_queue_has_a_name() -> None:
     found = errors(verdict(gang("volcano", metadata={QUEUE: ""})))
     assert found == [(f"spec.annotations[{QUEUE}]", "FieldValueInvalid")]
     assert errors(verdict(gang("coscheduling", metadata={QUEUE: ""}))) == []
@@ -227,7 +227,7 @@ def classes(first: str, second: str) -> TrainingRuntime:
     return gang("volcano", *jobs)
 
 
-def test_171_the_last_priority_class_counts() -> None:
+def test_the_last_priority_class_counts() -> None:
     assert outcome(classes("p1", "p2")).object("PodGroup")["spec"]["priorityClassName"] == "p2"
 
 

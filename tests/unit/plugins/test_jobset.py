@@ -36,14 +36,14 @@ def patched(name: str = "node", *, metadata: Any = None, **pod: Any) -> list[dic
     return [{"manager": "example.com/a", "trainingRuntimeSpec": {"template": {"spec": spec}}}]
 
 
-def test_9_metadata_of_a_jobs_template_is_merged_as_it_is() -> None:
+def test_metadata_of_a_jobs_template_is_merged_as_it_is() -> None:
     """As recorded: what Kubernetes does not take of it, it refuses itself."""
     metadata = {"name": "x", "finalizers": ["a.com/f"], "labels": {"l": "1"}}
     template = outcome(blueprint({}), runtimePatches=patched(metadata=metadata)).replicated_job()["template"]
     assert template["metadata"] == {**metadata, "labels": {STEP: "trainer", "l": "1"}}
 
 
-def test_10_a_patch_may_move_the_step() -> None:
+def test_a_patch_may_move_the_step() -> None:
     made = blueprint({"numNodes": 2}, job_template(), job_template("other", None))
     result = outcome(
         made, trainer={"image": "mine"}, runtimePatches=patched("other", metadata={"labels": {STEP: "trainer"}})
@@ -66,7 +66,7 @@ def test_variables_of_reserved_containers(name: str, kind: str, refused: bool) -
 
 
 @pytest.mark.parametrize(("seconds", "fine"), [(300, True), (0, True), (-1, False)])
-def test_26_a_grace_period_is_not_negative(seconds: int, fine: bool) -> None:
+def test_a_grace_period_is_not_negative(seconds: int, fine: bool) -> None:
     spec = {"runtimeRef": {"name": "x"}, "runtimePatches": patched(terminationGracePeriodSeconds=seconds)}
     job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "j"}, "spec": spec}
     fields = [error.field for error in validate(job).errors]
@@ -96,7 +96,7 @@ def test_variables_of_the_job_as_they_arrive(given: dict[str, Any], expected: di
     assert result.container()["env"] == [{"name": "A", **expected}]
 
 
-def test_47_regular_containers_come_first_by_name() -> None:
+def test_regular_containers_come_first_by_name() -> None:
     job = job_template(
         "node", "trainer", container("twin", image="regular"), initContainers=[container("twin"), container("only")]
     )
@@ -131,7 +131,7 @@ def test_the_address_of_an_initializer(section: dict[str, Any], expected: dict[s
     assert outcome(made, initializer={"dataset": section}).env("dataset-initializer", "dataset-initializer") == expected
 
 
-def test_72_a_job_without_a_step_is_left_alone() -> None:
+def test_a_job_without_a_step_is_left_alone() -> None:
     named = job_template("model-initializer", None, container("model-initializer", volumeMounts=MOUNT))
     named["replicas"] = 4
     result = outcome(blueprint({}, named, job_template()), initializer={"model": {"storageUri": "hf://a/b"}})
@@ -141,7 +141,7 @@ def test_72_a_job_without_a_step_is_left_alone() -> None:
     assert result.replicated_job("model-initializer")["replicas"] == 4
 
 
-def test_76_the_trainers_settings_are_for_the_trainer() -> None:
+def test_the_trainers_settings_are_for_the_trainer() -> None:
     job = job_template("dataset-initializer", "dataset-initializer", container())
     trainer = {"image": "mine", "command": ["a"], "args": ["b"], "env": [{"name": "A", "value": "1"}]}
     result = outcome(blueprint({}, job, job_template()), trainer=trainer)
@@ -150,7 +150,7 @@ def test_76_the_trainers_settings_are_for_the_trainer() -> None:
 
 
 @pytest.mark.parametrize(("suspend", "expected"), [(True, True), (False, False), (None, None)])
-def test_79_suspend_is_the_jobs(suspend: bool | None, expected: bool | None) -> None:
+def test_suspend_is_the_jobs(suspend: bool | None, expected: bool | None) -> None:
     made, job = blueprint({}, suspend=True), train_job()
     assert job.spec is not None
     job.spec.suspend = suspend
@@ -160,7 +160,7 @@ def test_79_suspend_is_the_jobs(suspend: bool | None, expected: bool | None) -> 
 
 @pytest.mark.parametrize("step", ["dataset", "model"])
 @pytest.mark.parametrize(("mounts", "fine"), [(MOUNT, True), ([], False)])
-def test_86_a_claim_may_provide_the_volume(step: str, mounts: list[Any], fine: bool) -> None:
+def test_a_claim_may_provide_the_volume(step: str, mounts: list[Any], fine: bool) -> None:
     name = f"{step}-initializer"
     claims = [{"templates": [{"metadata": {"name": "initializer"}, "spec": {}}]}]
     made = blueprint(
@@ -181,7 +181,7 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def test_87_what_only_the_runtime_says_is_kept() -> None:
+def test_what_only_the_runtime_says_is_kept() -> None:
     depending = {**job_template(), "dependsOn": [{"name": "first", "status": "Complete"}], "groupName": "group"}
     jobset = outcome(blueprint({}, job_template("first", None), depending, **TEMPLATE)).object("JobSet")["spec"]
     assert {name: jobset[name] for name in TEMPLATE} == TEMPLATE
@@ -190,12 +190,12 @@ def test_87_what_only_the_runtime_says_is_kept() -> None:
 
 
 @pytest.mark.parametrize("targets", [None, []])
-def test_99_injection_without_targets_changes_nothing(targets: Any) -> None:
+def test_injection_without_targets_changes_nothing(targets: Any) -> None:
     policy = {"torch": {"envInjection": {"targets": targets} if targets is not None else {}}}
     assert outcome(blueprint(policy), trainer={}).env() == outcome(blueprint({"torch": {}}), trainer={}).env()
 
 
-def test_90_targets_are_set_up_without_a_trainer_section() -> None:
+def test_targets_are_set_up_without_a_trainer_section() -> None:
     targets = [{"jobName": "helper", "containerNames": ["side"]}]
     helper = job_template("helper", None, container("side"))
     for nodes in (1, 4):
@@ -206,7 +206,7 @@ def test_90_targets_are_set_up_without_a_trainer_section() -> None:
         assert "ports" not in result.container("helper", "side")
 
 
-def test_105_torchtune_counts_the_nodes_of_the_runtime_when_it_builds() -> None:
+def test_torchtune_counts_the_nodes_of_the_runtime_when_it_builds() -> None:
     """As recorded: admission looks at the TrainJob's own number alone."""
     made = blueprint({"numNodes": 2, "torch": {}}, name="torchtune-llama3.2-1b")
     reference = {"name": "torchtune-llama3.2-1b", "kind": "TrainingRuntime"}
@@ -221,7 +221,7 @@ def test_105_torchtune_counts_the_nodes_of_the_runtime_when_it_builds() -> None:
     ("policy", "plain"),
     [("torch", False), ("mpi", False), ("jax", False), ("xgboost", True), ("flux", True), (None, True)],
 )
-def test_159_plain_ml_serves_who_has_no_plugin_that_does_it(policy: str | None, plain: bool) -> None:
+def test_plain_ml_serves_who_has_no_plugin_that_does_it(policy: str | None, plain: bool) -> None:
     made = blueprint({policy: {}} if policy else {})
     alone = Pipeline(Registry.of(PlainMLPlugin()))
     info = alone.begin(train_job(trainer={"numNodes": 3, "env": [{"name": "A", "value": "1"}]}), made).enforced(OFFLINE)
@@ -230,7 +230,7 @@ def test_159_plain_ml_serves_who_has_no_plugin_that_does_it(policy: str | None, 
     assert [variable.name for variable in info.trainer_container.env] == (["A"] if plain else [])
 
 
-def test_161_the_jobs_variables_are_for_the_main_container() -> None:
+def test_the_jobs_variables_are_for_the_main_container() -> None:
     job = job_template("node", "trainer", container("side"), container(), initContainers=[container("first")])
     result = outcome(blueprint({}, job), trainer={"env": [{"name": "A", "value": "1"}]})
     assert {name: dict(result.env("node", name)) for name in ("side", "node", "first")} == {

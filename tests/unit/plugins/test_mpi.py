@@ -95,21 +95,21 @@ def test_mpi_counts_slots(own: int, gpus: int, given: int | None, slots: int) ->
         ([job_template("launcher"), job_template("node", None)], 2, []),
     ],
 )
-def test_135_a_launcher_that_is_a_node_needs_both_jobs(
+def test_a_launcher_that_is_a_node_needs_both_jobs(
     jobs: list[dict[str, Any]], nodes: int, expected: list[tuple[str, str]]
 ) -> None:
     made = blueprint({"mpi": {"runLauncherAsNode": True}}, *jobs)
     assert errors(verdict(made, trainer={"numNodes": nodes})) == expected
 
 
-def test_133_other_implementations_are_refused() -> None:
+def test_other_implementations_are_refused() -> None:
     made = mpi(mpiImplementation="")
     with pytest.raises(PipelineError, match="plugin MPI: mpiImplementation '' is not supported"):
         PIPELINE.begin(train_job(), made).render(OFFLINE)
     assert errors(verdict(made)) == [("spec", "FieldValueInvalid")]
 
 
-def test_126_a_launcher_container_of_another_name_gets_volumes_only() -> None:
+def test_a_launcher_container_of_another_name_gets_volumes_only() -> None:
     made = blueprint("{mpi: {}}", job_template("launcher", None, container("launcher")), job_template())
     result = outcome(made, trainer={})
     assert {volume["name"] for volume in result.pod("launcher")["volumes"]} == {"mpi-ssh-auth", "mpi-hostfile"}
@@ -145,12 +145,12 @@ def test_keys_are_made_once(secret: Any, built: bool) -> None:
     assert "ConfigMap" in [component.resource.kind for component in components]
 
 
-def test_131_keys_that_cannot_be_read_are_tried_again() -> None:
+def test_keys_that_cannot_be_read_are_tried_again() -> None:
     with pytest.raises(FactUnavailable, match="Secret team/job-mpi-ssh-auth cannot be read: down"):
         PIPELINE.begin(train_job(), mpi()).render(facts_of(mpi(), Unreadable("down")))
 
 
-def test_132_a_key_pair_is_fresh_and_matches() -> None:
+def test_a_key_pair_is_fresh_and_matches() -> None:
     component = outcome(mpi()).component("Secret")
     assert component.document["type"] == "kubernetes.io/ssh-auth"
     assert component.document["immutable"] is True
@@ -171,13 +171,13 @@ def test_132_a_key_pair_is_fresh_and_matches() -> None:
     assert key.public_key().public_numbers() == other.public_numbers()
 
 
-def test_134_hosts_are_in_the_subdomain_of_the_template() -> None:
+def test_hosts_are_in_the_subdomain_of_the_template() -> None:
     jobs = [job_template("launcher", None), job_template("node")]
     result = outcome(blueprint("{mpi: {}}", *jobs, network={"subdomain": "ring"}), trainer={"numNodes": 2})
     assert hosts(result) == ["job-node-0-0.ring slots=1", "job-node-0-1.ring slots=1"]
 
 
-def test_137_modes_of_keys_and_host_file() -> None:
+def test_modes_of_keys_and_host_file() -> None:
     pod = outcome(mpi(sshAuthMountPath="/home/me/.ssh"), trainer={}).pod("launcher")
     keys, listing = pod["volumes"]
     assert keys["secret"]["defaultMode"] == 0o400

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """config/runtimes and config/samples: whoever takes them as they are gets jobs that run.
 
-That an API server takes them, and that kustomize gives the very files, is in tests/integration/plugins/test_shipped.py.
+That an API server takes them, and that kustomize gives the very files, is shown by
+tests/integration/plugins/test_plugins_shipped.py.
 """
 
 from pathlib import Path

@@ -88,7 +88,7 @@ def test_the_order_of_merged_lists(base: str, patched: str, expected: str) -> No
     assert "".join(in_merge_order(list(base), untouched, list(patched))) == expected
 
 
-def test_7_and_8_metadata_of_the_jobset() -> None:
+def test_metadata_of_the_jobset() -> None:
     result = outcome(
         patch("example.com/1", metadata={"labels": {"a": "2", "b": "1"}, "name": "x", "finalizers": ["f/f"]}),
         patch("example.com/2", metadata={"labels": {"b": "3"}, "annotations": {"n": "o"}}),
@@ -128,12 +128,12 @@ def test_fields_of_the_pod(pod: dict[str, Any], path: str, expected: Any) -> Non
     assert result.pod("other") == {"containers": [{"name": "main", "image": "o"}]}
 
 
-def test_18_a_patch_can_change_the_order_of_init_containers() -> None:
+def test_a_patch_can_change_the_order_of_init_containers() -> None:
     result = outcome(patch(initContainers=[{"name": "i2"}, {"name": "i1"}]))
     assert names(result.pod()["initContainers"]) == ["i2", "i1"]
 
 
-def test_17_variables_keep_one_value() -> None:
+def test_variables_keep_one_value() -> None:
     source = {"fieldRef": {"fieldPath": "metadata.name"}}
     env = [{"name": "NEW", "value": "n"}, {"name": "B", "valueFrom": source}]
     result = outcome(patch(containers=[{"name": "side", "env": env}]))
@@ -171,7 +171,7 @@ def test_a_variable_of_a_patch(mine: dict[str, Any], theirs: dict[str, Any], exp
     assert result.container("node", "side")["env"] == [{"name": "A", **expected}]
 
 
-def test_21_and_22_managers_add_up_and_the_later_one_wins_by_name() -> None:
+def test_managers_add_up_and_the_later_one_wins_by_name() -> None:
     result = outcome(
         patch("example.com/1", nodeSelector={"x": "1", "zone": "b"}),
         patch("example.com/2", nodeSelector={"y": "2", "zone": "c"}, serviceAccountName="me"),
@@ -182,11 +182,11 @@ def test_21_and_22_managers_add_up_and_the_later_one_wins_by_name() -> None:
     assert "nodeSelector[zone]" in conflict.path
 
 
-def test_23_an_empty_affinity_has_no_effect() -> None:
+def test_an_empty_affinity_has_no_effect() -> None:
     assert outcome(patch(affinity={})).pod().get("affinity", {}) == {}
 
 
-def test_24_security_contexts_merge() -> None:
+def test_security_contexts_merge() -> None:
     first = patch(
         "example.com/1", securityContext={"runAsUser": 1}, containers=[{"name": "side", "securityContext": {}}]
     )
@@ -195,7 +195,7 @@ def test_24_security_contexts_merge() -> None:
     assert result.pod()["securityContext"] == {"runAsUser": 1, "fsGroup": 2}
 
 
-def test_25_jobs_keep_the_order_of_the_runtime() -> None:
+def test_jobs_keep_the_order_of_the_runtime() -> None:
     both = patch(nodeSelector={"x": "1"})
     both["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"].insert(0, {"name": "other"})
     assert names(outcome(both).object("JobSet")["spec"]["replicatedJobs"]) == ["node", "other"]
@@ -280,7 +280,7 @@ def counts(result: Result) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def test_51_without_a_policy_the_templates_parallelism_counts() -> None:
+def test_without_a_policy_the_templates_parallelism_counts() -> None:
     main = job("node", "trainer", "node", resources={"limits": {"cpu": 1}})
     main["template"]["spec"]["parallelism"] = 7
     result = outcome(made=made_of(main), trainer={"resourcesPerNode": {"limits": {"cpu": 9}}})
@@ -289,7 +289,7 @@ def test_51_without_a_policy_the_templates_parallelism_counts() -> None:
     assert counts(outcome(made=made_of(main), trainer={"numNodes": 3})) == {"node": (1, 3, 3)}
 
 
-def test_52_and_53_counts_of_templates_are_overwritten() -> None:
+def test_counts_of_templates_are_overwritten() -> None:
     main, extra = job("node", "trainer", "node", replicas=3), job("extra", None, "x", replicas=3)
     main["template"]["spec"] |= {"parallelism": 7, "completions": 9}
     extra["template"]["spec"]["parallelism"] = 0
@@ -297,21 +297,21 @@ def test_52_and_53_counts_of_templates_are_overwritten() -> None:
     assert counts(result) == {"node": (1, 2, 2), "extra": (3, 1, 1)}
 
 
-def test_54_the_first_of_two_trainers_is_counted_and_both_get_the_image() -> None:
+def test_the_first_of_two_trainers_is_counted_and_both_get_the_image() -> None:
     made = made_of(job("one", "trainer", "node"), job("two", "trainer", "node"), policy={"numNodes": 2})
     result = outcome(made=made, trainer={"numNodes": 5, "image": "mine"})
     assert counts(result) == {"one": (1, 5, 5), "two": (1, 2, 2)}
     assert [result.container(name)["image"] for name in ("one", "two")] == ["mine", "mine"]
 
 
-def test_55_and_56_resources_merge_and_claims_do_not() -> None:
+def test_resources_merge_and_claims_do_not() -> None:
     resources = {"limits": {"cpu": 8, "memory": "32Gi"}, "claims": [{"name": "c"}]}
     made = made_of(job("node", "trainer", "node", resources=resources), policy={})
     result = outcome(made=made, trainer={"resourcesPerNode": {"limits": {"gpu": 4}, "claims": [{"name": "d"}]}})
     assert result.container()["resources"] == {"limits": {"cpu": 8, "memory": "32Gi", "gpu": 4}}
 
 
-def test_57_resources_reach_launcher_and_nodes() -> None:
+def test_resources_reach_launcher_and_nodes() -> None:
     made = made_of(
         job("launcher", "trainer", "node"), job("node", None, "node"), policy={"mpi": {"runLauncherAsNode": True}}
     )
@@ -332,20 +332,20 @@ def initializer_runtime(**container: Any) -> TrainingRuntime:
     )
 
 
-def test_70_variables_of_initializers_keep_the_order_of_the_runtime() -> None:
+def test_variables_of_initializers_keep_the_order_of_the_runtime() -> None:
     env = [{"name": "PRE", "value": "0"}, {"name": "OTHER", "value": "1"}]
     result = outcome(made=initializer_runtime(env=env, volumeMounts=MOUNT), initializer=INITIALIZER)
     expected = [("PRE", "p"), ("OTHER", "1"), ("STORAGE_URI", "hf://a/b"), ("CUSTOM", "c")]
     assert list(result.env("dataset-initializer", "dataset-initializer").items()) == expected
 
 
-def test_71_initializers_run_once_also_without_a_section() -> None:
+def test_initializers_run_once_also_without_a_section() -> None:
     result = outcome(made=initializer_runtime(env=[{"name": "A", "value": "1"}]))
     assert counts(result)["dataset-initializer"] == (1, 1, 1)
     assert result.env("dataset-initializer", "dataset-initializer") == {"A": "1"}
 
 
-def test_69_a_secret_is_appended() -> None:
+def test_a_secret_is_appended() -> None:
     section = {
         "dataset": {"storageUri": "", "secretRef": {"name": "k"}, "env": [{"name": "STORAGE_URI", "value": "s3://u/v"}]}
     }
@@ -365,7 +365,7 @@ def test_69_a_secret_is_appended() -> None:
     ],
     ids=["job", "container", "mount"],
 )
-def test_85_an_initializer_needs_its_place(made: TrainingRuntime) -> None:
+def test_an_initializer_needs_its_place(made: TrainingRuntime) -> None:
     verdict = PIPELINE.begin(train_job(initializer=INITIALIZER), made).validate(OFFLINE)
     assert [(error.path, error.type.value) for error in verdict.errors] == [("spec.runtimeRef", "FieldValueInvalid")]
 
@@ -428,7 +428,7 @@ def test_ports(base: list[Any], new: tuple[str | None, int], expected: list[Any]
     assert [(port.name, port.container_port) for port in items] == expected
 
 
-def test_45_mounts_are_keyed_by_path_and_variables_by_name() -> None:
+def test_mounts_are_keyed_by_path_and_variables_by_name() -> None:
     mounts, env = [VolumeMount(name="a", mount_path="/x")], [EnvVar(name="A", value="1"), EnvVar(name="B")]
     container = ContainerModel(Container(name="c", volume_mounts=mounts, env=env), "c", Ledger())
     container.set_mount(VolumeMount(name="b", mount_path="/x"), why="")

@@ -112,7 +112,7 @@ def test_variables_of_the_job_stay_and_the_override_is_named() -> None:
     assert "TrainJobStatus" in str(warning)
 
 
-def test_37_values_of_the_runtime_are_replaced_with_a_warning_that_names_both() -> None:
+def test_values_of_the_runtime_are_replaced_with_a_warning_that_names_both() -> None:
     node = container(
         env=[{"name": "KUBEFLOW_TRAINER_SERVER_TOKEN", "value": "/mine"}],
         volumeMounts=[{"name": "mine", "mountPath": FOLDER}],
@@ -130,7 +130,7 @@ def test_37_values_of_the_runtime_are_replaced_with_a_warning_that_names_both() 
     assert len(result.verdict.warnings) == 3
 
 
-def test_38_a_job_with_the_annotation_is_built_as_without_the_plugin() -> None:
+def test_a_job_with_the_annotation_is_built_as_without_the_plugin() -> None:
     made = blueprint({"numNodes": 1})
     plain = Pipeline(Registry.load(candidates=built_in())).begin(train_job(metadata=NONE), made).render(OFFLINE)
     result = outcome(made, given=ClusterFacts({JOBSET: None}), metadata=NONE)

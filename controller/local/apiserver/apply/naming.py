@@ -75,7 +75,11 @@ def every(view: SchemaView, value: Value) -> Tree:
     if type(form) is MapView:
         if form.atomic or not value or type(value) is not dict:
             return MEMBER
-        tree = {"f:" + name: every(child, inner) for name, inner in value.items() if (child := form.at(name))}
+        tree = {
+            "f:" + name: MEMBER if child.scalar is not None and type(inner) in SCALARS else every(child, inner)
+            for name, inner in value.items()
+            if (child := form.at(name))
+        }
     elif type(form) is ListView:
         if form.atomic or not value or type(value) is not list:
             return MEMBER

@@ -42,7 +42,9 @@ class Pruning:
         """
         now = self.owners[self.manager]
         versions = {now.version, self.last.version, *(owned.version for owned in self.owners.values())}
-        if len(versions) == 1 and not self.spared and not fieldset.difference(self.last.fields, now.fields):
+        # Most applies name the same as before, which is seen much faster than what a difference would be.
+        names_all = self.last.fields == now.fields or not fieldset.difference(self.last.fields, now.fields)
+        if len(versions) == 1 and not self.spared and names_all:
             # It names all that it named before, so nothing goes. A field that it names as empty, and whose content has
             # no owner, may go all the same: that takes the long way.
             return merged
@@ -54,13 +56,14 @@ class Pruning:
         view = converted.view
         before = with_declared_parents(view, self.last.fields)
         pruned = Typed(remove(view, converted.document, before), view)
+        named = _Named()
         with during("failed add back owned items"):
-            pruned = self._with_owned(converted, pruned)
+            pruned = self._with_owned(converted, pruned, named)
         with during("failed add back dangling items"):
-            pruned = self._with_foreign(converted, pruned, before)
+            pruned = self._with_foreign(converted, pruned, before, named)
         return self.versions.at(now.version, pruned)
 
-    def _with_owned(self, merged: Typed, pruned: Typed) -> Typed:
+    def _with_owned(self, merged: Typed, pruned: Typed, named: "_Named") -> Typed:
         """Add back what any manager owns, in the version of the last apply first."""
         owned: dict[str, Tree] = {}
         for ownership in self.owners.values():
@@ -74,23 +77,33 @@ class Pruning:
             except MissingVersionError:
                 continue
             kept = with_declared_parents(merged.view, owned[version])
-            kept = fieldset.union(_named(pruned), kept)
-            pruned = _without(merged, fieldset.difference(_named(merged), kept))
+            kept = fieldset.union(named.by(pruned), kept)
+            pruned = _without(merged, fieldset.difference(named.by(merged), kept))
         return pruned
 
-    def _with_foreign(self, merged: Typed, pruned: Typed, before: Tree) -> Typed:
+    def _with_foreign(self, merged: Typed, pruned: Typed, before: Tree, named: "_Named") -> Typed:
         """Add back what the manager did not own before."""
         try:
             with during("failed to convert pruned object to last applied version"):
                 pruned = self.versions.at(self.last.version, pruned)
         except MissingVersionError:
             return merged
-        gone = fieldset.difference(_named(merged), _named(pruned))
+        gone = fieldset.difference(named.by(merged), named.by(pruned))
         return _without(merged, fieldset.intersection(gone, before))
 
 
-def _named(one: Typed) -> Tree:
-    return with_declared_parents(one.view, naming.owned(one.view, one.document))
+class _Named:
+    """What documents name, each looked through once. They do not change meanwhile."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[Typed, Tree]] = {}
+
+    def by(self, one: Typed) -> Tree:
+        key = id(one.document), id(one.view)
+        if key not in self._known:
+            # With the document, whose identity another one could have once it is gone.
+            self._known[key] = one, with_declared_parents(one.view, naming.owned(one.view, one.document))
+        return self._known[key][1]
 
 
 def _without(one: Typed, fields: Tree) -> Typed:

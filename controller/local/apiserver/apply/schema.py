@@ -68,6 +68,18 @@ class ListView:
         defaults = self.item.fields.defaults if self.item.fields is not None else {}
         return tuple((key, defaults.get(key)) for key in sorted(self.keys))
 
+    @cached_property
+    def _only_key(self) -> tuple[str, Any] | None:
+        return self._sorted_keys[0] if len(self._sorted_keys) == 1 else None
+
+    def text_key(self, value: Value) -> tuple[str] | None:
+        """The value of the one key of an item, where it is a text; items have one path element if these are equal."""
+        if self._only_key is None or type(value) is not dict:
+            return None
+        key, default = self._only_key
+        found = value.get(key, default)
+        return (found,) if type(found) is str else None
+
     def element(self, value: Value) -> str:
         """The path element of an item.
 

@@ -56,7 +56,7 @@ class StructuredMerge:
         if last is not None and last.fields:
             with during("failed to prune fields"):
                 merged = Pruning(self.versions, owners, manager, last, spared=merge.spared).prune(merged)
-        owners, _ = self._claim(live, merged, owners, manager, force=force)
+        owners = self._claim(live, merged, owners, manager, {}, force=force)
         return (None if equal(live.document, merged.document) else merged.document), owners
 
     def update(self, live: Typed, new: Typed, owners: Owners) -> tuple[Owners, Tree]:
@@ -65,7 +65,9 @@ class StructuredMerge:
         Raises:
             InternalError: the object cannot be converted to a version that an owner names.
         """
-        owners, change = self._claim(live, new, self._reconciled(live, owners), None, force=True)
+        owners = self._reconciled(live, owners)
+        change = self._compared(self.version, live, new)
+        owners = self._claim(live, new, owners, None, {self.version: change}, force=True)
         return owners, fieldset.union(change.modified, change.added)
 
     def _reconciled(self, live: Typed, owners: Owners) -> Owners:
@@ -81,11 +83,19 @@ class StructuredMerge:
         return found
 
     def _claim(
-        self, old: Typed, new: Typed, owners: Owners, manager: ManagerIdentity | None, *, force: bool
-    ) -> tuple[Owners, TypedComparison]:
-        """Take what changes away from all but the manager; with what changed, in the version of the request."""
-        change = self._compared(self.version, old, new)
-        changes = {self.version: change}
+        self,
+        old: Typed,
+        new: Typed,
+        owners: Owners,
+        manager: ManagerIdentity | None,
+        changes: dict[str, TypedComparison],
+        *,
+        force: bool,
+    ) -> Owners:
+        """Take what changes away from all but the manager.
+
+        `changes` has what is known of what changed, by version; the rest is added where an owner needs it.
+        """
         conflicts: dict[ManagerIdentity, Tree] = {}
         left: Owners = {}
         for other, owned in owners.items():
@@ -106,7 +116,7 @@ class StructuredMerge:
             left[other] = owned if fields is owned.fields else owned.with_fields(fields)
         if conflicts and not force:
             raise Conflicts(conflicts)
-        return {other: owned for other, owned in left.items() if owned.fields}, change
+        return {other: owned for other, owned in left.items() if owned.fields}
 
     def _compared(self, version: str, old: Typed, new: Typed) -> TypedComparison:
         with during("failed to convert old object"):

@@ -9,6 +9,8 @@ from trainwright.controller.local.apiserver.builtin_admission.write import Conte
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.pods.defaults import set_account
 
+_DEFAULT = "default"
+"""The account of pods that name none. A controller makes it in each namespace."""
 _MIRROR = "kubernetes.io/config.mirror"
 _VOLUME_PREFIX = "kube-api-access-"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -25,13 +27,20 @@ _SOURCES = (
 )
 
 
+def is_awaited(document: Document, write: Write, context: Context) -> bool:
+    """Whether a new pod needs the account that each namespace gets, and that is not there yet."""
+    if not write.creates("", "pods") or _is_mirror(document) or _name(document) != _DEFAULT:
+        return False
+    return context.get("", "serviceaccounts", write.namespace, _DEFAULT) is None
+
+
 def mutate(document: Document, write: Write, context: Context) -> None:
     """Set the account, mount its token and take over its pull secrets."""
     if not write.creates("", "pods"):
         return
     if not _is_mirror(document):
         spec = document["spec"]
-        set_account(spec, spec.get("serviceAccountName") or "default")
+        set_account(spec, _name(document))
         account = _account(document, write, context)
         if _mounts(spec, account):
             _mount(spec)
@@ -54,6 +63,10 @@ def validate(document: Document, write: Write, context: Context) -> None:
         name = part(document, "metadata").get("name") or ""
         raise write.forbidden(document, f"no service account specified for pod {write.namespace}/{name}")
     _account(document, write, context)
+
+
+def _name(document: Document) -> str:
+    return document["spec"].get("serviceAccountName") or _DEFAULT
 
 
 def _account(document: Document, write: Write, context: Context) -> Document:

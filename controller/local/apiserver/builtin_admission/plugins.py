@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-in plugins as a part of the admission chain, with the stored objects as what they look up."""
 
+import asyncio
 from collections.abc import Sequence
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import builtin_admission
+from trainwright.controller.local.apiserver.builtin_admission import accounts, namespaces
 from trainwright.controller.local.apiserver.builtin_admission.write import Write
 from trainwright.controller.local.apiserver.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.requests import WriteQuery
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+
+_ACCOUNT_TRIES = 10
+_ACCOUNT_SECONDS = 0.15
+"""Between two tries. Kubernetes tries as often, 0.1 to 0.2 s apart."""
 
 
 class Plugins:
@@ -38,6 +44,8 @@ class Plugins:
             return new
         if operation == "UPDATE" and write.is_of("", "pods"):
             new = {**new, "spec": dict(new["spec"])}
+        if self._service_accounts:
+            await self._wait_for_account(new, write)
         builtin_admission.mutate(new, write, self._objects, service_accounts=self._service_accounts)
         return new
 
@@ -53,6 +61,15 @@ class Plugins:
         write = _write(call, operation, old)
         if write is not None and new is not None:
             builtin_admission.validate(new, write, self._objects, service_accounts=self._service_accounts)
+
+    async def _wait_for_account(self, new: Document, write: Write) -> None:
+        """A namespace gets its account a moment after it was made, and whoever made it may be faster."""
+        for _ in range(_ACCOUNT_TRIES - 1):
+            if not accounts.is_awaited(new, write, self._objects):
+                return
+            # Raises where no account comes any more.
+            namespaces.check(new, write, self._objects)
+            await asyncio.sleep(_ACCOUNT_SECONDS)
 
 
 def _write(call: RequestInfo, operation: Operation, old: Document | None) -> Write | None:

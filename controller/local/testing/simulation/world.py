@@ -44,7 +44,7 @@ TOKEN = "simulated"  # noqa: S105 - of a server that only this process reaches
 PROCESS = ProcessSettings(watchdog=False)
 """For managers of a simulation: nothing of the real process is watched or tuned."""
 CONFIG = ClusterConfig(server="https://simulated", token=TOKEN)
-_WORKLOADS = tuple(name for name in WORKLOADS if name not in ("accounts", "claims"))
+_WORKLOADS = tuple(name for name in WORKLOADS if name not in ("accounts", "claims", "roles"))
 _RESTART_SECONDS = 2.0
 _RETRY_SECONDS = 5.0
 _ROLL_SECONDS = 6.0

@@ -7,15 +7,16 @@ from typing import Any
 
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of
-from trainwright.api.trainer.v1alpha1.constants import NODE
-from trainwright.controller.trainer.failures.first import is_disrupted
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RECOVERY, NODE, RECOVERY_GANG
+from trainwright.controller.trainer.failures.first import EVICTED, is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.ruling import END_REASONS
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
 from trainwright.controller.trainer.why.job.attempts import summary_in
 from trainwright.controller.trainer.why.job.containers import failures, record_of
-from trainwright.controller.trainer.why.job.failures import INITIALIZERS, sentence_in, told
+from trainwright.controller.trainer.why.job.failures import INITIALIZERS, STOPPED, sentence_in, told
 from trainwright.controller.trainer.why.job.jobset import FIRST_JOB
+from trainwright.controller.trainer.why.job.killed import eviction, probe_that_failed, recorded_eviction
 from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
 from trainwright.controller.trainer.why.words import ends_with, quoted, scheduler_says
@@ -65,7 +66,7 @@ def _first_failure(picture: Picture) -> Cause | None:
     found = failures(picture)
     own = [one for one in found if not is_disrupted(one.pod)]
     if own:
-        return told(picture, own)
+        return eviction(picture, own[0].pod) or told(picture, own)
     return _recorded(picture) or next(disrupted(picture), None)
 
 
@@ -85,6 +86,8 @@ def _recorded(picture: Picture) -> Cause | None:
         )
     if entry.replicated_job in INITIALIZERS and (sentence := sentence_in(entry.message)):
         return cause("InitializerFailed", f"{entry.replicated_job} failed: {sentence}", **more)
+    if entry.reason == EVICTED:
+        return recorded_eviction(picture, who, entry.message, **more)
     log = ends_with(entry.said)
     log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
     if entry.reason == "OOMKilled":
@@ -92,6 +95,10 @@ def _recorded(picture: Picture) -> Cause | None:
         text = f"{who} was killed for memory (OOMKilled{code}): ask for more memory, or use less{log}"
         return cause("OutOfMemory", text, **more)
     why = f" ({entry.reason})" if entry.reason not in ("", "Error") else ""
+    if entry.exit_code in STOPPED and not entry.stopped:
+        pod = {"metadata": {"uid": entry.pod_uid}}
+        probe = probe_that_failed(picture, pod, entry.container, None, moment(entry.finished_at))
+        why = f" (stopped since {probe})" if probe else why
     how = f"failed with exit code {entry.exit_code}{why}" if entry.exit_code is not None else f"failed{why}"
     said = f": {quoted(entry.message)}" if entry.message and not log else ""
     return cause("RankFailed", f"{who} {how}{said}{log}", **more)
@@ -174,14 +181,20 @@ def _without_evidence(picture: Picture, failed: Document) -> Cause:
     name = name_of(job) if job is not None else named[1] if named else ""
     why = dig(holds(job, "Failed"), "reason") if job is not None else "BackoffLimitExceeded"
     limit = "reached its backoff limit" if why == "BackoffLimitExceeded" else f"failed ({why})"
-    text = (
-        f"Job {name} {limit}, and its pods were deleted with their logs; to keep them, set restartPolicy: Never in "
-        "the runtime"
-    )
     if any(dig(pod, "status.phase") == "Failed" for pod in picture.present_pods):
         text = (
             f"Job {name} {limit}; its pods are still there: see `kubectl describe pods -l "
             f"jobset.sigs.k8s.io/jobset-name={picture.name}`"
         )
         return cause("Failed", text, here(picture, "Job", name), since)
-    return cause("EvidenceGone", text, here(picture, "Job", name), since)
+    return cause("EvidenceGone", f"Job {name} {limit}{_gone(job)}", here(picture, "Job", name), since)
+
+
+def _gone(job: Document | None) -> str:
+    """Why a Job that has failed has no pods. The Job controller deletes only those that would restart by themselves."""
+    if dig(job, "spec.template.spec.restartPolicy") != "Never":
+        return ", and its pods were deleted with their logs; to keep them, set restartPolicy: Never in the runtime"
+    return (
+        " since a pod of it was deleted while it ran: by hand, or evicted, as when a node is drained; to go on after "
+        f"that, a job needs retries (annotation {ANNOTATION_RECOVERY}: {RECOVERY_GANG})"
+    )

@@ -11,6 +11,7 @@ from trainwright.controller.trainer.failures.first import EVICTED, ended_by_dele
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job.containers import FailedRun, containers_of, failures, last_words, made_good
+from trainwright.controller.trainer.why.job.killed import probe_of_run
 from trainwright.controller.trainer.why.job.starting import not_created
 from trainwright.controller.trainer.why.words import (
     STEP_LABEL,
@@ -27,7 +28,7 @@ from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
 from trainwright.plugins.contract.picture import created_at, index_of, moment, place_of, pod_order
 
 _MOMENT_SECONDS = 10.0
-_STOPPED = frozenset({137, 143})
+STOPPED = frozenset({137, 143})
 """Exit codes of containers that were told to stop, or were killed."""
 INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
@@ -116,7 +117,7 @@ def told(picture: Picture, found: Sequence[FailedRun]) -> Cause:
         return _loop(picture, first)
     who = rank_of(picture, first.pod)
     after = _others(first, found)
-    text = f"{who} failed with {_code(first)}{_after(first)}{after}{_log(picture, first)}"
+    text = f"{who} failed with {_code(picture, first)}{_after(first)}{after}{_log(picture, first)}"
     return _made("RankFailed", picture, first, text)
 
 
@@ -124,7 +125,7 @@ def _others(first: FailedRun, found: Sequence[FailedRun]) -> str:
     """How many other pods were stopped after the first failure, and how many ended by themselves."""
     places: dict[object, bool] = {}
     for one in found:
-        was_stopped = one.stopped or one.code in _STOPPED
+        was_stopped = one.stopped or one.code in STOPPED
         places[place_of(one.pod)] = places.get(place_of(one.pod), True) and was_stopped
     places.pop(place_of(first.pod), None)
     stopped = sum(places.values())
@@ -142,7 +143,9 @@ def _after(failure: FailedRun) -> str:
     return f", {lasting((ended - started).total_seconds())} after its start"
 
 
-def _code(failure: FailedRun) -> str:
+def _code(picture: Picture, failure: FailedRun) -> str:
+    if probe := probe_of_run(picture, failure):
+        return f"exit code {failure.code} (stopped since {probe})"
     names = {137: " (killed)", 139: " (segmentation fault)", 134: " (aborted)", 143: " (terminated)"}
     return f"exit code {failure.code}{names.get(failure.code, '')}"
 
@@ -167,8 +170,8 @@ def _loop(picture: Picture, first: FailedRun) -> Cause:
     times = first.container.restarts
     text = (
         f"container {first.container.name} of {rank_of(picture, first.pod)} has failed {counted(times, 'time')}, "
-        f"last with {_code(first)}{_log(picture, first)}; after {counted(limit, 'restart')} the Job gives up, and its "
-        "pods are deleted with their logs"
+        f"last with {_code(picture, first)}{_log(picture, first)}; after {counted(limit, 'restart')} the Job gives up, "
+        "and its pods are deleted with their logs"
     )
     return _made("CrashLoop", picture, first, text)
 
@@ -187,7 +190,9 @@ def _initializer(picture: Picture, first: FailedRun) -> Cause:
         text = f"{which} failed{times.removesuffix(', last')}: {sentence}"
         whole = f"{text}{source}"
         return _made("InitializerFailed", picture, first, whole if len(whole) <= CONDITION_LIMIT else text)
-    text = f"{which} failed{times} with {_code(first)}, so training has not begun{source}{_log(picture, first)}"
+    text = (
+        f"{which} failed{times} with {_code(picture, first)}, so training has not begun{source}{_log(picture, first)}"
+    )
     return _made("InitializerFailed", picture, first, text)
 
 

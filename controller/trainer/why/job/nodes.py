@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that the cluster ended: preemption, eviction, nodes that are gone or do not answer."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.trainer.why.catalogue import about_job, cause, of_pods
+from trainwright.controller.trainer.why.catalogue import about_job, cause
 from trainwright.controller.trainer.why.job.capacity import requests_of
 from trainwright.controller.trainer.why.job.containers import made_good
+from trainwright.controller.trainer.why.job.killed import eviction, made_again
 from trainwright.controller.trainer.why.kinds import NODE
 from trainwright.controller.trainer.why.words import amount, listed, quoted, rank_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, holds, since_of
@@ -20,8 +20,6 @@ from trainwright.plugins.contract.requests import add
 TERMINATING_SECONDS = 30.0
 _NODES_ASKED = 16
 """Most nodes that are read one by one for a job."""
-_LOW = re.compile(r"node was low on resource: ([\w./-]+)")
-_USED = re.compile(r"Container (\S+) was using (\S+?),")
 _WHY = {
     "PreemptionByScheduler": "had to give way to a pod of higher priority",
     "EvictionByEvictionAPI": "was evicted, as when a node is drained",
@@ -42,7 +40,7 @@ def disrupted(picture: Picture) -> Iterator[Cause]:
         if node and holds(pod, "Ready") is None and len(asked) < _NODES_ASKED:
             asked[node] = None
         lost = _lost(picture, pod) if node in asked else None
-        found = _evicted(picture, pod) or lost or _target(picture, pod)
+        found = eviction(picture, pod) or lost or _target(picture, pod)
         if found is not None:
             yield found
             return
@@ -51,26 +49,6 @@ def disrupted(picture: Picture) -> Iterator[Cause]:
 def is_of_lost_node(picture: Picture, pod: Document) -> bool:
     """Whether the pod is not ready since its node does not exist any more, or is not ready."""
     return _lost(picture, pod) is not None
-
-
-def _evicted(picture: Picture, pod: Document) -> Cause | None:
-    status = pod.get("status") or {}
-    if status.get("reason") != "Evicted":
-        return None
-    message = str(status.get("message", ""))
-    low, used = _LOW.search(message), _USED.search(message)
-    node = dig(pod, "spec.nodeName") or "its node"
-    who = rank_of(picture, pod)
-    if low:
-        use = f", which used {used[2]}" if used else ""
-        text = (
-            f"node {node} was low on {low[1].rstrip('.')} and evicted {who}{use}; the pod is made again; request "
-            "what it needs"
-        )
-    else:
-        text = f"node {node} evicted {who}: {quoted(message)}; the pod is made again"
-    since = since_of(holds(pod, "DisruptionTarget"))
-    return of_pods("EvictedByNode", text, pod, since=since)
 
 
 def _lost(picture: Picture, pod: Document) -> Cause | None:
@@ -89,16 +67,16 @@ def _lost(picture: Picture, pod: Document) -> Cause | None:
     who = rank_of(picture, pod)
     if gone:
         since = since_of(target) or moment(dig(pod, "metadata.deletionTimestamp"))
-        text = f"node {name}, on which {who} ran, does not exist any more; the pod is made again"
+        text = f"node {name}, on which {who} ran, does not exist any more{made_again(picture)}"
         return cause("NodeLost", text, about, since, pods=1, index=index_of(pod))
     node = picture.get(NODE, name)
     ready = condition_of(node, "Ready")
     if ready is None or ready.get("status") == "True":
         return None
     why = quoted(str(ready.get("message") or ready.get("reason") or "it does not answer"), 120)
-    text = (
-        f"node {name}, on which {who} runs, is not ready: {why}; the pod is made again if the node does not come back"
-    )
+    text = f"node {name}, on which {who} runs, is not ready: {why}"
+    if again := made_again(picture):
+        text += f"{again} if the node does not come back"
     return cause("NodeLost", text, about, since_of(ready), pods=1, index=index_of(pod))
 
 
@@ -107,7 +85,7 @@ def _target(picture: Picture, pod: Document) -> Cause | None:
     if condition is None:
         return None
     what = _WHY.get(str(condition.get("reason")), f"was disrupted ({condition.get('reason')})")
-    text = f"{rank_of(picture, pod)} {what}; the pod is made again"
+    text = f"{rank_of(picture, pod)} {what}{made_again(picture)}"
     more: dict[str, Any] = {"since": since_of(condition), "pods": 1, "index": index_of(pod)}
     return cause("Preempted", text, About.of(pod, "Pod"), **more)
 

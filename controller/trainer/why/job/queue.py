@@ -14,6 +14,7 @@ from trainwright.plugins.contract import About, Cause, Picture, Severity, condit
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 NO_WORKLOAD_SECONDS = 60.0
+NOT_RESUMED_SECONDS = 60.0
 _UNUSED = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 _MAXIMUM = re.compile(
     r"insufficient quota for (?P<resource>[^\s,]+),? in flavor [^\s,]+, (?:"
@@ -110,7 +111,7 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
         text = f"Workload {name_of(workload)} is deactivated{why}: set its spec.active to true to queue the job again"
         return cause("EvictedByQueue", text, about, since_of(ended), severity=Severity.STUCK)
     if reserved.get("status") == "True":
-        return _reserved(workload, about)
+        return _reserved(picture, workload, about)
     local = picture.get(LOCAL_QUEUE, queue)
     if local is None and picture.lacks(LOCAL_QUEUE, queue):
         return _queue_missing(picture, queue)
@@ -176,7 +177,7 @@ def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str,
     return cause("QueueStopped", text, stopper, since_of(reserved))
 
 
-def _reserved(workload: Document, about: About) -> Cause:
+def _reserved(picture: Picture, workload: Document, about: About) -> Cause:
     status = workload.get("status") or {}
     waiting = [check for check in status.get("admissionChecks") or () if check.get("state") != "Ready"]
     since = since_of(condition_of(workload, "QuotaReserved"))
@@ -188,5 +189,9 @@ def _reserved(workload: Document, about: About) -> Cause:
         )
         text = f"the job has its quota and {word} admission check {first.get('name')}{told}"
         return cause("AdmissionCheckPending", text, about, since)
-    text = f"Kueue has admitted Workload {name_of(workload)}, and the job is about to be resumed"
-    return cause("QueueFull", text, about, since)
+    admitted = f"Kueue has admitted Workload {name_of(workload)}"
+    admitted_since = since_of(holds(workload, "Admitted"))
+    if picture.lasted(admitted_since, NOT_RESUMED_SECONDS):
+        text = f"{admitted}, but has not resumed the job: ask the administrator; the log of Kueue's manager says why"
+        return cause("QueueFull", text, about, admitted_since, severity=Severity.STUCK)
+    return cause("QueueFull", f"{admitted}, and the job is about to be resumed", about, since)

@@ -24,7 +24,7 @@ _REASON = re.compile(r"(\d+) ((?:(?!, \d+ ).)+)", re.DOTALL)
 _INSUFFICIENT = re.compile(r"Insufficient (\S+?)\.?$")
 _SELECTOR = "didn't match Pod's node affinity/selector"
 _TAINT = "untolerated taint"
-_GANG = ("PodGroup", "sibling pods", "gang", "pod group")
+_GANG = ("PodGroup", "sibling pods", "gang", "pod group", "resource gap")
 
 
 class WaitingPods(NamedTuple):

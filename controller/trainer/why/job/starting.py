@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.controller.trainer.failures.first import EVICTED
 from trainwright.controller.trainer.why.catalogue import cause, of_pods
 from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
@@ -131,7 +132,7 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
     for pod in picture.present_pods:
         status = pod.get("status") or {}
         reason = str(status.get("reason", ""))
-        if status.get("phase") != "Failed" or not reason or reason == "Evicted" or uid_of(pod) in good:
+        if status.get("phase") != "Failed" or not reason or reason == EVICTED or uid_of(pod) in good:
             continue
         if not _REFUSALS.fullmatch(reason):
             yield from _failed_as_a_whole(picture, pod, reason)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes into aggregated ClusterRoles what they collect from others."""
