@@ -70,11 +70,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         rungs.mark(item)
     if "PYTEST_XDIST_WORKER" in os.environ:
         # The long ones first, so that no worker is left with one of them when the others have nothing more to do: files
-        # with a test that may take longer than usual, then the steps from the top.
+        # with a test that may take longer than usual, then simulated worlds, of which one file takes minutes of CPU
+        # time, then the steps from the top.
         longest: dict[Path, float] = {}
         for item in items:
             longest[item.path] = max(longest.get(item.path, 0.0), _time_limit(item))
-        items.sort(key=lambda item: (longest[item.path], STEPS.index(_step(item))), reverse=True)
+
+        def length(item: pytest.Item) -> tuple[float, bool, int]:
+            step = _step(item)
+            return longest[item.path], step == "simulation", STEPS.index(step)
+
+        items.sort(key=length, reverse=True)
 
 
 def pytest_collection_finish() -> None:

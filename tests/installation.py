@@ -171,10 +171,18 @@ def environment(control_plane: ControlPlane) -> list[str]:
 
 def as_pod(control_plane: ControlPlane, account: Path) -> list[str]:
     """What to put before a command so that it finds the service account in the folder `account` where pods have it."""
-    # A mount namespace gives the process a /var/run of its own.
+    return [*environment(control_plane), *with_own_mounts(_POD, account)]
+
+
+def with_own_mounts(script: str, folder: Path) -> list[str]:
+    """What to put before a command so that a script in a mount namespace of its own is given both.
+
+    Args:
+        script: shell; its first argument is the folder, the rest the command, which it has to execute.
+        folder: what the process finds elsewhere.
+    """
     unprivileged = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    script = ["sh", "-c", _POD, "pod", str(account)]
-    return [*environment(control_plane), "unshare", *unprivileged, "--mount", *script]
+    return ["unshare", *unprivileged, "--mount", "sh", "-c", script, "pod", str(folder)]
 
 
 def forbidden(control_plane: ControlPlane, namespace: str = NAMESPACE) -> list[str]:

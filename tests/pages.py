@@ -3,7 +3,7 @@
 
 How a page says what a block is:
 
-- a block of shell is run, page by page from top to bottom, by tests/e2e/test_pages.py;
+- a block of shell is run, page by page from top to bottom, by tests/e2e/test_e2e_pages.py;
 - `<!-- not run: reason -->` in the line before it says why it is not;
 - `<!-- fails -->` there says that the command must fail;
 - a block of text right after one of shell is what that prints: each line must be found, in order; `…` is any text;

@@ -51,7 +51,8 @@ def built(source: Path, target: Path, kind: str = "wheel") -> Path:
 def environment_with(source: Path, folder: Path) -> Path:
     """The interpreter of a new environment with the distribution of a folder, which sees the packages of this one."""
     environment, copy, wheels = (folder / name for name in ("environment", "source", "wheels"))
-    venv.create(environment, with_pip=True)
+    # Without a pip of its own: it sees that of this environment, and installing one takes longer than all the rest.
+    venv.create(environment)
     interpreter = environment / "bin" / "python"
     packages = next((environment / "lib").glob("python*/site-packages"))
     # Trainwright and its dependencies are not downloaded again; addsitedir follows an editable installation.

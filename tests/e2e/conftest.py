@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our manager in the shared cluster, as config/ installs it, and the objects that its tests use."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +17,8 @@ from tests.managers import MANAGER
 from tests.rungs import LOCAL, REAL, is_local
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.audit import AuditedCall
+from trainwright.controller.runtime.testing.waiting import eventually_sync
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
 """Of a runtime's pods: no node has this label, so they wait for one, and the job stays on its way."""
@@ -46,6 +51,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 class Trainer:
     """The cluster with our manager in it, as a user sees it from one namespace."""
 
+    patience = 180.0
+    """Seconds until an explanation has to be there."""
+
     def __init__(self, cluster: ControlPlane, namespace: str) -> None:
         self.cluster = cluster
         self.namespace = namespace
@@ -53,10 +61,7 @@ class Trainer:
 
     def runtime(self, name: str, **pod: Any) -> str:
         """Create a TrainingRuntime with one container; `pod` holds more fields of its pods. Returns its name."""
-        job = {"template": {"spec": {"containers": [{"name": "node", "image": "example.com/none"}], **pod}}}
-        step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-        template = {"spec": {"replicatedJobs": [{"name": "node", "template": {"metadata": step, "spec": job}}]}}
-        self.create("TrainingRuntime", name, {"mlPolicy": {"numNodes": 1}, "template": template})
+        self.create("TrainingRuntime", name, runtime_document(name, replicated_job(pod=pod))["spec"])
         return name
 
     def job(self, name: str, runtime: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> None:
@@ -64,8 +69,17 @@ class Trainer:
         reference = {"kind": "TrainingRuntime", "name": runtime}
         self.create("TrainJob", name, {"runtimeRef": reference, **spec}, annotations)
 
-    def create(self, kind: str, name: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> None:
-        metadata = {"name": name, "namespace": self.namespace, **({"annotations": annotations} if annotations else {})}
+    def create(
+        self,
+        kind: str,
+        name: str,
+        spec: dict[str, Any],
+        annotations: dict[str, str] | None = None,
+        labels: dict[str, str] | None = None,
+    ) -> None:
+        metadata: dict[str, Any] = {"name": name, "namespace": self.namespace}
+        metadata |= {"annotations": annotations} if annotations else {}
+        metadata |= {"labels": labels} if labels else {}
         document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
         if self._file is not None:
             self._file.append(document)
@@ -111,8 +125,29 @@ class Trainer:
 
     def conditions(self, name: str) -> dict[str, tuple[str, str]]:
         """Status and reason of each condition of a TrainJob, by type."""
-        found = (self.get("trainjob", name) or {}).get("status", {}).get("conditions", [])
-        return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
+        return conditions_of(self.get("trainjob", name) or {})
+
+    def trainwright(self, *arguments: str) -> str:
+        """Standard output of a command, for an administrator."""
+        environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)}
+        command = [str(Path(sys.executable).parent / "trainwright"), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+
+    def explain(self, name: str) -> str:
+        """What `trainwright explain` says, as an administrator without the manager's help."""
+        return self.trainwright("explain", name, f"--namespace={self.namespace}")
+
+    def told(self, name: str, *words: str) -> str:
+        """Wait until the explanation has all of these words; returns it."""
+        return eventually_sync(
+            lambda: self.explain(name), lambda text: all(word in text for word in words), seconds=self.patience
+        )
+
+
+def conditions_of(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition of an object, by type."""
+    found = document.get("status", {}).get("conditions", [])
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
 
 
 @pytest.fixture(scope="session")

@@ -26,8 +26,8 @@ HOSTS = ("127.0.0.1", "127.0.44.2", "127.0.44.3")
 @pytest.mark.timeout(1200)
 @pytest.mark.parity
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_1_and_2_reports_are_answered_and_stored_as_recorded(replicas: int) -> None:
-    """Scenarios 1 and 2 of the page on progress."""
+def test_reports_are_answered_and_stored_as_recorded(replicas: int) -> None:
+    """Scenarios 1 and 2 of progress. Scenarios 1 and 2 of the page on progress."""
     # JobSet's controllers must not run: the cases play their part.
     crds = [CONFIG / "crd", CONFORMANCE / "crds", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
     with ControlPlane(crds=crds, audit=True) as control_plane:

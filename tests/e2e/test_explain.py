@@ -149,7 +149,7 @@ def test_the_first_sentence_is_right(answers: dict[str, Told | BaseException], n
     assert found.unread == ()
 
 
-def test_12_jobset_is_not_installed(without_jobsets: ControlPlane, namespace: str) -> None:
+def test_jobset_is_not_installed(without_jobsets: ControlPlane, namespace: str) -> None:
     async def explained() -> Explanation:
         async with connected(without_jobsets.kubeconfig) as client:
             place = Place(without_jobsets, client, namespace)

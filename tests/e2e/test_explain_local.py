@@ -51,6 +51,14 @@ class Cluster:
             what=f"{name}: {beginning}",
         )
 
+    def wait_for(self, name: str, beginning: str) -> None:
+        """Wait in one process until the explanation begins like this; `says` starts one for each look."""
+        command = [*TRAINWRIGHT, "explain", name, "--watch"]
+        with subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            assert any(line.startswith(beginning) for line in watching.stdout)
+            watching.terminate()
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -81,6 +89,7 @@ def test_a_program_that_does_not_exist(cluster: Cluster) -> None:
 
 def test_a_node_that_is_too_small(cluster: Cluster) -> None:
     cluster.submit("large", resourcesPerNode={"requests": {"cpu": "4k"}}, command=["python", "-c", ""])
+    cluster.wait_for("large", "Stuck: ")  # a shortage is a cause after ten seconds
     done = cluster.says("large", "Stuck: no node has 4000 cpu (the largest has ")
     assert done.returncode == 1
 

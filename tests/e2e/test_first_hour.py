@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_pages import first_missing
+from tests.e2e.test_e2e_pages import first_missing
 from tests.pages import blocks_of
 from tests.repository import ROOT
 

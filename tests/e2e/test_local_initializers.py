@@ -14,6 +14,8 @@ from aiohttp import web
 from tests.e2e.test_local import NAMESPACES, Shell
 from tests.repository import ROOT
 from tests.unit.initialize.hub import Hub, Repository, serving
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Client, HTTPTransport, load_config
 
 TOKEN = "hf_token_of_a_secret"
 DATA = {"data/a.csv": b"1,2\n", "data/b.csv": b"3,4\n", "README.md": b"numbers"}
@@ -226,11 +228,19 @@ async def test_variables_of_a_step_win_over_its_secret(shell: Shell, hub: Hub) -
 
 async def shown_while(running: "asyncio.Task[subprocess.CompletedProcess[str]]", shell: Shell) -> str:
     """What `local jobs` and `local show` print as soon as something is half fetched, or the job has ended."""
-    while True:
-        listed, one = await local(shell, "jobs"), await local(shell, "show", "models-and-data")
-        if running.done() or "50 %" in listed.stdout + one.stdout:
-            return listed.stdout + one.stdout
-        await asyncio.sleep(0.5)
+    shown, version = "", ""
+    # A look is two processes, and the cluster reads the progress only every ten seconds.
+    client = Client(HTTPTransport(load_config(shell.folder / "trainwright" / "local" / "default" / "kubeconfig")))
+    try:
+        while "50 %" not in shown and not running.done():
+            seen = await client.list(TrainJob.RESOURCE, "default")
+            if seen.items and version != (version := seen.items[0]["metadata"]["resourceVersion"]):
+                listed, one = await local(shell, "jobs"), await local(shell, "show", "models-and-data")
+                shown = listed.stdout + one.stdout
+            await asyncio.sleep(0.5)
+    finally:
+        await client.close()
+    return shown
 
 
 _ASKING = (

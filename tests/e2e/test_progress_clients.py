@@ -108,8 +108,8 @@ async def test_the_sample_reports_with_the_function_of_the_sdk(cluster: Cluster)
     assert {metric["name"] for metric in shown[-1]["metrics"]} == {"loss", "round"}
 
 
-async def test_4_the_callback_of_transformers_reports_from_begin_to_end(cluster: Cluster) -> None:
-    """Scenario 4 of the page on progress. The callback is driven without a model."""
+async def test_the_callback_of_transformers_reports_from_begin_to_end(cluster: Cluster) -> None:
+    """Scenario 4 of progress. The callback is driven without a model."""
     await started(cluster)
     spec = {"runtimeRef": {"name": "xgboost-distributed"}, "trainer": {"command": ["python", "-c", TRANSFORMERS]}}
     metadata = {"name": "transformers", "namespace": "default"}

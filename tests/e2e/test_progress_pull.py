@@ -21,6 +21,7 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """
 import json, os, time
@@ -33,7 +34,6 @@ while not os.path.exists(os.path.dirname(path) + "/go"):
 with open(os.environ["TRAINWRIGHT_PROGRESS_FINAL"], "w") as file:
     file.write('{"progressPercentage": 100}')
 """
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 API = "trainer.kubeflow.org/v1alpha1"
 
 pytestmark = [
@@ -47,8 +47,7 @@ def documents() -> list[dict[str, Any]]:
     container = {"name": "node", "image": "python", "command": [sys.executable, "-c", PROGRAM]}
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     pod |= {"nodeSelector": {"kubernetes.io/hostname": "served"}}
-    replicated = {"name": "node", "template": {"metadata": STEP, "spec": {"template": {"spec": pod}}}}
-    runtime = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [replicated]}}}
+    runtime = runtime_document("r", replicated_job(pod=pod))["spec"]
     marks = {"trainwright.dev/progress": "file", "trainwright.dev/progress-interval": "10s"}
     job = {"runtimeRef": {"kind": "TrainingRuntime", "name": "r"}}
     return [

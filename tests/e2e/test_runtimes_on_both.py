@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from tests.e2e.test_patches import runtimes
+from tests.e2e.test_e2e_patches import runtimes
 from tests.integration.local.workloads.comparison import EVENT, shown
 from tests.local_chain import LocalChain
 from tests.program_versions import AS_LOCALLY

@@ -30,7 +30,7 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-TABLE: Any = load(Path(__file__).with_name("test_documents.py"))
+TABLE: Any = load(Path(__file__).with_name("test_api_documents.py"))
 CASES = [
     case
     for case in TABLE.CASES

@@ -9,7 +9,7 @@ import json
 import random
 from typing import Any
 
-from tests.integration.local.test_patches import STRATEGIC, compare
+from tests.integration.local.test_local_patches import STRATEGIC, compare
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 

@@ -54,7 +54,8 @@ async def test_child_is_made_repaired_and_left_alone(
         assert service is not None
         assert service.spec is not None
         assert [p.port for p in service.spec.ports or ()] == [8080]
-        assert parent.actions == [Action.CREATED]
+        # The watch may tell of the Service before the apply that made it has its answer.
+        assert await eventually(lambda: parent.actions) == [Action.CREATED]
 
         control_plane.stored.patch("service", "shop", {"spec": {"selector": {"app": "other"}}}, namespace)
         await eventually(lambda: parent.actions, contains(Action.CHANGED))

@@ -77,7 +77,8 @@ async def test_the_history_is_there_when_the_job_has_ended(world: World) -> None
     assert (owner.kind, owner.uid, owner.controller) == ("TrainJob", job.metadata and job.metadata.uid, False)
 
 
-async def test_71_a_step_that_falls_is_stored_and_begins_a_segment(world: World) -> None:
+async def test_a_step_that_falls_is_stored_and_begins_a_segment(world: World) -> None:
+    """Scenario 71 of progress."""
     await own_job(world, "a")
     for percentage in (40, 50, 20):
         metrics = [{"name": "loss", "value": "0.5"}, {"name": "current_step", "value": str(percentage)}]

@@ -111,7 +111,8 @@ async def finish(user: User, name: str) -> None:
     await user.until("trainjob", name, lambda job: "Complete" in conditions(job))
 
 
-async def test_36_a_new_job_waits_for_the_secret_and_a_running_one_goes_on(place: tuple[ControlPlane, str]) -> None:
+async def test_a_new_job_waits_for_the_secret_and_a_running_one_goes_on(place: tuple[ControlPlane, str]) -> None:
+    """Scenario 36 of progress."""
     async with reporting(*place) as user:
         await user.runtime()
         await user.job("waits")
@@ -137,7 +138,8 @@ async def test_36_a_new_job_waits_for_the_secret_and_a_running_one_goes_on(place
         assert bundle(await user.until("configmap", "waits-tls-config", bool)) == "ONE"
 
 
-async def test_35_a_new_bundle_reaches_unfinished_jobs_only(place: tuple[ControlPlane, str]) -> None:
+async def test_a_new_bundle_reaches_unfinished_jobs_only(place: tuple[ControlPlane, str]) -> None:
+    """Scenario 35 of progress."""
     async with reporting(*place) as user:
         await user.runtime()
         await put_secret(user, ca_crt="ONE")
@@ -155,7 +157,8 @@ async def test_35_a_new_bundle_reaches_unfinished_jobs_only(place: tuple[Control
             assert bundle(await user.until("configmap", f"{name}-tls-config", bool)) == "ONE"
 
 
-async def test_38_and_39_without_reports_nothing_is_added(place: tuple[ControlPlane, str]) -> None:
+async def test_without_reports_nothing_is_added(place: tuple[ControlPlane, str]) -> None:
+    """Scenarios 38 and 39 of progress."""
     async with reporting(*place) as user:
         metadata = {"name": "runtime", "annotations": {"trainwright.dev/progress": "none"}}
         spec = {"mlPolicy": {"numNodes": 1}, "template": TEMPLATE}
@@ -170,8 +173,8 @@ async def test_38_and_39_without_reports_nothing_is_added(place: tuple[ControlPl
         assert await user.get("configmap", "quiet-tls-config") is None
 
 
-async def test_40_a_job_of_kubeflow_trainer_reports_on(place: tuple[ControlPlane, str]) -> None:
-    """What Kubeflow Trainer left of the recorded case is as its pods know it: they need no restart."""
+async def test_a_job_of_kubeflow_trainer_reports_on(place: tuple[ControlPlane, str]) -> None:
+    """Scenario 40 of progress. What Kubeflow Trainer left is as its pods know it: they need no restart."""
     control_plane, namespace = place
     nothing: Any = None
     before = User(control_plane, namespace, nothing)  # no manager runs yet

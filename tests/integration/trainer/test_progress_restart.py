@@ -55,7 +55,8 @@ def methods(manager: Manager) -> set[str]:
     return {one.labels["method"] for one in samples if one.value}
 
 
-async def test_80_a_manager_that_starts_beside_jobs_that_reported_writes_nothing(tmp_path: Path) -> None:
+async def test_a_manager_that_starts_beside_jobs_that_reported_writes_nothing(tmp_path: Path) -> None:
+    """Scenario 80 of progress."""
     async with running(tmp_path, **ALL) as world:
         await create(world, ClusterTrainingRuntime, "plain", {"mlPolicy": {"numNodes": 1}, "template": TEMPLATE})
         for name in JOBS:

@@ -96,7 +96,8 @@ def test_created_hides_nothing(
     assert state(control_plane, namespace, "job") == shown
 
 
-def test_72_progress_is_shown_beside_the_state(control_plane: ControlPlane, namespace: str) -> None:
+def test_progress_is_shown_beside_the_state(control_plane: ControlPlane, namespace: str) -> None:
+    """Scenario 72 of progress."""
     create(control_plane, namespace, "job")
     told = {"progressPercentage": 42, "estimatedRemainingSeconds": 795, "lastUpdatedTime": TIME}
     patch_status(

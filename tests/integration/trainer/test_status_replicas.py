@@ -43,7 +43,8 @@ async def test_only_reports_with_a_pod_are_taken_if_that_is_wanted(tmp_path: Pat
         assert (await world.report("a", progress(1))).code == 403
 
 
-async def test_79_a_manager_of_one_namespace_takes_no_reports_of_jobs_elsewhere(tmp_path: Path) -> None:
+async def test_a_manager_of_one_namespace_takes_no_reports_of_jobs_elsewhere(tmp_path: Path) -> None:
+    """Scenario 79 of progress."""
     async with running(tmp_path, namespace=SPACE) as world:
         await world.client.create({"metadata": {"name": "team"}}, kind=Namespace.RESOURCE)
         await world.client.create({"metadata": {"name": ACCOUNT, "namespace": "team"}}, kind=ServiceAccount.RESOURCE)

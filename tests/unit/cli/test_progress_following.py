@@ -14,7 +14,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from tests.unit.cli.test_progress import job
+from tests.unit.cli.test_cli_progress import job
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -119,9 +119,8 @@ class ClusterWithMaps(Cluster):
         (Forbidden("you may not", code=403, reason="Forbidden"), "earlier reports are not shown: you may not"),
     ],
 )
-async def test_74_without_the_right_to_read_the_history_it_says_so_and_shows_the_job(
-    error: Exception, note: str
-) -> None:
+async def test_without_the_right_to_read_the_history_it_says_so_and_shows_the_job(error: Exception, note: str) -> None:
+    """Scenario 74 of progress."""
     following = Following(cast("Client", ClusterWithMaps(error)), "default", "bert", now=lambda: NOW)
     await following.read()
     assert following.unread == note

@@ -145,7 +145,8 @@ def test_only_clean_up_may_delete_jobs_and_secrets() -> None:
         assert "delete" in verbs(cleaning, resource)
 
 
-def test_39_progress_reports_cost_rights_with_their_gate_only() -> None:
+def test_progress_reports_cost_rights_with_their_gate_only() -> None:
+    """Scenario 39 of progress."""
     gate = {"TrainJobStatus": True}
     without, reporting = needed(), needed(feature_gates=gate)
     assert not verbs(without.on_jobs, "pods")

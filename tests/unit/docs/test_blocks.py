@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages show is right, as far as that can be told without a cluster.
 
-The commands are run by tests/e2e/test_pages.py.
+The commands are run by tests/e2e/test_e2e_pages.py.
 """
 
 import ast

@@ -9,6 +9,8 @@ from tests.repository import ROOT
 
 MARK = re.compile(r'pytest\.mark\.real_control_plane\("([^"]+)"\)')
 MOST = {
+    "Kueue": 1,
+    "scheduler-plugins": 1,
     "kubectl": 16,
     "Deployments": 4,
     "the whole chain": 3,

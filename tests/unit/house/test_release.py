@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of `make release` that need nothing installed; tests/e2e/test_release.py makes a whole one."""
+"""The parts of `make release` that need nothing installed; tests/e2e/test_e2e_release.py makes a whole one."""
 
 import importlib.util
 import io

@@ -85,6 +85,14 @@ class Server:
             ServerRequest(method=method, path=path, query=pairs, headers={**headers, **authorization})
         )
 
+    async def report(self, status: dict[str, Any]) -> None:
+        """Write the status of the pod."""
+        patch = {"content-type": "application/merge-patch+json", "authorization": f"Bearer {self.api.config.token}"}
+        path = f"{PATH.rpartition('/')[0]}/status"
+        body = json.dumps({"status": status}).encode()
+        answer = await self.api.server.handle(ServerRequest(method="PATCH", path=path, headers=patch, body=body))
+        assert answer.status == 200, answer.body
+
     async def speak(
         self, socket: ServerWebSocket, query: str = "command=ls&stdin=true&stdout=true&stderr=true", *, path: str = PATH
     ) -> None:

@@ -112,6 +112,18 @@ async def test_a_process_that_cannot_start_is_told_on_the_channel(server: Server
     assert socket.status()["message"] == 'Internal error occurred: container not found ("a")'
 
 
+@pytest.mark.parametrize("state", ["waiting", "terminated"])
+async def test_a_container_that_does_not_run_is_told_before_the_websocket(server: Server, state: str) -> None:
+    one = {"name": "a", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "lastState": {}}
+    said = {"reason": "Error"} if state == "waiting" else {"exitCode": 1}
+    await server.report({"containerStatuses": [{**one, "state": {state: said}}]})
+    answer = await server.request("command=ls&stdout=true")
+    assert (answer.status, answer.upgrade, answer.body) == (500, None, b'container not found ("a")\n')
+    assert answer.content_type.startswith("text/plain")
+    await server.report({"containerStatuses": [{**one, "state": {"running": {}}}]})
+    assert (await server.request("command=ls&stdout=true")).status == 101
+
+
 @pytest.mark.parametrize(
     ("query", "headers", "message"),
     [

@@ -194,6 +194,32 @@ async def test_leaders_wait_until_elected_and_a_stop_does_not() -> None:
 
 
 @jumping
+@pytest.mark.parametrize("ends", ["stopped", "cancelled", "drained"])
+async def test_a_cancellation_while_it_stops_leaves_nothing_behind(ends: str) -> None:
+    journal: list[str] = []
+    supervisor = Supervisor(drain=10 if ends == "drained" else 0)
+    supervisor.add(Plain("metrics", journal), Group.SERVERS)
+    supervisor.add(Gentle("others", journal, 20), Group.OTHERS)
+    supervisor.add(Gentle("leader", journal, 1 if ends == "drained" else 20), Group.LEADER)
+    task = asyncio.ensure_future(supervisor.run())
+    await settle()
+    if ends == "cancelled":
+        task.cancel()
+    else:
+        supervisor.stop()
+    await asyncio.sleep(5)
+    assert supervisor.running()
+    begin = now()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert now() - begin < 1
+    assert supervisor.running() == []
+    assert "-metrics" in journal
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@jumping
 async def test_cancelling_the_whole_ends_everything() -> None:
     journal: list[str] = []
     supervisor = Supervisor()

@@ -53,7 +53,8 @@ class World:
         return generate_latest(self.registry).decode()
 
 
-def test_73_of_five_hundred_jobs_two_hundred_have_series_and_one_counts_the_rest() -> None:
+def test_of_five_hundred_jobs_two_hundred_have_series_and_one_counts_the_rest() -> None:
+    """Scenario 73 of progress."""
     world = World(*(job(number, progressPercentage=number % 100) for number in range(500)))
     assert world.value("trainjob_progress_left_out") == 300
     assert world.text().count("trainer_trainjob_progress_ratio{") == JOBS

@@ -50,7 +50,7 @@ def test_what_a_job_is_filed_under(reference: dict[str, str], expected: list[str
     assert list(_references(job(**reference))) == expected
 
 
-def test_48_a_job_without_a_spec_is_filed_nowhere() -> None:
+def test_a_job_without_a_spec_is_filed_nowhere() -> None:
     assert list(_references(TrainJob())) == []
 
 
@@ -103,13 +103,13 @@ OWN = owner("u", controller=True)
         pytest.param(OWN, "metadata: {name: r}", "holds an object without a kind r of no group, not", id="39-no-kind"),
     ],
 )
-def test_37_a_snapshot_that_cannot_be_used_is_said_so(found: ConfigMap, text: str, message: str) -> None:
+def test_a_snapshot_that_cannot_be_used_is_said_so(found: ConfigMap, text: str, message: str) -> None:
     with pytest.raises(SnapshotInvalid, match=re.escape(message)):
         used(found, text)
 
 
 @pytest.mark.parametrize("data", [None, {}, {"Runtime": "x"}])
-async def test_37_a_snapshot_without_its_key_is_said_so(data: dict[str, str] | None) -> None:
+async def test_a_snapshot_without_its_key_is_said_so(data: dict[str, str] | None) -> None:
     found = ConfigMap(metadata=OWN.metadata, data=data)
 
     async def get(*_: object) -> ConfigMap:
@@ -166,7 +166,7 @@ def patches(label: str, time: str | None) -> TrainJob:
         pytest.param(train_job(), "1", GIVEN, GIVEN, id="new-manager-with-time"),
     ],
 )
-def test_33_patches_tell_when_they_changed(old: TrainJob | None, label: str, time: str | None, expected: str) -> None:
+def test_patches_tell_when_they_changed(old: TrainJob | None, label: str, time: str | None, expected: str) -> None:
     unused: Any = None
     admission = TrainJobAdmission(
         unused, unused, unused, unused, unused, unused, unused, now=lambda: datetime(2026, 11, 21, tzinfo=UTC)
@@ -246,13 +246,13 @@ def woken(watch: Watch, event: Any) -> list[Key]:
     return sorted(mapper(event))
 
 
-def test_175_a_limit_range_wakes_the_suspended_jobs_of_its_namespace() -> None:
+def test_a_limit_range_wakes_the_suspended_jobs_of_its_namespace() -> None:
     watch = Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE)
     assert woken(watch, LimitRange(metadata=ObjectMeta(name="l", namespace="one"))) == [Key("one", "waits")]
     assert woken(watch, LimitRange(metadata=ObjectMeta(name="l", namespace="three"))) == []
 
 
-def test_176_a_runtime_class_wakes_suspended_jobs_of_equal_names_in_all_namespaces() -> None:
+def test_a_runtime_class_wakes_suspended_jobs_of_equal_names_in_all_namespaces() -> None:
     watch = Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS)
     event = RuntimeClass(metadata=ObjectMeta(name="gpu"), handler="h")
     assert woken(watch, event) == [Key("one", "waits"), Key("two", "waits")]

@@ -200,7 +200,8 @@ async def test_the_condition_is_removed_when_the_job_leaves_its_pods(state: str)
     assert await world.look(BEGIN + 360) == ("NeverReported" if state == "another manager's" else "")
 
 
-async def test_70_silence_counts_from_the_start_of_this_leader_and_ends_with_a_report() -> None:
+async def test_silence_counts_from_the_start_of_this_leader_and_ends_with_a_report() -> None:
+    """Scenario 70 of progress."""
     world = World(300.0)
     world.put(reported="2020-01-01T00:00:00Z", step=1)
     assert [await world.look(now) for now in (10_000, 10_299)] == ["", ""]
@@ -456,7 +457,8 @@ async def test_a_job_whose_runtime_cannot_be_read_is_looked_at_again() -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "nan", "-inf"])
-async def test_69_a_loss_that_is_not_finite_is_one_event_in_an_attempt(value: str) -> None:
+async def test_a_loss_that_is_not_finite_is_one_event_in_an_attempt(value: str) -> None:
+    """Scenario 69 of progress."""
     world = World(None)
 
     async def report(percent: int, name: str, text: str) -> None:

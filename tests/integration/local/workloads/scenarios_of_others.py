@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods without a place, owners that go, objects that are over."""
 
+import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from tests.integration.local.workloads.comparison import Note, Scenario
 from tests.integration.local.workloads.conftest import CONTAINER, World, job_spec
 from tests.integration.local.workloads.requests import replicated
 from trainwright.api.objects import Document, name_of, uid_of
-from trainwright.controller.local.workloads.kinds import ACCOUNT, CONFIG_MAP, JOB, JOBSET, NAMESPACE, POD
+from trainwright.controller.local.workloads.kinds import ACCOUNT, CLUSTER_ROLE, CONFIG_MAP, JOB, JOBSET, NAMESPACE, POD
 from trainwright.controller.runtime.client.writes import Propagation
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
+
+SETTLED_SECONDS = 2.0
 
 
 async def pods_have_no_place(world: World, note: Note) -> None:
@@ -182,6 +186,64 @@ async def namespace_gets_its_objects_again(world: World, note: Note) -> None:
     await note("as before")
 
 
+async def roles_collect_rules(world: World, note: Note) -> None:
+    """ClusterRoles are in no namespace, so a ConfigMap says what is in those of this one."""
+    mine = world.namespace
+
+    def rule(*resources: str, verb: str = "get") -> Document:
+        return {"apiGroups": ["example.com"], "resources": list(resources), "verbs": [verb]}
+
+    async def create(name: str, *rules: Document, selectors: Sequence[str] = (), **labels: str) -> None:
+        about = {"name": f"{mine}-{name}", "labels": {"in": mine, **{f"to-{key}": "yes" for key in labels}}}
+        role: Document = {"metadata": about, "rules": list(rules)}
+        if selectors:
+            matching = [{"matchLabels": {"in": mine, f"to-{one}": "yes"}} for one in selectors]
+            role["aggregationRule"] = {"clusterRoleSelectors": matching}
+        await world.client.create(role, kind=CLUSTER_ROLE)
+
+    async def change(name: str, patch: Document) -> None:
+        await world.client.patch(CLUSTER_ROLE, f"{mine}-{name}", "", patch)
+
+    async def look(label: str) -> None:
+        await asyncio.sleep(SETTLED_SECONDS)
+        found = await world.client.list(CLUSTER_ROLE, label_selector=f"in={mine}")
+        data = {
+            name_of(one).removeprefix(f"{mine}-"): json.dumps(one.get("rules"), sort_keys=True) for one in found.items
+        }
+        await world.create(CONFIG_MAP, label.replace(" ", "-"), {}, annotations=data)
+
+    await create("b", rule("b"), rule("both"), one="")
+    await create("a", rule("a", verb="list"), rule("both"), one="", two="")
+    await create("all", rule("by-hand"), selectors=["two", "one"])
+    await create("above", selectors=["none", "up"])
+    await create("itself", rule("by-hand"), selectors=["self"], self="")
+    await create("left", rule("c"), selectors=["nothing"], up="")
+    await create("right", rule("d"), up="")
+    await look("begun")
+    await change("b", {"rules": [rule("b", verb="watch")]})
+    await create("aa", rule("aa"), rule("aa"), one="")
+    await look("changed and added")
+    await change("a", {"metadata": {"labels": {"to-one": None, "to-two": None}}})
+    await change("all", {"metadata": {"labels": {"to-up": "yes"}}})
+    await look("marked otherwise")
+    await change("all", {"rules": [rule("by-hand")]})
+    await look("mended")
+    await change("all", {"aggregationRule": None})
+    await world.client.delete(CLUSTER_ROLE, f"{mine}-b")
+    await change("above", {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"in": "nowhere"}}]}})
+    await look("over")
+    # Two that collect each other, and what one of them has comes to both.
+    await create("ping", selectors=["ping"], pong="")
+    await create("pong", selectors=["pong"], ping="")
+    await create("ball", rule("ball"), ping="")
+    await look("round")
+    await world.client.delete(CLUSTER_ROLE, f"{mine}-ball")
+    await look("still round")
+    await note("all that was seen")
+    for one in (await world.client.list(CLUSTER_ROLE, label_selector=f"in={mine}")).items:
+        await world.client.delete(CLUSTER_ROLE, name_of(one))
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     jobset_is_deleted,
     finished_objects_go,
@@ -190,6 +252,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     dependent_goes_before_its_owner,
     namespace_is_held,
     namespace_gets_its_objects_again,
+    roles_collect_rules,
 )
 ALONE: tuple[Scenario, ...] = (pods_have_no_place,)
 """Those that need a node of their own."""

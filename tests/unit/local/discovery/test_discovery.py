@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients accept, and the documents of discovery.
 
-tests/integration/local/test_discovery.py compares the documents with those of the real API server.
+tests/integration/local/test_local_discovery.py compares the documents with those of the real API server.
 """
 
 import pytest

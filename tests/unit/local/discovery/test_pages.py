@@ -68,3 +68,37 @@ def test_not_modified_has_the_content_type_of_what_the_client_keeps() -> None:
     assert (first.status, again.status, again.body) == (200, 304, b"")
     assert again.content_type == first.content_type == V2
     assert asked(pages, if_none_match='"other"').status == 200
+
+
+def test_a_kept_answer_ends_with_a_change_of_what_is_served() -> None:
+    registry = ResourceRegistry()
+    serve_built_in(registry, for_others=True)
+    pages = DiscoveryPages(registry)
+    first = asked(pages)
+    assert b'"jobs"' in first.body
+    assert asked(pages).body == first.body
+    registry.remove("batch", "jobs")
+    second = asked(pages)
+    assert b'"jobs"' not in second.body
+    assert second.headers["ETag"] != first.headers["ETag"]
+
+
+def test_answers_are_kept_by_all_that_they_depend_on() -> None:
+    registry = ResourceRegistry()
+    serve_built_in(registry, for_others=True)
+    pages = DiscoveryPages(registry)
+    assert asked(pages).content_type == V2
+    assert asked(pages, accept="application/json").content_type == "application/json"
+    for host in ("one:1", "two:2"):
+        core = pages(ServerRequest(method="GET", path="/api", headers={"accept": "application/json", "host": host}))
+        assert core is not None
+        assert f'"{host}"'.encode() in core.body
+
+
+def test_a_client_cannot_have_answers_kept_without_end() -> None:
+    registry = ResourceRegistry()
+    serve_built_in(registry, for_others=True)
+    pages = DiscoveryPages(registry)
+    for number in range(300):
+        asked(pages, host=f"host-{number}")
+    assert len(pages._made) <= 100

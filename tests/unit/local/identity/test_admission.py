@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Built-in admission in the chain of a server, and evictions."""
 
+import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.unit.local.identity.conftest import ACCOUNTS, PODS, Asker, Clock, Create, Document
+from trainwright.controller.local.apiserver.builtin_admission import plugins
 from trainwright.controller.local.cluster import api_server
 
 POD: Document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
@@ -42,6 +46,30 @@ async def test_pods_get_the_token_of_their_account(tmp_path: Path, clock: Clock)
         assert "serviceAccountToken" in volume["projected"]["sources"][0]
         status, again = await ask("PUT", f"{PODS}/p", pod)
         assert (status, again["metadata"]["resourceVersion"]) == (200, pod["metadata"]["resourceVersion"])
+
+
+async def test_a_pod_waits_a_moment_for_the_account_of_a_new_namespace(tmp_path: Path, clock: Clock) -> None:
+    """It is made by a controller, and whoever made the namespace may be faster."""
+    async with api_server(tmp_path / "state", memory=True, service_accounts=True, now=clock) as api:
+        ask = Asker(api)
+        creating = asyncio.create_task(ask("POST", PODS, POD))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not creating.done()
+        await ask("POST", ACCOUNTS, {"metadata": {"name": "default"}})
+        assert (await creating)[0] == 201
+
+
+async def test_a_pod_waits_for_no_account_that_nobody_makes(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that it names, or one of a namespace that is not there."""
+    monkeypatch.setattr(plugins, "_ACCOUNT_SECONDS", 1e6)
+    named = {**POD, "spec": {**POD["spec"], "serviceAccountName": "mine"}}
+    async with api_server(tmp_path / "state", memory=True, service_accounts=True, now=clock) as api:
+        ask = Asker(api)
+        assert (await ask("POST", PODS, named))[0] == 403
+        assert (await ask("POST", "/api/v1/namespaces/nope/pods", POD))[0] == 404
 
 
 async def test_an_eviction_deletes_with_grace(ask: Asker, create_pod: Create) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenAPI documents: complete, and with what kubectl looks for.
 
-kubectl itself reads them in tests/integration/local/test_openapi.py.
+kubectl itself reads them in tests/integration/local/test_local_openapi.py.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategic merge patches: each directive, and what is said of patches that do not fit.
 
-The same are sent to the real API server in tests/integration/local/test_patches.py.
+The same are sent to the real API server in tests/integration/local/test_local_patches.py.
 """
 
 import copy

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables: ages, the status of pods, custom columns, and what a Table holds.
 
-The cells of every built-in kind are compared with the real API server's in tests/integration/local/test_tables.py.
+tests/integration/local/test_local_tables.py compares the cells of every built-in kind with the real API server's.
 """
 
 from datetime import UTC, datetime, timedelta

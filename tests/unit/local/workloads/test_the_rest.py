@@ -272,7 +272,7 @@ def test_rights_cover_what_the_controllers_need() -> None:
     granted = {(rule.group, rule.resource) for rule in rights()}
     assert {("batch", "jobs/status"), ("", "pods/binding"), ("", "namespaces/finalize")} <= granted
     assert rights(("scheduler",)) != rights()
-    assert set(WORKLOADS) >= {"job", "jobset", "scheduler", "garbage", "namespace", "accounts", "claims"}
+    assert set(WORKLOADS) >= {"job", "jobset", "scheduler", "garbage", "namespace", "accounts", "claims", "roles"}
 
 
 # ---------------------------------------------------------------------- Jobs

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.trainer.doctor.made import Unread, examine
-from tests.unit.trainer.doctor.test_checks import deployment, lease, sound
+from tests.unit.trainer.doctor.test_doctor_checks import deployment, lease, sound
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.doctor import text_of

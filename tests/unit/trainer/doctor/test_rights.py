@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.plugins.blueprints import PIPELINE
 from tests.unit.trainer.doctor.made import examine
-from tests.unit.trainer.doctor.test_checks import deployment, sound
+from tests.unit.trainer.doctor.test_doctor_checks import deployment, sound
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule

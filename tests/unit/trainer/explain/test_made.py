@@ -11,7 +11,7 @@ GPU = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/4 n
 # ---------------------------------------------------------------------- the JobSet and its Jobs
 
 
-def test_21_the_jobset_controller_is_silent() -> None:
+def test_the_jobset_controller_is_silent() -> None:
     world = World()
     world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod")]
     del world.jobset["status"]
@@ -23,7 +23,7 @@ def test_21_the_jobset_controller_is_silent() -> None:
     assert world.says().startswith("Starting: ")
 
 
-def test_22_a_job_cannot_be_created() -> None:
+def test_a_job_cannot_be_created() -> None:
     world = World()
     world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod")]
     world.add("batch/v1", "Job", "j-node-0", spec={}, status={})
@@ -37,7 +37,7 @@ def test_22_a_job_cannot_be_created() -> None:
     assert world.says() == 'JobNotCreated: JobSet cannot create a Job: job "j-node-0" creation failed with error: no'
 
 
-def test_23_the_service_cannot_be_created() -> None:
+def test_the_service_cannot_be_created() -> None:
     world = World()
     world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod", "Service")]
     world.event(world.jobset, "HeadlessServiceCreationFailed", 'services "j" is forbidden: exceeded quota: q')
@@ -48,7 +48,7 @@ def test_23_the_service_cannot_be_created() -> None:
     )
 
 
-def test_24_the_service_is_of_another() -> None:
+def test_the_service_is_of_another() -> None:
     world = World()
     service = next(obj for obj in world.objects if obj["kind"] == "Service")
     service["spec"] = {"clusterIP": "10.0.0.1", "selector": {"app": "web"}}
@@ -61,7 +61,7 @@ def test_24_the_service_is_of_another() -> None:
     assert "is not headless" in world.says()
 
 
-def test_25_a_claim_cannot_be_created() -> None:
+def test_a_claim_cannot_be_created() -> None:
     world = World()
     world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod")]
     world.event(
@@ -74,7 +74,7 @@ def test_25_a_claim_cannot_be_created() -> None:
     )
 
 
-def test_26_a_step_waits_for_the_one_before() -> None:
+def test_a_step_waits_for_the_one_before() -> None:
     world = World(steps=("dataset-initializer",))
     assert world.says() == "StepWaits: node starts when dataset-initializer is complete"
     assert world.explained().exit_code == 3
@@ -95,7 +95,7 @@ def quota(requested: int, used: int, limited: int) -> str:
     )
 
 
-def test_27_quota_exceeded() -> None:
+def test_quota_exceeded() -> None:
     world = World(pods=2)
     world.failed_create(quota(8, 0, 4))
     assert world.says() == (
@@ -110,7 +110,7 @@ def test_27_quota_exceeded() -> None:
     assert world.explained().exit_code == 3
 
 
-def test_27_without_its_event() -> None:
+def test_without_its_event() -> None:
     world = World(pods=2)
     world.without_pods()
     name = "requests.nvidia.com/gpu"
@@ -186,7 +186,7 @@ def test_27_without_its_event() -> None:
     ],
     ids=["28", "29", "30", "31", "32", "33", "denied"],
 )
-def test_28_to_33_pods_are_refused(answer: str, told: str) -> None:
+def test_pods_are_refused(answer: str, told: str) -> None:
     world = World()
     world.add("v1", "LimitRange", "l", spec={})
     world.failed_create(answer)
@@ -201,7 +201,7 @@ def test_28_to_33_pods_are_refused(answer: str, told: str) -> None:
         ("runtimeClassName", "RuntimeClassMissing"),
     ],
 )
-def test_29_to_31_without_their_events(field: str, reason: str) -> None:
+def test_without_their_events(field: str, reason: str) -> None:
     world = World()
     world.without_pods()
     job = next(obj for obj in world.objects if obj["kind"] == "Job")
@@ -212,7 +212,7 @@ def test_29_to_31_without_their_events(field: str, reason: str) -> None:
 # ---------------------------------------------------------------------- pods cannot be scheduled
 
 
-def test_34_not_enough_free_devices_now() -> None:
+def test_not_enough_free_devices_now() -> None:
     world = World()
     for number in range(3):
         world.add_node(f"other-{number}", {"cpu": "32", "memory": "128Gi", "nvidia.com/gpu": "8"})
@@ -225,7 +225,7 @@ def test_34_not_enough_free_devices_now() -> None:
     assert world.explained().exit_code == 3
 
 
-def test_34_a_job_that_is_larger_than_all_nodes_together() -> None:
+def test_a_job_that_is_larger_than_all_nodes_together() -> None:
     world = World()
     closed = {"key": "closed", "effect": "NoSchedule"}
     world.add_node("closed", {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "32"}, None, closed)
@@ -236,7 +236,7 @@ def test_34_a_job_that_is_larger_than_all_nodes_together() -> None:
     )
 
 
-def test_34_and_35_cannot_be_told_apart_without_nodes() -> None:
+def test_cannot_be_told_apart_without_nodes() -> None:
     world = World()
     world.unschedulable(GPU, 2, 3)
     world.unreadable = ("nodes",)
@@ -246,7 +246,7 @@ def test_34_and_35_cannot_be_told_apart_without_nodes() -> None:
     assert world.explained().unread == ("no right to list nodes",)
 
 
-def test_35_no_node_is_large_enough() -> None:
+def test_no_node_is_large_enough() -> None:
     world = World()
     world.unschedulable(GPU)
     for pod in world.pods:
@@ -257,7 +257,7 @@ def test_35_no_node_is_large_enough() -> None:
     )
 
 
-def test_35_a_laptop_is_not_told_to_look_after_a_device_plugin() -> None:
+def test_a_laptop_is_not_told_to_look_after_a_device_plugin() -> None:
     """No device plugin runs in a local cluster."""
     for runtime, sentence in (
         ("containerd://2.1.0", "no node offers nvidia.com/gpu, and each pod asks for 8: is its device plugin running?"),
@@ -271,7 +271,7 @@ def test_35_a_laptop_is_not_told_to_look_after_a_device_plugin() -> None:
         assert sentence in world.says()
 
 
-def test_36_the_node_selector_matches_nothing() -> None:
+def test_the_node_selector_matches_nothing() -> None:
     world = World()
     world.unschedulable("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
     for pod in world.pods:
@@ -284,7 +284,7 @@ def test_36_the_node_selector_matches_nothing() -> None:
     assert "which the patch of acme.com/team asks for" in world.says()
 
 
-def test_37_taints() -> None:
+def test_taints() -> None:
     world = World()
     world.objects = [obj for obj in world.objects if obj["kind"] != "Node"]
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -301,7 +301,7 @@ def test_37_taints() -> None:
     assert "the nodes that fit (gpu) are cordoned" in world.says()
 
 
-def test_37_nodes_that_are_not_ready() -> None:
+def test_nodes_that_are_not_ready() -> None:
     world = World()
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     next(obj for obj in world.objects if obj["kind"] == "Node")["spec"]["taints"] = [taint]
@@ -317,7 +317,7 @@ def test_another_reason_of_the_scheduler_is_quoted() -> None:
     assert world.says() == f"Unschedulable: 4 of 4 pods have no node; the scheduler says: {reason}."
 
 
-def test_38_a_claim_is_missing() -> None:
+def test_a_claim_is_missing() -> None:
     world = World()
     world.unschedulable('0/1 nodes are available: persistentvolumeclaim "data" not found.')
     assert world.says() == (
@@ -326,7 +326,7 @@ def test_38_a_claim_is_missing() -> None:
     )
 
 
-def test_39_a_claim_is_not_bound() -> None:
+def test_a_claim_is_not_bound() -> None:
     world = World()
     world.unschedulable("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.")
     for pod in world.pods:
@@ -342,7 +342,7 @@ def test_39_a_claim_is_not_bound() -> None:
     assert world.says() == "ClaimPending: PersistentVolumeClaim data is Pending: the disk quota is exceeded"
 
 
-def test_40_no_such_scheduler() -> None:
+def test_no_such_scheduler() -> None:
     world = World()
     for pod in world.pods:
         pod["spec"] |= {"schedulerName": "volcano"}
@@ -357,7 +357,7 @@ def test_40_no_such_scheduler() -> None:
     assert world.says().startswith("Starting: ")
 
 
-def test_41_scheduling_gates() -> None:
+def test_scheduling_gates() -> None:
     world = World()
     for pod in world.pods:
         pod["spec"] |= {"schedulingGates": [{"name": "a/b"}]}
@@ -374,7 +374,7 @@ def gang(world: World, group: str, *conditions: dict[str, str]) -> None:
     world.add(group, "PodGroup", "j", owner=world.job, spec={"minMember": 4}, status={"conditions": list(conditions)})
 
 
-def test_42_the_gang_does_not_fit_volcano() -> None:
+def test_the_gang_does_not_fit_volcano() -> None:
     world = World()
     message = "3/4 tasks in gang unschedulable\n3 nodes are too small"
     gang(world, "scheduling.volcano.sh/v1beta1", condition("Unschedulable", "NotEnoughResources", message))
@@ -386,7 +386,7 @@ def test_42_the_gang_does_not_fit_volcano() -> None:
     assert "NoFreeNode" not in {cause.reason for cause in world.explained().others}
 
 
-def test_43_the_gang_does_not_fit_coscheduling() -> None:
+def test_the_gang_does_not_fit_coscheduling() -> None:
     world = World()
     gang(world, "scheduling.x-k8s.io/v1alpha1")
     world.unschedulable(
@@ -397,7 +397,32 @@ def test_43_the_gang_does_not_fit_coscheduling() -> None:
     )
 
 
-def test_44_the_gang_waits_for_pods_that_come_later() -> None:
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("resource gap: map[cpu:{{4000 -3} {<nil>}  DecimalSI}].", "the nodes lack 4 cpu"),
+        ("resource gap: map[cpu:{{4500 -3} {<nil>} 4500m DecimalSI}].", "the nodes lack 4500m cpu"),
+        (
+            "resource gap: map[memory:{{1073741824 0} {<nil>}  BinarySI} nvidia.com/gpu:{{2 0} {<nil>} 2 DecimalSI}].",
+            "the nodes lack 1Gi memory, 2 nvidia.com/gpu",
+        ),
+        ("pre-filter pod x cannot find enough sibling pods.", "pre-filter pod x cannot find enough sibling pods"),
+    ],
+)
+def test_the_gang_does_not_fit_in_plain_words(said: str, why: str) -> None:
+    """As the scheduler of the scheduler plugins says it; see tests/e2e/test_coscheduling.py."""
+    world = World()
+    gang(world, "scheduling.x-k8s.io/v1alpha1")
+    world.unschedulable(
+        f"0/2 nodes are available: {said} no new claims to deallocate, preemption: 0/2 nodes are available"
+    )
+    assert world.says() == (
+        "GangDoesNotFit: all 4 pods have to start at the same time, and not all of them find room: "
+        f"{why}; wait, or ask for less"
+    )
+
+
+def test_the_gang_waits_for_pods_that_come_later() -> None:
     world = World(pods=3, steps=("dataset-initializer",))
     gang(world, "scheduling.x-k8s.io/v1alpha1")
     world.unschedulable("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
@@ -410,7 +435,7 @@ def test_44_the_gang_waits_for_pods_that_come_later() -> None:
     )
 
 
-def test_45_waits_for_a_new_node() -> None:
+def test_waits_for_a_new_node() -> None:
     world = World()
     world.unschedulable(GPU)
     world.event(world.pods[0], "TriggeredScaleUp", "pod triggered scale-up: [{gpu 0->1}]", kind="Normal")

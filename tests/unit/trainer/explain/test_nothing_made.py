@@ -9,7 +9,7 @@ MISSING = (
 )
 
 
-def test_1_the_runtime_is_missing() -> None:
+def test_the_runtime_is_missing() -> None:
     world = World(jobset=False)
     world.objects.remove(world.runtime)
     assert world.says() == MISSING
@@ -23,7 +23,7 @@ def test_1_the_runtime_is_missing() -> None:
     )
 
 
-def test_2_suspended_by_its_owner() -> None:
+def test_suspended_by_its_owner() -> None:
     world = World(jobset=False)
     world.job["spec"]["suspend"] = True
     world.ended("Suspended", "Suspended")
@@ -33,7 +33,7 @@ def test_2_suspended_by_its_owner() -> None:
     assert world.explained().exit_code == 3
 
 
-def test_3_waits_in_a_queue() -> None:
+def test_waits_in_a_queue() -> None:
     world = World(jobset=False)
     message = (
         "couldn't assign flavors to pod set node: insufficient unused quota for "
@@ -50,7 +50,7 @@ def test_3_waits_in_a_queue() -> None:
     assert world.explained().exit_code == 3
 
 
-def test_4_can_never_be_admitted() -> None:
+def test_can_never_be_admitted() -> None:
     world = World(jobset=False)
     message = (
         "couldn't assign flavors to pod set node: insufficient quota for nvidia.com/gpu in flavor a100, previously "
@@ -68,7 +68,7 @@ def test_4_can_never_be_admitted() -> None:
     assert world.says() == told
 
 
-def test_5_the_queue_does_not_exist() -> None:
+def test_the_queue_does_not_exist() -> None:
     world = World(jobset=False)
     world.workload(condition("QuotaReserved", "Misconfigured", "LocalQueue q doesn't exist", "False"))
     world.objects = [obj for obj in world.objects if obj["kind"] != "LocalQueue"]
@@ -77,7 +77,7 @@ def test_5_the_queue_does_not_exist() -> None:
     )
 
 
-def test_6_the_queue_is_stopped() -> None:
+def test_the_queue_is_stopped() -> None:
     world = World(jobset=False)
     world.workload(condition("QuotaReserved", "Suspended", "LocalQueue q is stopped", "False"))
     assert world.says() == (
@@ -87,7 +87,7 @@ def test_6_the_queue_is_stopped() -> None:
     assert "ClusterQueue c is stopped" in world.says()
 
 
-def test_7_an_admission_check_is_open() -> None:
+def test_an_admission_check_is_open() -> None:
     world = World(jobset=False)
     world.workload(
         condition("QuotaReserved", "QuotaReserved"),
@@ -100,7 +100,22 @@ def test_7_an_admission_check_is_open() -> None:
     )
 
 
-def test_8_taken_out_of_the_queue_again() -> None:
+def test_a_job_that_was_admitted_and_is_not_resumed() -> None:
+    world = World(jobset=False)
+    workload = world.workload(condition("QuotaReserved", "QuotaReserved"), condition("Admitted", "Admitted"))
+    admitted, name = workload["status"]["conditions"][1], workload["metadata"]["name"]
+    admitted["lastTransitionTime"] = at(5)
+    assert world.says() == f"QueueFull: Kueue has admitted Workload {name}, and the job is about to be resumed"
+    assert world.explained().exit_code == 3
+    admitted["lastTransitionTime"] = at(61)
+    assert world.says() == (
+        f"QueueFull: Kueue has admitted Workload {name}, but has not resumed the job: ask the administrator; the log "
+        "of Kueue's manager says why"
+    )
+    assert world.explained().exit_code == 1
+
+
+def test_taken_out_of_the_queue_again() -> None:
     world = World(jobset=False)
     world.workload(
         condition("QuotaReserved", "Pending", "Preempted to accommodate a workload", "False"),
@@ -112,7 +127,7 @@ def test_8_taken_out_of_the_queue_again() -> None:
     )
 
 
-def test_8_deactivated() -> None:
+def test_deactivated() -> None:
     world = World(jobset=False)
     world.workload(condition("Evicted", "Deactivated", "it was requeued 3 times"))["spec"]["active"] = False
     assert world.says() == (
@@ -122,7 +137,7 @@ def test_8_deactivated() -> None:
     assert world.explained().exit_code == 1
 
 
-def test_3_the_jobset_waits_in_a_queue() -> None:
+def test_the_jobset_waits_in_a_queue() -> None:
     world = World()
     world.without_pods()
     message = "insufficient unused quota for nvidia.com/gpu in flavor a100, 8 more needed"
@@ -133,7 +148,7 @@ def test_3_the_jobset_waits_in_a_queue() -> None:
     assert world.says().startswith("QueueFull: the job waits in queue q (ClusterQueue c): 8 more nvidia.com/gpu")
 
 
-def test_9_labelled_for_a_queue_and_not_queued() -> None:
+def test_labelled_for_a_queue_and_not_queued() -> None:
     world = World(jobset=False)
     world.job["spec"]["suspend"] = True
     world.job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
@@ -146,7 +161,7 @@ def test_9_labelled_for_a_queue_and_not_queued() -> None:
     assert world.says().startswith("QueueFull: ")
 
 
-def test_10_another_controller_is_responsible() -> None:
+def test_another_controller_is_responsible() -> None:
     world = World(jobset=False)
     world.job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
     assert world.says() == (
@@ -156,7 +171,7 @@ def test_10_another_controller_is_responsible() -> None:
     )
 
 
-def test_11_no_manager_works() -> None:
+def test_no_manager_works() -> None:
     world = World(jobset=False)
     assert world.says() == (
         "ManagerMissing: no manager has looked at the job since it was created: no Deployment, Lease or webhook of a "
@@ -177,7 +192,7 @@ def test_11_no_manager_works() -> None:
     assert world.says().startswith("Starting: ")
 
 
-def test_11_the_manager_is_found_wherever_it_is() -> None:
+def test_the_manager_is_found_wherever_it_is() -> None:
     world = World(jobset=False)
     labels = {"app.kubernetes.io/name": "kubeflow-trainer", "app.kubernetes.io/component": "manager"}
     says = "ManagerMissing: no manager has looked at the job since it was created: "
@@ -213,7 +228,7 @@ def test_11_the_manager_is_found_wherever_it_is() -> None:
     assert world.says() == told.replace("another", "trainer.kubeflow.org")
 
 
-def test_11_without_a_right_to_look_no_command_is_made_up() -> None:
+def test_without_a_right_to_look_no_command_is_made_up() -> None:
     world = World(jobset=False)
     world.unreadable = ("leases", "deployments", "validatingwebhookconfigurations")
     assert world.says() == (
@@ -222,13 +237,13 @@ def test_11_without_a_right_to_look_no_command_is_made_up() -> None:
     )
 
 
-def test_12_jobset_is_not_installed() -> None:
+def test_jobset_is_not_installed() -> None:
     world = World(jobset=False)
     world.unserved = (*world.unserved, "jobset.x-k8s.io")
     assert world.says().startswith("JobSetMissing: JobSet is not installed in this cluster")
 
 
-def test_13_the_webhook_of_jobset_does_not_answer() -> None:
+def test_the_webhook_of_jobset_does_not_answer() -> None:
     world = World(jobset=False)
     message = (
         'jobsets/j: Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook: Post '
@@ -242,7 +257,7 @@ def test_13_the_webhook_of_jobset_does_not_answer() -> None:
     assert world.explained().exit_code == 3
 
 
-def test_13_on_kubeflow_trainer_the_event_tells_it() -> None:
+def test_on_kubeflow_trainer_the_event_tells_it() -> None:
     world = World(jobset=False)
     world.event(
         world.job,
@@ -252,7 +267,7 @@ def test_13_on_kubeflow_trainer_the_event_tells_it() -> None:
     assert world.says().startswith("WebhookUnreachable: jobsets/j cannot be made: webhook mjobset.kb.io")
 
 
-def test_14_the_manager_may_not() -> None:
+def test_the_manager_may_not() -> None:
     world = World(jobset=False)
     message = (
         'jobsets/j: jobsets.jobset.x-k8s.io "j" is forbidden: User "system:serviceaccount:kubeflow-system:manager" '
@@ -266,7 +281,7 @@ def test_14_the_manager_may_not() -> None:
     )
 
 
-def test_15_the_name_is_too_long() -> None:
+def test_the_name_is_too_long() -> None:
     world = World(jobset=False)
     world.job["metadata"]["name"] = "x" * 60
     message = 'jobsets/x: admission webhook "vjobset.kb.io" denied the request: JobSet name is too long, job names'
@@ -278,7 +293,7 @@ def test_15_the_name_is_too_long() -> None:
     )
 
 
-def test_16_the_name_is_taken() -> None:
+def test_the_name_is_taken() -> None:
     world = World(jobset=False)
     world.add("jobset.x-k8s.io/v1alpha2", "JobSet", "j", spec={})
     told = (
@@ -290,7 +305,7 @@ def test_16_the_name_is_taken() -> None:
     assert world.says() == told
 
 
-def test_17_the_snapshot_was_spoiled() -> None:
+def test_the_snapshot_was_spoiled() -> None:
     world = World(jobset=False)
     world.blocked(
         "SnapshotInvalid", "ConfigMap j-runtime-snapshot has no key runtime; delete it, and a new snapshot is taken"
@@ -300,7 +315,7 @@ def test_17_the_snapshot_was_spoiled() -> None:
     )
 
 
-def test_18_a_plugin_refuses() -> None:
+def test_a_plugin_refuses() -> None:
     world = World(jobset=False)
     world.blocked("BuildFailed", "plugin MPI: mpiImplementation '' is not supported; use OpenMPI")
     assert world.says() == (
@@ -309,7 +324,7 @@ def test_18_a_plugin_refuses() -> None:
     )
 
 
-def test_19_quota_for_jobsets() -> None:
+def test_quota_for_jobsets() -> None:
     world = World(jobset=False)
     message = (
         'jobsets/j: jobsets.jobset.x-k8s.io "j" is forbidden: exceeded quota: q, requested: '
@@ -323,7 +338,7 @@ def test_19_quota_for_jobsets() -> None:
     )
 
 
-def test_19_a_quota_that_is_not_counted_yet() -> None:
+def test_a_quota_that_is_not_counted_yet() -> None:
     world = World(jobset=False)
     resource = "count/jobsets.jobset.x-k8s.io"
     refused = 'jobsets.jobset.x-k8s.io "j" is forbidden: status unknown for quota'
@@ -338,7 +353,7 @@ def test_19_a_quota_that_is_not_counted_yet() -> None:
     )
 
 
-def test_20_the_gang_scheduler_is_not_installed() -> None:
+def test_the_gang_scheduler_is_not_installed() -> None:
     world = World(jobset=False)
     world.blocked(
         "BuildFailed",

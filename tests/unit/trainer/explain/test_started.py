@@ -15,7 +15,7 @@ from trainwright.plugins.contract import About
 # ---------------------------------------------------------------------- containers cannot start
 
 
-def test_46_the_image_does_not_exist() -> None:
+def test_the_image_does_not_exist() -> None:
     world = World()
     world.waiting(
         "ImagePullBackOff",
@@ -28,14 +28,14 @@ def test_46_the_image_does_not_exist() -> None:
     )
 
 
-def test_46_of_a_back_off_without_words_the_event_tells() -> None:
+def test_of_a_back_off_without_words_the_event_tells() -> None:
     world = World(pods=1)
     world.waiting("ImagePullBackOff", 'Back-off pulling image "train:v9"')
     world.event(world.pods[0], "Failed", 'Failed to pull image "train:v9": manifest unknown')
     assert world.says().startswith("ImageMissing: 1 of 1 pod cannot pull train:v9: there is no such image or tag")
 
 
-def test_47_the_registry_refuses() -> None:
+def test_the_registry_refuses() -> None:
     world = World()
     world.waiting("ErrImagePull", "pull access denied, repository does not exist or may require authorization: 401")
     assert world.says() == (
@@ -47,7 +47,7 @@ def test_47_the_registry_refuses() -> None:
     assert "Secret pull of imagePullSecrets does not exist in namespace n: create it" in world.says()
 
 
-def test_48_the_registry_does_not_answer() -> None:
+def test_the_registry_does_not_answer() -> None:
     world = World()
     world.waiting("ErrImagePull", 'failed to pull "train:v9": dial tcp 10.0.0.1:443: i/o timeout')
     assert world.says() == ("RegistryUnavailable: 4 of 4 pods cannot pull train:v9 now: i/o timeout; it is tried again")
@@ -74,7 +74,7 @@ def test_48_the_registry_does_not_answer() -> None:
         ),
     ],
 )
-def test_49_the_source_of_a_variable_is_missing(message: str, told: str) -> None:
+def test_the_source_of_a_variable_is_missing(message: str, told: str) -> None:
     world = World()
     world.waiting("CreateContainerConfigError", message)
     for pod in world.pods:
@@ -83,7 +83,7 @@ def test_49_the_source_of_a_variable_is_missing(message: str, told: str) -> None
     assert world.says() == f"VariableSourceMissing: {told}"
 
 
-def test_50_the_source_of_a_volume_is_missing() -> None:
+def test_the_source_of_a_volume_is_missing() -> None:
     world = World(pods=1)
     world.waiting("ContainerCreating")
     world.pods[0]["spec"]["volumes"] = [{"name": "cfg", "configMap": {"name": "c"}}]
@@ -96,7 +96,7 @@ def test_50_the_source_of_a_volume_is_missing() -> None:
     assert world.says() == told
 
 
-def test_50_a_claim_that_the_node_misses_is_said_before_the_slow_start() -> None:
+def test_a_claim_that_the_node_misses_is_said_before_the_slow_start() -> None:
     world = World(pods=1)
     world.waiting("ContainerCreating")
     message = 'MountVolume.SetUp failed for volume "data" : persistentvolumeclaim "nodata" not found'
@@ -116,7 +116,7 @@ def test_a_volume_that_cannot_be_mounted_is_said_before_the_slow_start() -> None
     assert (found.cause.reason, found.others) == ("VolumeNotMounted", ())
 
 
-def test_49_all_variables_of_a_secret_that_is_missing() -> None:
+def test_all_variables_of_a_secret_that_is_missing() -> None:
     world = World(pods=1)
     world.waiting("CreateContainerConfigError", 'secret "s" not found')
     world.pods[0]["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "s"}}]
@@ -136,7 +136,7 @@ def test_a_container_that_cannot_be_created_is_quoted() -> None:
     )
 
 
-def test_51_the_shell_says_which_program_is_missing() -> None:
+def test_the_shell_says_which_program_is_missing() -> None:
     world = World(pods=1)
     world.terminated(0, 127)
     world.logs["j-node-0-0-abcde/node"] = ["sh: 1: trainit: not found"]
@@ -147,7 +147,7 @@ def test_51_the_shell_says_which_program_is_missing() -> None:
     )
 
 
-def test_51_a_container_that_runs_now_has_its_program() -> None:
+def test_a_container_that_runs_now_has_its_program() -> None:
     world = World(pods=1)
     ended = {"terminated": {"exitCode": 127, "reason": "Error", "finishedAt": at(50)}}
     world.pods[0]["status"]["containerStatuses"] = [
@@ -156,7 +156,7 @@ def test_51_a_container_that_runs_now_has_its_program() -> None:
     assert world.says() == "Running: 1 of 1 pod runs, attempt 1"
 
 
-def test_51_the_command_does_not_exist() -> None:
+def test_the_command_does_not_exist() -> None:
     world = World(pods=1)
     message = 'failed to create containerd task: exec: "torchrun": executable file not found in $PATH: unknown'
     world.terminated(0, 128, reason="StartError", message=message)
@@ -175,7 +175,7 @@ def test_51_the_command_does_not_exist() -> None:
     assert world.says() == told
 
 
-def test_52_an_initializer_fails() -> None:
+def test_an_initializer_fails() -> None:
     world = World(steps=("dataset-initializer",))
     world.job["spec"]["initializer"] = {"dataset": {"storageUri": "hf://a/b"}}
     world.terminated(0, 1)
@@ -187,7 +187,7 @@ def test_52_an_initializer_fails() -> None:
     )
 
 
-def test_52_a_download_fails_and_its_sentence_is_the_cause() -> None:
+def test_a_download_fails_and_its_sentence_is_the_cause() -> None:
     """Without any log: users may have no right to read it."""
     world = World(steps=("model-initializer",))
     world.job["spec"]["initializer"] = {"model": {"storageUri": "hf://o/n"}}
@@ -200,7 +200,7 @@ def test_52_a_download_fails_and_its_sentence_is_the_cause() -> None:
     assert world.says() == f"InitializerFailed: model-initializer failed: {sentence}"
 
 
-def test_52_a_message_that_is_a_progress_document_or_the_log_is_no_sentence() -> None:
+def test_a_message_that_is_a_progress_document_or_the_log_is_no_sentence() -> None:
     world = World(steps=("dataset-initializer",))
     world.terminated(0, 1, message='{"state": "failed"}')
     assert "failed with exit code 1, so training has not begun" in world.says()
@@ -210,7 +210,7 @@ def test_52_a_message_that_is_a_progress_document_or_the_log_is_no_sentence() ->
     assert "failed with exit code 1, so training has not begun" in world.says()
 
 
-def test_52_an_init_container_fails() -> None:
+def test_an_init_container_fails() -> None:
     world = World(pods=1)
     world.waiting("PodInitializing")
     state = {"exitCode": 1, "reason": "Error", "finishedAt": at(50)}
@@ -221,7 +221,7 @@ def test_52_an_init_container_fails() -> None:
     )
 
 
-def test_52_an_initializer_is_killed_for_memory() -> None:
+def test_an_initializer_is_killed_for_memory() -> None:
     world = World(steps=("dataset-initializer",))
     world.terminated(0, 137, reason="OOMKilled")
     assert world.says().startswith("OutOfMemory: dataset-initializer was killed for memory (OOMKilled, exit code 137)")
@@ -234,7 +234,7 @@ def test_a_pod_that_failed_as_a_whole() -> None:
     assert world.says() == f"RankFailed: rank 1 failed (DeadlineExceeded: {message})"
 
 
-def test_53_the_node_refuses_the_pod() -> None:
+def test_the_node_refuses_the_pod() -> None:
     world = World()
     world.pods[1]["status"] = {
         "phase": "Failed",
@@ -250,7 +250,7 @@ def test_53_the_node_refuses_the_pod() -> None:
     assert world.explained().exit_code == 3
 
 
-def test_54_the_sandbox_cannot_be_made() -> None:
+def test_the_sandbox_cannot_be_made() -> None:
     world = World()
     world.waiting("ContainerCreating", "", 0)
     world.event(world.pods[0], "FailedCreatePodSandBox", "Failed to create pod sandbox: no IP addresses available")
@@ -263,7 +263,7 @@ def test_54_the_sandbox_cannot_be_made() -> None:
 # ---------------------------------------------------------------------- running
 
 
-def test_55_out_of_memory() -> None:
+def test_out_of_memory() -> None:
     world = World()
     world.terminated(2, 137, reason="OOMKilled")
     assert world.says() == (
@@ -273,7 +273,7 @@ def test_55_out_of_memory() -> None:
     )
 
 
-def test_56_one_rank_fails_and_others_are_stopped() -> None:
+def test_one_rank_fails_and_others_are_stopped() -> None:
     world = World()
     world.terminated(3, 1, ago=100, startedAt=at(340))
     for index in range(3):
@@ -285,7 +285,66 @@ def test_56_one_rank_fails_and_others_are_stopped() -> None:
     )
 
 
-def test_57_a_crash_loop() -> None:
+def test_a_probe_that_failed_is_the_reason_of_the_end() -> None:
+    world = World()
+    pod = world.terminated(2, 137, ago=100, startedAt=at(140))
+    pod["spec"]["containers"][0]["livenessProbe"] = {"exec": {"command": ["false"]}}
+    end = "RankFailed: rank 2 failed with exit code 137"
+    since = ", 40 seconds after its start; see `kubectl logs j-node-0-2-abcde`"
+    assert world.says() == f"{end} (killed){since}"
+    world.event(pod, "Unhealthy", "Liveness probe failed: too slow", ago=139)
+    world.event(pod, "Unhealthy", "Readiness probe failed: not yet", ago=129)
+    world.event(pod, "Killing", "Container peer failed liveness probe, will be restarted", ago=130, kind="Normal")
+    # Its pod was deleted, ten seconds after the probe had failed once.
+    world.event(pod, "Killing", "Stopping container node", ago=129, kind="Normal")
+    assert world.says() == f"{end} (killed){since}"
+    other = world.event(pod, "Unhealthy", "Liveness probe failed: of another", ago=129)
+    other["involvedObject"]["fieldPath"] = "spec.containers{peer}"
+    assert world.says() == f"{end} (killed){since}"
+    world.event(pod, "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", ago=130)
+    told = "its liveness probe failed: HTTP probe failed with statuscode: 500"
+    assert world.says() == f"{end} (stopped since {told}){since}"
+    # A program that catches SIGTERM may end with any code.
+    world.terminated(2, 1, ago=100, startedAt=at(140))
+    assert world.says() == f"RankFailed: rank 2 failed with exit code 1 (stopped since {told}){since}"
+    # The run after that has failed by itself.
+    world.terminated(2, 137, ago=20, startedAt=at(60))
+    assert world.says() == f"{end} (killed){since}"
+
+
+def test_a_startup_probe_in_a_crash_loop() -> None:
+    world = World()
+    last = {"terminated": {"exitCode": 143, "startedAt": at(90), "finishedAt": at(30)}}
+    world.waiting("CrashLoopBackOff", "back-off", 0, restarts=2, last=last)
+    pod = world.pods[0]
+    pod["spec"]["containers"][0]["startupProbe"] = {"httpGet": {"port": 8000}}
+    world.event(pod, "Unhealthy", "Startup probe failed: ", ago=32)
+    world.event(pod, "Killing", "Container node failed startup probe, will be restarted", ago=31, kind="Normal")
+    assert world.says().startswith(
+        "CrashLoop: container node of rank 0 has failed 2 times, last with exit code 143 (stopped since its startup "
+        "probe failed); see"
+    )
+
+
+def test_the_events_of_a_pod_that_is_gone_tell_of_its_probe() -> None:
+    world = World()
+    pod = world.pods[2]
+    world.without_pods()
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    entry = {"attempt": 0, "pod": "j-node-0-2-x", "podUid": pod["metadata"]["uid"], "replicatedJob": "node", "rank": 2}
+    entry |= {"container": "node", "exitCode": 143, "reason": "Error", "finishedAt": at(50)}
+    record = world.add("v1", "ConfigMap", "j-failures", owner=world.job, data={"attempt-0": dump(entry)})
+    assert world.says() == "RankFailed: rank 2 failed with exit code 143"
+    world.event(pod, "Unhealthy", "Liveness probe failed: stuck", ago=51)
+    world.event(pod, "Killing", "Container node failed liveness probe, will be restarted", ago=51, kind="Normal")
+    assert world.says() == (
+        "RankFailed: rank 2 failed with exit code 143 (stopped since its liveness probe failed: stuck)"
+    )
+    record["data"]["attempt-0"] = dump({**entry, "stopped": True})
+    assert world.says() == "RankFailed: rank 2 failed with exit code 143"
+
+
+def test_a_crash_loop() -> None:
     world = World()
     last = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at(30)}}
     world.waiting("CrashLoopBackOff", "back-off", 0, restarts=4, last=last)
@@ -297,7 +356,7 @@ def test_57_a_crash_loop() -> None:
     )
 
 
-def test_57_a_container_that_runs_again_is_a_note() -> None:
+def test_a_container_that_runs_again_is_a_note() -> None:
     world = World()
     last = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at(200)}}
     world.pods[1]["status"]["containerStatuses"] = [
@@ -309,14 +368,14 @@ def test_57_a_container_that_runs_again_is_a_note() -> None:
     assert [one.message for one in found.others] == ["rank 1 has failed 1 time, first with exit code 1, and runs again"]
 
 
-def test_58_preempted() -> None:
+def test_preempted() -> None:
     world = World()
     world.terminated(1, 143)["status"]["conditions"].append(condition("DisruptionTarget", "PreemptionByScheduler"))
     assert world.says() == "Preempted: rank 1 had to give way to a pod of higher priority; the pod is made again"
     assert world.explained().exit_code == 3
 
 
-def test_59_evicted_by_its_node() -> None:
+def test_evicted_by_its_node() -> None:
     world = World()
     message = (
         "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 1Gi. Container node "
@@ -331,7 +390,43 @@ def test_59_evicted_by_its_node() -> None:
     )
 
 
-def test_60_the_node_is_gone() -> None:
+VOLUME_FULL = 'Usage of EmptyDir volume "data" exceeds the limit "5Mi". '
+
+
+def test_a_job_that_an_eviction_ended() -> None:
+    world = World()
+    world.pods[1]["status"] |= {"phase": "Failed", "reason": "Evicted", "message": VOLUME_FULL}
+    world.terminated(1, 137)
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    told = 'EvictedByNode: node big evicted rank 1: Usage of EmptyDir volume "data" exceeds the limit "5Mi".'
+    assert world.says() == told
+    assert world.explained().exit_code == 1
+    # It failed by itself; the other was evicted after that.
+    world.terminated(3, 1, ago=300)
+    assert world.says().startswith("RankFailed: rank 3 failed with exit code 1")
+
+
+def test_the_record_of_an_eviction() -> None:
+    world = World()
+    world.without_pods()
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    entry = {"attempt": 0, "pod": "j-node-0-2-x", "replicatedJob": "node", "rank": 2, "container": ""}
+    recorded = {**entry, "reason": "Evicted", "message": VOLUME_FULL}
+    world.add("v1", "ConfigMap", "j-failures", owner=world.job, data={"attempt-0": dump(recorded)})
+    assert world.says() == (
+        'EvictedByNode: its node evicted rank 2: Usage of EmptyDir volume "data" exceeds the limit "5Mi".'
+    )
+    assert world.explained().exit_code == 1
+
+
+def test_nothing_is_made_again_for_a_job_that_has_failed() -> None:
+    world = World()
+    world.terminated(1, 143)["status"]["conditions"].append(condition("DisruptionTarget", "EvictionByEvictionAPI"))
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    assert world.says() == "Preempted: rank 1 was evicted, as when a node is drained"
+
+
+def test_the_node_is_gone() -> None:
     world = World()
     world.pods[1]["spec"]["nodeName"] = "gone"
     world.pods[1]["status"]["conditions"][1] = condition("Ready", "NodeNotReady", status="False")
@@ -345,7 +440,7 @@ def test_60_the_node_is_gone() -> None:
     )
 
 
-def test_61_restarts() -> None:
+def test_restarts() -> None:
     world = World()
     world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
     world.jobset["status"]["restarts"] = 1
@@ -356,7 +451,7 @@ def test_61_restarts() -> None:
     assert world.says().startswith("Restarting: attempt 2 of 4 starts: Job j-node-0 failed in the one before")
 
 
-def test_62_restarts_are_used_up() -> None:
+def test_restarts_are_used_up() -> None:
     world = World()
     world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
     world.jobset["status"]["restarts"] = 3
@@ -371,7 +466,7 @@ def test_62_restarts_are_used_up() -> None:
     assert world.explained().exit_code == 1
 
 
-def test_63_deadline() -> None:
+def test_deadline() -> None:
     world = World(jobset=False)
     world.job["spec"]["activeDeadlineSeconds"] = 60
     world.ended("Failed", "DeadlineExceeded", "TrainJob exceeded its activeDeadlineSeconds")
@@ -389,7 +484,7 @@ def test_63_deadline() -> None:
     )
 
 
-def test_64_a_deadline_of_the_runtime() -> None:
+def test_a_deadline_of_the_runtime() -> None:
     world = World()
     world.without_pods()
     job = next(obj for obj in world.objects if obj["kind"] == "Job")
@@ -403,7 +498,7 @@ def test_64_a_deadline_of_the_runtime() -> None:
     )
 
 
-def test_65_the_evidence_is_gone() -> None:
+def test_the_evidence_is_gone() -> None:
     world = World()
     world.without_pods()
     job = next(obj for obj in world.objects if obj["kind"] == "Job")
@@ -412,6 +507,12 @@ def test_65_the_evidence_is_gone() -> None:
     assert world.says() == (
         "EvidenceGone: Job j-node-0 reached its backoff limit, and its pods were deleted with their logs; "
         "to keep them, set restartPolicy: Never in the runtime"
+    )
+    job["spec"]["template"] = {"spec": {"restartPolicy": "Never"}}
+    assert world.says() == (
+        "EvidenceGone: Job j-node-0 reached its backoff limit since a pod of it was deleted while it ran: by hand, or "
+        "evicted, as when a node is drained; to go on after that, a job needs retries (annotation "
+        "trainwright.dev/recovery: gang)"
     )
 
 
@@ -432,7 +533,7 @@ def test_65_the_evidence_is_gone() -> None:
         ({"exitCode": 1, "reason": "Error"}, "RankFailed: rank 2 failed with exit code 1"),
     ],
 )
-def test_65_the_record_tells_without_a_log(recorded: dict[str, object], told: str) -> None:
+def test_the_record_tells_without_a_log(recorded: dict[str, object], told: str) -> None:
     world = World()
     world.without_pods()
     world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
@@ -441,7 +542,7 @@ def test_65_the_record_tells_without_a_log(recorded: dict[str, object], told: st
     assert world.says() == told
 
 
-def test_65_of_pods_that_are_gone_the_record_tells() -> None:
+def test_of_pods_that_are_gone_the_record_tells() -> None:
     world = World()
     world.without_pods()
     job = next(obj for obj in world.objects if obj["kind"] == "Job")
@@ -467,7 +568,7 @@ def test_65_of_pods_that_are_gone_the_record_tells() -> None:
     assert world.says().startswith("EvidenceGone: ")
 
 
-def test_66_never_ready() -> None:
+def test_never_ready() -> None:
     world = World(pods=2)
     replicated = world.jobset["spec"]["replicatedJobs"]
     launcher = {"name": "launcher", "template": {"spec": {}}, "dependsOn": [{"name": "node", "status": "Ready"}]}
@@ -482,7 +583,7 @@ def test_66_never_ready() -> None:
     )
 
 
-def test_67_over_but_pods_remain() -> None:
+def test_over_but_pods_remain() -> None:
     world = World(pods=2)
     for pod in world.pods:
         pod["metadata"]["deletionTimestamp"] = at(100)
@@ -495,7 +596,7 @@ def test_67_over_but_pods_remain() -> None:
     assert world.explained().exit_code == 0
 
 
-def test_68_deletion_does_not_end() -> None:
+def test_deletion_does_not_end() -> None:
     world = World()
     world.job["metadata"] |= {"deletionTimestamp": at(10), "finalizers": ["example.com/keep"]}
     assert world.says() == (
@@ -512,7 +613,7 @@ def test_68_deletion_does_not_end() -> None:
     )
 
 
-def test_69_no_report_for_long() -> None:
+def test_no_report_for_long() -> None:
     world = World()
     world.job["status"] = {
         "conditions": [condition("Stalled", "NoReport")],
@@ -544,7 +645,7 @@ def test_69_no_report_for_long() -> None:
         ),
     ],
 )
-def test_69_what_stands_still(reason: str, told: str) -> None:
+def test_what_stands_still(reason: str, told: str) -> None:
     world = World()
     reported = {"progressPercentage": 41, "lastUpdatedTime": at(1)} if reason == "NoAdvance" else None
     world.job["status"] = {"conditions": [condition("Stalled", reason, ago=60)], "trainerStatus": reported}
@@ -559,7 +660,7 @@ def ready_since(world: World, ago: float) -> None:
             one["lastTransitionTime"] = at(ago)
 
 
-def test_69_without_a_manager_the_declared_silence_counts() -> None:
+def test_without_a_manager_the_declared_silence_counts() -> None:
     world = World()
     ready_since(world, 3600)
     world.job["metadata"]["annotations"] = {"trainwright.dev/progress-stall-after": "10m"}
@@ -578,7 +679,7 @@ def test_a_job_that_was_resumed_is_not_blamed_for_the_report_of_its_earlier_pods
         assert world.says().startswith(says)
 
 
-def test_70_nothing_is_wrong() -> None:
+def test_nothing_is_wrong() -> None:
     world = World()
     assert world.says() == "Running: 4 of 4 pods run, attempt 1"
     found = world.explained()
@@ -780,7 +881,7 @@ def test_a_probe_of_start_up_is_a_probe() -> None:
         ),
     ],
 )
-def test_50_an_event_names_at_once_what_is_missing(message: str, told: str) -> None:
+def test_an_event_names_at_once_what_is_missing(message: str, told: str) -> None:
     world = World(pods=1)
     world.waiting("ContainerCreating")
     world.pods[0]["status"]["conditions"][0] = condition("PodScheduled", "", ago=2)
@@ -797,7 +898,7 @@ def test_50_an_event_names_at_once_what_is_missing(message: str, told: str) -> N
         assert world.says().startswith("Starting: ")
 
 
-def test_50_a_mount_that_may_succeed_later_is_waited_for() -> None:
+def test_a_mount_that_may_succeed_later_is_waited_for() -> None:
     world = World(pods=1)
     world.waiting("ContainerCreating")
     world.pods[0]["status"]["conditions"][0] = condition("PodScheduled", "", ago=2)

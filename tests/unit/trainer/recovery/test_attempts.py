@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.trainer.recovery.test_causes import PEER, disrupted, pod
+from tests.unit.trainer.recovery.test_recovery_causes import PEER, disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time

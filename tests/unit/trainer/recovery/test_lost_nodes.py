@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock, MagicMock
 import msgspec
 import pytest
 
-from tests.unit.trainer.recovery.test_causes import pod
+from tests.unit.trainer.recovery.test_recovery_causes import pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, Key, name_of

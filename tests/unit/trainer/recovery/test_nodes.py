@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.trainer.recovery.test_attempts import START, Life
-from tests.unit.trainer.recovery.test_causes import disrupted, pod
+from tests.unit.trainer.recovery.test_recovery_causes import disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.trainer.v1alpha1.recovery import Declaration

@@ -4,7 +4,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.unit.trainer.recovery.test_causes import pod
+from tests.unit.trainer.recovery.test_recovery_causes import pod
 from trainwright.api.objects import Document
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
 from trainwright.controller.trainer.recovery.verdict import Counts

@@ -41,7 +41,7 @@ def test_commands_of_the_local_cluster() -> None:
     assert missing(r"(?m)(?:`|^)trainwright local ([a-z]+)", known.keys()) == []
     page = TEXTS["docs/users/local.md"]
     options = {option for parser in known.values() for action in parser._actions for option in action.option_strings}
-    elsewhere = {"--follow", "--for", "--timeout", "--lr"}
+    elsewhere = {"--follow", "--for", "--timeout", "--lr", "--clusterrole", "--user", "--as", "--token"}
     """Options of kubectl and of a script."""
     assert set(re.findall(r"(?<=[`\s])--[a-z][a-z-]+", page)) <= options | elsewhere
 

@@ -20,8 +20,8 @@ from trainwright.controller.trainer.why.site.gathering import Gatherer
 from trainwright.controller.trainer.why.site.survey import Level
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
+from trainwright.plugins.testing import replicated_job, runtime_document
 
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 VALIDATING = "validatingwebhookconfigurations"
 
 
@@ -51,17 +51,9 @@ def runtime(
     name: str, *, gang: dict[str, Any] | None = None, pod: dict[str, Any] | None = None, **more: Any
 ) -> Document:
     container = {"name": "node", "image": "python"}
-    template = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container], **(pod or {})}}}}
-    replicated = {"name": "node", "template": {"metadata": STEP, **template}}
-    spec: dict[str, Any] = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [replicated], **more}}}
-    if gang is not None:
-        spec["podGroupPolicy"] = gang
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    node = replicated_job(pod={"restartPolicy": "Never", "containers": [container], **(pod or {})})
+    spec: dict[str, Any] = {} if gang is None else {"podGroupPolicy": gang}
+    return runtime_document(name, node, namespace="", jobset=more, **spec)
 
 
 async def create(client: Client, document: Document) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recordings of the scenarios are what the real API server answers; `test_scenarios` holds ours to them."""
+"""The recordings of the scenarios are what the real API server answers; `test_local_scenarios` holds ours to them."""
 
 import asyncio
 

@@ -17,18 +17,18 @@ from trainwright.plugins.registry import Registry, built_in
 
 _PLUGIN = "tests/unit/plugins/test_recovery.py"
 _ATTEMPTS = "tests/unit/trainer/recovery/test_attempts.py"
-_CAUSES = "tests/unit/trainer/recovery/test_causes.py"
+_CAUSES = "tests/unit/trainer/recovery/test_recovery_causes.py"
 _VERDICT = "tests/unit/trainer/recovery/test_verdict.py"
 _LOST = "tests/unit/trainer/recovery/test_lost_nodes.py"
 _NODES = "tests/unit/trainer/recovery/test_nodes.py"
 _WORDS = "tests/unit/trainer/test_last_words.py"
-_LOCAL = "tests/integration/local/node/test_recovery.py"
-_JUDGED = "tests/integration/local/node/test_verdict.py"
+_LOCAL = "tests/integration/local/node/test_local_node_recovery.py"
+_JUDGED = "tests/integration/local/node/test_local_node_verdict.py"
 _RESUME = "tests/integration/local/node/test_resume.py"
 _RULES = "tests/integration/local/workloads/test_recovery_rules.py"
 _CHECKPOINTS = "tests/unit/progress/test_checkpoints.py"
-_WORLDS = "tests/simulation/test_recovery.py"
-_LIVES = "tests/simulation/test_attempts.py"
+_WORLDS = "tests/simulation/test_simulation_recovery.py"
+_LIVES = "tests/simulation/test_simulation_attempts.py"
 _STALL = "tests/unit/trainer/test_stall.py"
 _SOAK = "tests/soak/recovery.py"
 _REFUSED = f"{_PLUGIN}::test_annotations_that_are_refused"
@@ -90,7 +90,7 @@ SHOWN = {
     55: f"{_CHECKPOINTS}::test_a_torn_file_counts_as_none",
     56: f"{_PLUGIN}::test_each_trainer_is_told_where_its_checkpoints_are",
     57: f"{_RESUME}::test_a_training_goes_on_after_the_cluster_was_down",
-    58: "tests/unit/trainer/recovery/test_scenarios.py::test_rights_to_end_pods_come_with_the_gate_alone",
+    58: "tests/unit/trainer/recovery/test_recovery_scenarios.py::test_rights_to_end_pods_come_with_the_gate_alone",
     59: f"{_LIVES}::test_jobs_that_lose_one_node_ask_little_each_and_do_not_wait_for_each_other",
     **dict.fromkeys((60, 61, 62, 63, 65, 66), _REFUSED),
     64: f"{_PLUGIN}::test_a_restart_of_stalled_ranks_needs_a_time",
