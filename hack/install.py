@@ -25,7 +25,6 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = (
     *(f"trainwright/{name}" for name in ("api", "codegen", "controller", "plugins")),
-    "controller/cli/local/user_roles.yaml",
     "controller/cli/rendering/shipped",
     "controller/runtime/testing/modules",
 )

@@ -3,7 +3,8 @@
 
 `make generate` writes it; `make verify` (`--check`) fails if a file is not up to date. The schema compiler generates
 the definitions in config/crd. The templates of the charts are written by hand. Helm reads no file outside of a chart,
-so the charts have copies of the definitions, the alerts and the runtimes.
+so the charts have copies of the definitions, the alerts and the runtimes; a wheel holds no config/, so the local cluster
+has one of the users' roles.
 """
 
 import json
@@ -29,6 +30,7 @@ from trainwright.plugins.registry.discovery import built_in
 
 CONFIG = ROOT / "config"
 CHART, RUNTIMES = ROOT / "charts" / "trainwright", ROOT / "charts" / "trainwright-runtimes"
+LOCAL = ROOT / "controller" / "cli" / "local"
 CONFIGURATION = "controller_manager_config.yaml"
 COMPONENTS = {"progress": "TrainJobStatus", "progress-pull": "ProgressPull"}
 """By folder in config/components, the feature gate that needs it."""
@@ -46,7 +48,7 @@ _HEADER = """\
 
 def files() -> dict[Path, str]:
     made = {CONFIG / path: text for path, text in (_manifests() | _of_components()).items()}
-    return made | _of_charts() | _with_versions()
+    return made | _copies() | _with_versions()
 
 
 def _manifests() -> dict[str, str]:
@@ -67,9 +69,10 @@ def _manifests() -> dict[str, str]:
     return {path: _HEADER + rendered(found) for path, found in documents.items()}
 
 
-def _of_charts() -> dict[Path, str]:
-    """What the charts hold of other folders, and what Helm cannot work out."""
+def _copies() -> dict[Path, str]:
+    """What the charts and the local cluster hold of other folders, and what Helm cannot work out."""
     copies = {
+        **{path / "user_roles.yaml": CONFIG / "rbac" / "user_roles.yaml" for path in (CHART / "templates", LOCAL)},
         CHART / "files" / "alerts.yaml": CONFIG / "prometheus" / "rules.yaml",
         **{CHART / "files" / "definitions" / path.name: path for path in (CONFIG / "crd").glob("trainer.*.yaml")},
         **{

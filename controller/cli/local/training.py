@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent
 _RUNTIMES = _FOLDER.parent / "rendering" / "shipped"
 """Those of config/runtimes, which a wheel has there once."""
 _USER_ROLES = _FOLDER / "user_roles.yaml"
-"""Those of config/rbac."""
+"""Those of config/rbac, copied by `make generate`."""
 _OWNER = "trainwright-local"
 GATES: tuple[Gate, ...] = (EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS)
 """Features that are off in an installation until its admin knows their price; on a laptop they cost nothing."""
