@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time that jumps: an event loop whose clock moves to the next timer when nothing else can run.
+"""Clocks for tests: an event loop whose clock jumps, and a clock that the test moves.
 
-Ten minutes of delays take a millisecond, and the order of events is always the same. It is for code that only uses
-memory (such as the scripted transport): a real socket would get no time to answer.
+The clock of a JumpingLoop moves to the next timer when nothing else can run: ten minutes of delays take a millisecond,
+and the order of events is always the same. It is for code that only uses memory (such as the scripted transport): a
+real socket would get no time to answer. A ManualClock is for code that takes its clock as an argument.
 """
 
 import asyncio
 import functools
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ParamSpec
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ManualClock(Generic[T]):
+    """A clock that only the test moves, by setting `now`: seconds for `time.monotonic`, a datetime for a wall clock."""
+
+    def __init__(self, now: T) -> None:
+        self.now = now
+
+    def __call__(self) -> T:
+        return self.now
 
 
 class _JumpingSelector(selectors.BaseSelector):

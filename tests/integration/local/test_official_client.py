@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.cluster import RunningServer, api_server
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 # Their types say less than their documentation.
 client: Any = kubernetes.client
@@ -22,23 +23,14 @@ config: Any = kubernetes.config
 watch: Any = kubernetes.watch
 
 
-class Clock:
-    """Turned by hand, so that the history of the server ages."""
-
-    def __init__(self) -> None:
-        self.ahead = timedelta()
-
-    def __call__(self) -> datetime:
-        return wall_clock() + self.ahead
+@pytest.fixture
+def clock() -> ManualClock[datetime]:
+    """The server's: when it moves, the history of the server ages."""
+    return ManualClock(wall_clock())
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def server(tmp_path: Path, clock: Clock) -> AsyncIterator[RunningServer]:
+async def server(tmp_path: Path, clock: ManualClock[datetime]) -> AsyncIterator[RunningServer]:
     async with api_server(tmp_path, memory=True, now=clock) as running:
         yield running
 
@@ -166,7 +158,7 @@ async def test_watch(server: RunningServer) -> None:
     await with_client(server, use)
 
 
-async def test_a_version_that_is_gone(server: RunningServer, clock: Clock) -> None:
+async def test_a_version_that_is_gone(server: RunningServer, clock: ManualClock[datetime]) -> None:
     """The client's watch raises 410 for a version that the caller names: the caller lists again."""
 
     def prepare(connection: Any) -> str:
@@ -177,7 +169,7 @@ async def test_a_version_that_is_gone(server: RunningServer, clock: Clock) -> No
         return old
 
     old = await with_client(server, prepare)
-    clock.ahead = timedelta(minutes=6)
+    clock.now += timedelta(minutes=6)
     await server.server.store.compact()
 
     def use(connection: Any) -> None:

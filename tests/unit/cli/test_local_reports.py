@@ -7,17 +7,10 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.times import format_micro_time
 from trainwright.controller.cli.local.jobs import QUIET, ReportLines
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 def job(reported: datetime | None, percentage: int | None = None, left: int | None = None, **metrics: str) -> Document:
@@ -43,7 +36,7 @@ def test_a_report_is_a_line() -> None:
 
 
 def test_the_same_percentage_is_told_once_a_minute() -> None:
-    clock = Clock()
+    clock = ManualClock(START)
     reports = ReportLines(clock)
     lines = []
     for seconds in range(0, 130, 5):

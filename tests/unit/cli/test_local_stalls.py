@@ -14,6 +14,7 @@ from trainwright.controller.cli.local.jobs import Followed, Follower
 from trainwright.controller.cli.local.stalls import EXIT_CODE, Stalls
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 DAY = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
 COUNTS = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
@@ -51,51 +52,51 @@ def job(reported: float | None = None, percent: int | None = None, **condition: 
     return {**JOB, "spec": {"runtimeRef": {"name": "r"}}, "status": status}
 
 
-class Clock:
+class TimedLooks:
     """Looks at a job at times that the test gives."""
 
     def __init__(self, after: float) -> None:
-        self.at = 0.0
-        self.stalls = Stalls(after, now=lambda: DAY + timedelta(seconds=self.at), monotonic=lambda: self.at)
+        self._clock = ManualClock(0.0)
+        self._stalls = Stalls(after, now=lambda: DAY + timedelta(seconds=self._clock()), monotonic=self._clock)
 
     def look(self, at: float, document: Document, *pods: Document) -> str:
-        self.at = at
-        return self.stalls.look(document, pods)
+        self._clock.now = at
+        return self._stalls.look(document, pods)
 
 
 def test_a_rank_that_ends_is_told_once_the_others_run_on_for_so_long() -> None:
-    clock = Clock(30)
+    looks = TimedLooks(30)
     pods = (pod(0), pod(1, ended=10))
-    assert clock.look(39, job(), *pods) == ""
-    assert clock.look(40, job(), *pods).startswith("rank 1 ended with exit code 0 at 2026-11-25T14:00:10Z, and 1 other")
+    assert looks.look(39, job(), *pods) == ""
+    assert looks.look(40, job(), *pods).startswith("rank 1 ended with exit code 0 at 2026-11-25T14:00:10Z, and 1 other")
 
 
 def test_a_job_that_never_reports_is_never_told() -> None:
-    clock = Clock(5)
-    assert [clock.look(at, job(), pod(0), pod(1)) for at in (0, 10, 10_000)] == ["", "", ""]
+    looks = TimedLooks(5)
+    assert [looks.look(at, job(), pod(0), pod(1)) for at in (0, 10, 10_000)] == ["", "", ""]
 
 
 def test_reports_that_stop_are_told_with_their_last_time() -> None:
-    clock = Clock(30)
-    assert clock.look(0, job(0, 1), pod(0)) == ""
-    assert clock.look(29, job(0, 1), pod(0)) == ""
-    assert clock.look(30, job(0, 1), pod(0)).startswith(
+    looks = TimedLooks(30)
+    assert looks.look(0, job(0, 1), pod(0)) == ""
+    assert looks.look(29, job(0, 1), pod(0)) == ""
+    assert looks.look(30, job(0, 1), pod(0)).startswith(
         "no report of progress for 30 s, the last at 2026-11-25T14:00:00Z from rank 0;"
     )
-    assert clock.look(31, job(31, 2), pod(0)) == ""
+    assert looks.look(31, job(31, 2), pod(0)) == ""
 
 
 def test_time_without_pods_does_not_count() -> None:
-    clock = Clock(30)
-    assert clock.look(0, job(0, 1), pod(0)) == ""
-    assert clock.look(500, job(0, 1)) == ""
-    assert clock.look(501, job(0, 1), pod(0)) == ""
+    looks = TimedLooks(30)
+    assert looks.look(0, job(0, 1), pod(0)) == ""
+    assert looks.look(500, job(0, 1)) == ""
+    assert looks.look(501, job(0, 1), pod(0)) == ""
 
 
 def test_a_rank_that_is_done_is_not_shown_as_100_percent() -> None:
-    clock = Clock(30)
-    clock.look(0, job(0, 100), pod(0), pod(1))
-    found = clock.look(30, job(0, 100), pod(0), pod(1))
+    looks = TimedLooks(30)
+    looks.look(0, job(0, 100), pod(0), pod(1))
+    found = looks.look(30, job(0, 100), pod(0), pod(1))
     assert "is done" in found
     assert "100" not in found
 
@@ -106,12 +107,12 @@ def test_what_the_manager_knows_of_single_ranks_is_told_at_the_commands_limit(
 ) -> None:
     # The manager waited for ten minutes before it said so, at the begin of the day.
     document = job(reason="RankSilent", lastTransitionTime=time_at(0))
-    assert Clock(after).look(at, document, pod(0)) == ("rank 2 is silent" if told else "")
+    assert TimedLooks(after).look(at, document, pod(0)) == ("rank 2 is silent" if told else "")
 
 
 def test_that_a_job_has_never_reported_is_no_reason() -> None:
     document = job(reason="NeverReported", lastTransitionTime=time_at(0))
-    assert Clock(60).look(900, document, pod(0)) == ""
+    assert TimedLooks(60).look(900, document, pod(0)) == ""
 
 
 @pytest.mark.parametrize("condition", ["Complete", "Suspended", "Blocked"])
@@ -120,7 +121,7 @@ def test_a_job_that_does_not_run_does_not_hang(condition: str) -> None:
     document["status"]["conditions"] = [
         {"type": condition, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time_at(0)}
     ]
-    assert Clock(5).look(900, document, pod(0), pod(1, ended=0)) == ""
+    assert TimedLooks(5).look(900, document, pod(0), pod(1, ended=0)) == ""
 
 
 class Running(Cluster):

@@ -2,11 +2,13 @@
 """A server that keeps no state file: its clients list again after a restart."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.unit.local.identity.conftest import Asker, Clock
+from tests.unit.local.identity.conftest import Asker
 from trainwright.controller.local.apiserver.requests import ServerRequest
 from trainwright.controller.local.cluster import RunningServer, api_server
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -29,13 +31,13 @@ async def first_frame(api: RunningServer, version: str) -> dict[str, object]:
 
 
 async def test_a_version_of_an_earlier_run_is_too_old(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = ManualClock(datetime(2030, 1, 1, tzinfo=UTC))
     async with api_server(tmp_path, memory=True, now=clock) as api:
         ask = Asker(api)
         for number in range(20):
             assert (await ask("POST", MAPS, {"metadata": {"name": f"m{number}"}}))[0] == 201
         version = (await ask("GET", MAPS))[1]["metadata"]["resourceVersion"]
-    clock.forward(seconds=1)
+    clock.now += timedelta(seconds=1)
     async with api_server(tmp_path, memory=True, now=clock) as api:
         frame = await first_frame(api, version)
         assert frame["type"] == "ERROR", frame

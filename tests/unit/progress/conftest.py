@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.progress.reporters import Clock, configure
+from tests.unit.progress.reporters import configure
 from trainwright import progress
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock[float]:
+    return ManualClock(1000.0)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from trainwright import progress
+from trainwright.controller.runtime.testing.clock import ManualClock
 from trainwright.progress import Reporter
 
 ENVIRONMENT = (
@@ -29,20 +30,10 @@ ENVIRONMENT = (
 )
 
 
-class Clock:
-    """A clock that the test turns on."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class StillReporter(Reporter):
     """A Reporter without its thread: the test does what the thread would, at the time that it sets."""
 
-    def __init__(self, clock: Clock, **settings: Any) -> None:
+    def __init__(self, clock: ManualClock[float], **settings: Any) -> None:
         self._clock = clock
         super().__init__(**settings)
 

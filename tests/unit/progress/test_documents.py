@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from tests.unit.progress.reporters import Clock, StillReporter, configure, document
+from tests.unit.progress.reporters import StillReporter, configure, document
 from trainwright import progress
+from trainwright.controller.runtime.testing.clock import ManualClock
 from trainwright.progress import Reporter, read
 
 Make = Callable[..., StillReporter]
 
 
 @pytest.fixture
-def make(clock: Clock, target: Path) -> Iterator[Make]:
+def make(clock: ManualClock[float], target: Path) -> Iterator[Make]:
     made: list[StillReporter] = []
 
     def reporter(**settings: Any) -> StillReporter:
@@ -106,7 +107,7 @@ def test_percentage(
     assert said(make(**settings), target, **update).get("progressPercentage") == percentage
 
 
-def test_time_to_go_comes_from_the_steps_of_this_process(make: Make, clock: Clock, target: Path) -> None:
+def test_time_to_go_comes_from_the_steps_of_this_process(make: Make, clock: ManualClock[float], target: Path) -> None:
     """A resume at half: the steps before it took no time of ours, and those that compile do not count."""
     reporter = make(total=1000)
     assert "estimatedRemainingSeconds" not in said(reporter, target, step=501)
@@ -125,7 +126,7 @@ def test_time_to_go_comes_from_the_steps_of_this_process(make: Make, clock: Cloc
     assert said(reporter, target, step=1200)["estimatedRemainingSeconds"] == 0
 
 
-def test_a_fall_back_to_an_earlier_step_keeps_the_pace(make: Make, clock: Clock, target: Path) -> None:
+def test_a_fall_back_to_an_earlier_step_keeps_the_pace(make: Make, clock: ManualClock[float], target: Path) -> None:
     reporter = make(total=100)
     for step in (1, 10, 20):
         clock.now += 10
@@ -138,7 +139,7 @@ def test_a_fall_back_to_an_earlier_step_keeps_the_pace(make: Make, clock: Clock,
     assert said(reporter, target, step=20)["estimatedRemainingSeconds"] == 80
 
 
-def test_time_to_go_that_is_given_goes_first(make: Make, clock: Clock, target: Path) -> None:
+def test_time_to_go_that_is_given_goes_first(make: Make, clock: ManualClock[float], target: Path) -> None:
     reporter = make(total=100)
     written: dict[str, Any] = {}
     for step in (1, 10, 20):
@@ -147,7 +148,7 @@ def test_time_to_go_that_is_given_goes_first(make: Make, clock: Clock, target: P
     assert written["estimatedRemainingSeconds"] == 8
 
 
-def test_epochs_give_the_time_to_go_where_no_steps_do(make: Make, clock: Clock, target: Path) -> None:
+def test_epochs_give_the_time_to_go_where_no_steps_do(make: Make, clock: ManualClock[float], target: Path) -> None:
     reporter = make(epochs=10)
     said(reporter, target, epoch=0)
     clock.now += 60
@@ -235,7 +236,7 @@ def test_text_that_grows_when_it_is_encoded_fits(make: Make, target: Path) -> No
     assert len(read(target.read_bytes()).metrics) > 30
 
 
-def test_nothing_is_sent_when_nothing_is_new(make: Make, clock: Clock, target: Path) -> None:
+def test_nothing_is_sent_when_nothing_is_new(make: Make, clock: ManualClock[float], target: Path) -> None:
     reporter = make(total=10)
     reporter.tick()
     assert not target.exists()
@@ -246,7 +247,7 @@ def test_nothing_is_sent_when_nothing_is_new(make: Make, clock: Clock, target: P
     assert not target.exists()
 
 
-def test_the_time_is_that_of_the_update(make: Make, clock: Clock, target: Path) -> None:
+def test_the_time_is_that_of_the_update(make: Make, clock: ManualClock[float], target: Path) -> None:
     """Otherwise a training that hangs would look alive."""
     reporter = make()
     reporter.update(step=1)
@@ -313,7 +314,11 @@ def test_the_default_file_is_used_where_its_folder_is(
 
 
 def test_a_file_that_cannot_be_written_is_warned_of_once(
-    monkeypatch: pytest.MonkeyPatch, make: Make, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    clock: ManualClock[float],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
     folder = tmp_path / "out"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.progress.reporters import Clock, Server, StillReporter, configure, serving
+from tests.unit.progress.reporters import Server, StillReporter, configure, serving
 from trainwright.controller.runtime.certificates.authority import (
     KeyPair,
     certificate_pem,
@@ -19,6 +19,7 @@ from trainwright.controller.runtime.certificates.authority import (
     key_pem,
     make_authority,
 )
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 Make = Callable[..., StillReporter]
 
@@ -30,7 +31,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def make(clock: Clock, target: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Make]:
+def make(clock: ManualClock[float], target: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Make]:
     """A reporter that pushes to a server with the token in `tmp_path / "token"`."""
     made: list[StillReporter] = []
     (tmp_path / "token").write_text("first\n")
@@ -89,7 +90,7 @@ def test_a_connection_that_the_server_closed_is_made_again(make: Make, server: S
 
 
 def test_the_token_is_read_again_each_minute_and_when_it_is_refused(
-    make: Make, server: Server, clock: Clock, tmp_path: Path
+    make: Make, server: Server, clock: ManualClock[float], tmp_path: Path
 ) -> None:
     reporter = make(server)
     report(reporter, 1)
@@ -113,7 +114,7 @@ def test_a_refusal_of_a_token_that_did_not_change_is_not_repeated_at_once(make: 
 
 @pytest.mark.parametrize("status", [403, 404, 422, 500, 302])
 def test_failures_back_off_to_a_minute_and_the_newest_report_is_sent(
-    make: Make, server: Server, clock: Clock, caplog: pytest.LogCaptureFixture, status: int
+    make: Make, server: Server, clock: ManualClock[float], caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     reporter = make(server)
     server.answers = [(status, {"Location": server.url})] * 7
@@ -133,7 +134,7 @@ def test_failures_back_off_to_a_minute_and_the_newest_report_is_sent(
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_retry_after_is_obeyed(make: Make, server: Server, clock: Clock, form: str) -> None:
+def test_retry_after_is_obeyed(make: Make, server: Server, clock: ManualClock[float], form: str) -> None:
     reporter = make(server)
     value = "37" if form == "seconds" else email.utils.formatdate(time.time() + 37, usegmt=True)
     server.answers = [(429, {"Retry-After": value})]
@@ -146,7 +147,7 @@ def test_retry_after_is_obeyed(make: Make, server: Server, clock: Clock, form: s
     assert steps(server) == ["1", "3"]
 
 
-def test_a_retry_after_of_nonsense_is_bounded(make: Make, server: Server, clock: Clock) -> None:
+def test_a_retry_after_of_nonsense_is_bounded(make: Make, server: Server, clock: ManualClock[float]) -> None:
     reporter = make(server)
     server.answers = [(429, {"Retry-After": "soon"}), (503, {"Retry-After": "99999999"}), (429, {"Retry-After": "-5"})]
     report(reporter, 1)
@@ -166,7 +167,7 @@ def test_the_last_report_does_not_wait_for_a_pause(make: Make, server: Server) -
 
 
 def test_a_server_that_refuses_connections(
-    make: Make, server: Server, clock: Clock, caplog: pytest.LogCaptureFixture
+    make: Make, server: Server, clock: ManualClock[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = Server(url="http://127.0.0.1:1/")
     reporter = make(gone)
@@ -187,7 +188,7 @@ def test_a_url_that_is_none(make: Make, url: str, caplog: pytest.LogCaptureFixtu
 
 
 def test_a_token_that_is_not_there(
-    make: Make, server: Server, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make: Make, server: Server, clock: ManualClock[float], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     reporter = make(server)
     (tmp_path / "token").unlink()
@@ -213,7 +214,7 @@ def context_of(signing: KeyPair, folder: Path) -> ssl.SSLContext:
 
 
 def test_a_new_authority_is_trusted_from_when_its_file_changes(
-    make: Make, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make: Make, clock: ManualClock[float], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new = authority(), authority()
     (tmp_path / "ca.crt").write_bytes(certificate_pem(old.certificate))

@@ -20,6 +20,7 @@ from trainwright.controller.runtime.errors import (
     NotSynced,
 )
 from trainwright.controller.runtime.servers.bounded import BodyTooLarge, BoundedAnswer
+from trainwright.controller.runtime.testing.clock import ManualClock
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.access import AccessUnknown, ReporterForbidden, ReportingPod
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
@@ -28,14 +29,6 @@ from trainwright.controller.trainer.progress.server import JobLookup, StatusEndp
 from trainwright.controller.trainer.progress.writer import Coalescer, Pace
 
 SPACE = "space"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class FakeCall:
@@ -117,7 +110,7 @@ class Client:
 
 class Bench:
     def __init__(self) -> None:
-        self.clock, self.access, self.cluster = Clock(), FakeAccess(), FakeCluster()
+        self.clock, self.access, self.cluster = ManualClock(0.0), FakeAccess(), FakeCluster()
         self.registry = CollectorRegistry()
         metrics = ProgressMetrics(self.registry)
         self.records = JobRecords()

@@ -3,7 +3,7 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
@@ -13,24 +13,11 @@ import pytest
 from trainwright.controller.local.apiserver.identity import ISSUER
 from trainwright.controller.local.apiserver.requests import ServerRequest
 from trainwright.controller.local.cluster import RunningServer, api_server
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 Document: TypeAlias = dict[str, Any]
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
 AUDIENCE = ISSUER
-
-
-class Clock:
-    """A time of day that only tests move."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.time
-
-    def forward(self, **amount: float) -> None:
-        """Let time pass."""
-        self.time += timedelta(**amount)
 
 
 class Asker:
@@ -80,13 +67,13 @@ Create: TypeAlias = Callable[..., Awaitable[Document]]
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock() -> ManualClock[datetime]:
     """The time of day of the server."""
-    return Clock()
+    return ManualClock(datetime(2030, 1, 1, tzinfo=UTC))
 
 
 @pytest.fixture
-async def api(tmp_path: Path, clock: Clock) -> AsyncIterator[RunningServer]:
+async def api(tmp_path: Path, clock: ManualClock[datetime]) -> AsyncIterator[RunningServer]:
     """A server in memory."""
     async with api_server(tmp_path / "state", memory=True, now=clock) as running:
         yield running

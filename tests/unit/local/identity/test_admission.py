@@ -2,13 +2,15 @@
 """Built-in admission in the chain of a server, and evictions."""
 
 import asyncio
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.unit.local.identity.conftest import ACCOUNTS, PODS, Asker, Clock, Create, Document
+from tests.unit.local.identity.conftest import ACCOUNTS, PODS, Asker, Create, Document
 from trainwright.controller.local.apiserver.builtin_admission import plugins
 from trainwright.controller.local.cluster import api_server
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 POD: Document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
 EVICTION: Document = {"metadata": {"name": "p"}}
@@ -33,7 +35,7 @@ async def test_pods_need_no_account_unless_asked(ask: Asker) -> None:
     assert "volumes" not in pod["spec"]
 
 
-async def test_pods_get_the_token_of_their_account(tmp_path: Path, clock: Clock) -> None:
+async def test_pods_get_the_token_of_their_account(tmp_path: Path, clock: ManualClock[datetime]) -> None:
     async with api_server(tmp_path / "state", memory=True, service_accounts=True, now=clock) as api:
         ask = Asker(api)
         status, answer = await ask("POST", PODS, POD)
@@ -48,7 +50,9 @@ async def test_pods_get_the_token_of_their_account(tmp_path: Path, clock: Clock)
         assert (status, again["metadata"]["resourceVersion"]) == (200, pod["metadata"]["resourceVersion"])
 
 
-async def test_a_pod_waits_a_moment_for_the_account_of_a_new_namespace(tmp_path: Path, clock: Clock) -> None:
+async def test_a_pod_waits_a_moment_for_the_account_of_a_new_namespace(
+    tmp_path: Path, clock: ManualClock[datetime]
+) -> None:
     """It is made by a controller, and whoever made the namespace may be faster."""
     async with api_server(tmp_path / "state", memory=True, service_accounts=True, now=clock) as api:
         ask = Asker(api)
@@ -61,7 +65,7 @@ async def test_a_pod_waits_a_moment_for_the_account_of_a_new_namespace(tmp_path:
 
 
 async def test_a_pod_waits_for_no_account_that_nobody_makes(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: ManualClock[datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that it names, or one of a namespace that is not there."""
     monkeypatch.setattr(plugins, "_ACCOUNT_SECONDS", 1e6)

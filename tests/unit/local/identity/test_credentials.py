@@ -2,18 +2,19 @@
 """Keys, certificates, token and port of a cluster, over restarts."""
 
 import stat
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
-from tests.unit.local.identity.conftest import ACCOUNTS, Asker, Clock
+from tests.unit.local.identity.conftest import ACCOUNTS, Asker
 from trainwright.controller.local.cluster import api_server
 from trainwright.controller.local.credentials import Credentials
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 HOSTS = ("127.0.0.1", "localhost")
 
@@ -50,7 +51,7 @@ async def test_a_taken_port_is_replaced(tmp_path: Path) -> None:
                 pass
 
 
-def test_all_files_are_private(tmp_path: Path, clock: Clock) -> None:
+def test_all_files_are_private(tmp_path: Path, clock: ManualClock[datetime]) -> None:
     made = Credentials.provide(tmp_path / "state", HOSTS, clock())
     assert len(bytes.fromhex(made.token)) == 32
     for path in (tmp_path / "state").rglob("*"):
@@ -58,26 +59,26 @@ def test_all_files_are_private(tmp_path: Path, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("name", ["pki/sa.key", "pki", "."])
-def test_secrets_that_others_can_read_are_refused(tmp_path: Path, clock: Clock, name: str) -> None:
+def test_secrets_that_others_can_read_are_refused(tmp_path: Path, clock: ManualClock[datetime], name: str) -> None:
     Credentials.provide(tmp_path / "state", HOSTS, clock())
     (tmp_path / "state" / name).chmod(0o755)
     with pytest.raises(ConfigurationError, match=r"has mode 0755.*chmod [67]00"):
         Credentials.provide(tmp_path / "state", HOSTS, clock())
 
 
-def test_only_the_leaf_is_renewed_before_it_ends(tmp_path: Path, clock: Clock) -> None:
+def test_only_the_leaf_is_renewed_before_it_ends(tmp_path: Path, clock: ManualClock[datetime]) -> None:
     first = Credentials.provide(tmp_path / "state", HOSTS, clock())
     before = leaf(tmp_path / "state")
-    clock.forward(days=330)
+    clock.now += timedelta(days=330)
     again = Credentials.provide(tmp_path / "state", HOSTS, clock())
     assert leaf(tmp_path / "state") == before
-    clock.forward(days=6)
+    clock.now += timedelta(days=6)
     again.renew(clock())
     assert leaf(tmp_path / "state").not_valid_after_utc - clock() > timedelta(days=364)
     assert (again.bundle, again.token, again.signing_key.id) == (first.bundle, first.token, first.signing_key.id)
 
 
-def test_a_certificate_for_other_hosts_is_replaced(tmp_path: Path, clock: Clock) -> None:
+def test_a_certificate_for_other_hosts_is_replaced(tmp_path: Path, clock: ManualClock[datetime]) -> None:
     Credentials.provide(tmp_path / "state", ("localhost",), clock())
     before = leaf(tmp_path / "state")
     Credentials.provide(tmp_path / "state", HOSTS, clock())
@@ -85,14 +86,14 @@ def test_a_certificate_for_other_hosts_is_replaced(tmp_path: Path, clock: Clock)
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "sa.key", "server.crt", "admin.token"])
-def test_a_damaged_file_is_named(tmp_path: Path, clock: Clock, name: str) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, clock: ManualClock[datetime], name: str) -> None:
     Credentials.provide(tmp_path / "state", HOSTS, clock())
     (tmp_path / "state" / "pki" / name).write_bytes(b"x")
     with pytest.raises(ConfigurationError, match=rf"{name}.*delete it"):
         Credentials.provide(tmp_path / "state", HOSTS, clock())
 
 
-def test_a_start_that_was_interrupted_is_completed(tmp_path: Path, clock: Clock) -> None:
+def test_a_start_that_was_interrupted_is_completed(tmp_path: Path, clock: ManualClock[datetime]) -> None:
     Credentials.provide(tmp_path / "state", HOSTS, clock())
     (tmp_path / "state" / "pki" / "ca.crt").unlink()
     made = Credentials.provide(tmp_path / "state", HOSTS, clock())

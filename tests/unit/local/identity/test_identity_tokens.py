@@ -3,6 +3,7 @@
 
 import base64
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from tests.unit.local.identity.conftest import ACCOUNTS, AUDIENCE, PODS, Asker, Clock, Create, Document
+from tests.unit.local.identity.conftest import ACCOUNTS, AUDIENCE, PODS, Asker, Create, Document
+from trainwright.controller.runtime.testing.clock import ManualClock
 
 USER = "system:serviceaccount:default:a"
 POD_REFERENCE = {"apiVersion": "v1", "kind": "Pod", "name": "p"}
@@ -25,12 +27,12 @@ def claims(token: str) -> Document:
     return found
 
 
-async def test_a_token_has_the_claims_of_its_account(ask: Asker, clock: Clock) -> None:
+async def test_a_token_has_the_claims_of_its_account(ask: Asker, clock: ManualClock[datetime]) -> None:
     token = await ask.token()
     _, account = await ask("GET", f"{ACCOUNTS}/a")
     made = claims(token)
     assert len(made.pop("jti")) == 36
-    now = int(clock.time.timestamp())
+    now = int(clock.now.timestamp())
     assert made == {
         "iss": AUDIENCE,
         "aud": [AUDIENCE],
@@ -123,7 +125,9 @@ async def test_missing_account_and_missing_namespace_are_named(ask: Asker) -> No
     assert missing[1]["message"] == 'namespaces "nope" not found'
 
 
-async def test_a_token_of_a_pod_tells_pod_and_node(ask: Asker, create_pod: Create, clock: Clock) -> None:
+async def test_a_token_of_a_pod_tells_pod_and_node(
+    ask: Asker, create_pod: Create, clock: ManualClock[datetime]
+) -> None:
     pod = await create_pod(nodeName="n")
     token = await ask.token(boundObjectRef=POD_REFERENCE, expirationSeconds=3607)
     said = claims(token)
@@ -167,11 +171,11 @@ async def test_reviews_mind_the_audience(ask: Asker) -> None:
     assert (await ask.review(ask.admin, "z")) == {"user": {}, "error": "invalid bearer token"}
 
 
-async def test_a_token_expires_with_a_minute_of_leeway(ask: Asker, clock: Clock) -> None:
+async def test_a_token_expires_with_a_minute_of_leeway(ask: Asker, clock: ManualClock[datetime]) -> None:
     token = await ask.token(expirationSeconds=600)
-    clock.forward(seconds=659)
+    clock.now += timedelta(seconds=659)
     assert (await ask.review(token))["authenticated"]
-    clock.forward(seconds=2)
+    clock.now += timedelta(seconds=2)
     assert (await ask.review(token))["error"] == "[invalid bearer token, service account token has expired]"
     assert (await ask("GET", PODS, token=token))[0] == 401
 
@@ -189,14 +193,14 @@ async def test_a_token_ends_with_its_pod(ask: Asker, create_pod: Create) -> None
 
 
 async def test_a_pod_that_is_being_deleted_keeps_its_token_for_a_minute(
-    ask: Asker, create_pod: Create, clock: Clock
+    ask: Asker, create_pod: Create, clock: ManualClock[datetime]
 ) -> None:
     await create_pod(nodeName="n")
     token = await ask.token(boundObjectRef=POD_REFERENCE)
     await ask("DELETE", f"{PODS}/p?gracePeriodSeconds=30")
-    clock.forward(seconds=80)
+    clock.now += timedelta(seconds=80)
     assert (await ask.review(token))["authenticated"]
-    clock.forward(seconds=20)
+    clock.now += timedelta(seconds=20)
     assert "has been invalidated" in (await ask.review(token))["error"]
 
 
