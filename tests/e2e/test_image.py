@@ -262,15 +262,28 @@ def test_without_an_engine_it_says_so(tmp_path: Path) -> None:
     assert "make build-image IMG=" in nameless.stderr
 
 
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the program that lists an image's contents says of this environment; it reads a gigabyte."""
+    with (ROOT / "hack" / "image_contents.py").open() as program:
+        done = subprocess.run(
+            [sys.executable, "-I", "-", "--system"], stdin=program, capture_output=True, text=True, check=True
+        )
+    file = tmp_path_factory.mktemp("contents") / "contents.json"
+    file.write_text(done.stdout)
+    return file
+
+
 @pytest.mark.parametrize("engine", ["docker", "podman"])
-def test_the_engine_that_runs_builds(tmp_path: Path, engine: str) -> None:
+def test_the_engine_that_runs_builds(tmp_path: Path, contents: Path, engine: str) -> None:
     # The other one is installed and does not run.
     for name, code in ((engine, 0), ({"docker": "podman", "podman": "docker"}[engine], 1)):
         program = tmp_path / name
-        # What runs in the image, runs here.
+        # The Python of the image gets that program, and answers as the one of this environment.
         program.write_text(
             f"#!/bin/sh\ncase $1 in\ninfo) exit {code} ;;\nimage) echo 12345 ;;\n"
-            f'run) shift 7; [ "$1" = example.com/a:1 ] && shift && exec {sys.executable} "$@" ;;\n'
+            'run) shift 7; [ "$*" = "example.com/a:1 -I - --system" ] && cmp - hack/image_contents.py && '
+            f"cat {contents} ;;\n"
             f'*) printf "%s|" {name} "$@"; echo ;;\nesac\n'
         )
         program.chmod(0o755)
