@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests.repository import documents
 from tests.simulation.coverage import Coverage
 from tests.simulation.rules import RULES, is_on
 from trainwright.api.base import Resource
@@ -168,8 +167,7 @@ class TrainJobs:
 
     async def begin(self, world: World, plan: Plan) -> None:
         """Install what `trainwright local` installs, and the runtimes."""
-        group = yaml.safe_load(_POD_GROUPS.read_text())
-        await install(world.admin, [*definitions(), group], owner="admin")
+        await install(world.admin, [*definitions(), *documents(_POD_GROUPS)], owner="admin")
 
         world.notes.update(plan.options)
         world.notes[MARKS] = self.marks(plan)
