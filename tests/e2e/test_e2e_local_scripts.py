@@ -29,7 +29,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     made.set("XDG_CACHE_HOME", str(made.folder / "cache"))
     assert made.local("up").returncode == 0
     yield made
-    assert made.local("down", "--delete").returncode == 0
+    made.end()
 
 
 @pytest.fixture
