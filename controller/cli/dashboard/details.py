@@ -24,7 +24,7 @@ from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
 from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.local.node.ended import ended_pods
+from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers

@@ -18,7 +18,7 @@ from trainwright.api.objects import Document, dig, name_of, namespace_of, owners
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import text
-from trainwright.controller.local.node.ended import ended_pods
+from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, NotFound
 
 MOST = 20

@@ -36,7 +36,7 @@ from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
 from trainwright.controller.cli.reading import if_there
-from trainwright.controller.local.node.ended import ended_pods
+from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.failures.first import written_failures
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses

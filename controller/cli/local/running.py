@@ -44,7 +44,7 @@ from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
-from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
+from trainwright.controller.local.node.document.asked import OUTPUT, PYTHON, RUNS, WORKDIR
 from trainwright.controller.runtime import (
     AlreadyExists,
     ApiError,

@@ -16,7 +16,7 @@ from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.dashboard.keys import is_free
 from trainwright.controller.cli.versions import public_objects
-from trainwright.controller.local.apiserver.serving import HOST
+from trainwright.controller.local.apiserver.http.serving import HOST
 from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings

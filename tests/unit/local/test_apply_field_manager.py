@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import SPEC, VERSION, Document, Things, models, thing
-from trainwright.controller.local.apiserver.apply.errors import (
+from trainwright.controller.local.apiserver.merge.apply.errors import (
     BadRequestError,
     ConflictError,
     ConversionError,
@@ -16,10 +16,10 @@ from trainwright.controller.local.apiserver.apply.errors import (
     InternalError,
     MissingVersionError,
 )
-from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager, check_entries
-from trainwright.controller.local.apiserver.apply.lastapplied import ANNOTATION
-from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.timestamps import without_new_times
+from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager, check_entries
+from trainwright.controller.local.apiserver.merge.apply.lastapplied import ANNOTATION
+from trainwright.controller.local.apiserver.merge.apply.openapi import Types
+from trainwright.controller.local.apiserver.merge.apply.timestamps import without_new_times
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import SPEC, Document, view
-from trainwright.controller.local.apiserver.apply import fieldset, naming
-from trainwright.controller.local.apiserver.apply.compare import compare
-from trainwright.controller.local.apiserver.apply.extraction import extract
-from trainwright.controller.local.apiserver.apply.merge import TypedMerge
-from trainwright.controller.local.apiserver.apply.reconcile import reconcile
-from trainwright.controller.local.apiserver.apply.removal import remove
-from trainwright.controller.local.apiserver.apply.schema import SchemaView
+from trainwright.controller.local.apiserver.merge.apply import fieldset, naming
+from trainwright.controller.local.apiserver.merge.apply.compare import compare
+from trainwright.controller.local.apiserver.merge.apply.extraction import extract
+from trainwright.controller.local.apiserver.merge.apply.merge import TypedMerge
+from trainwright.controller.local.apiserver.merge.apply.reconcile import reconcile
+from trainwright.controller.local.apiserver.merge.apply.removal import remove
+from trainwright.controller.local.apiserver.merge.apply.schema import SchemaView
 
 
 def merge(view: SchemaView, live: Document, config: Document) -> Any:

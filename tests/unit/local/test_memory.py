@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tests.unit.local.identity.conftest import Asker, Clock
-from trainwright.controller.local.apiserver.requests import ServerRequest
+from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.identity.conftest import ACCOUNTS, PODS, Asker, Clock, Create, Document
-from trainwright.controller.local.apiserver.builtin_admission import plugins
+from trainwright.controller.local.apiserver.admission.builtin import plugins
 from trainwright.controller.local.cluster import api_server
 
 POD: Document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node import atomic, files, recovery
-from trainwright.controller.local.node.environment import ConfigError
-from trainwright.controller.local.node.folders import remove_pod
-from trainwright.controller.local.node.projections import ProjectedFile
+from trainwright.controller.local.node import files
+from trainwright.controller.local.node.document.environment import ConfigError
+from trainwright.controller.local.node.pod import recovery
+from trainwright.controller.local.node.pod.folders import remove_pod
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.volumes import Volumes
+from trainwright.controller.local.node.volumes import atomic
+from trainwright.controller.local.node.volumes.projections import ProjectedFile
+from trainwright.controller.local.node.volumes.volumes import Volumes
 
 LEVELS = 2500
 """Of a tree whose innermost path is longer than the kernel takes, and which rmtree gives up on."""
