@@ -8,7 +8,7 @@ import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver import authorization, errors
 from trainwright.controller.local.apiserver.identity import ADMINISTRATOR
 from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.request.call import RequestInfo
@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-apiserver"
-_ROLES = Path(__file__).parent / "authorization" / "bootstrap_roles.json"
+_ROLES = Path(authorization.__file__).parent / "bootstrap_roles.json"
 """Made by `hack/bootstrap_roles.py`."""
 
 

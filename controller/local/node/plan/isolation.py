@@ -15,9 +15,9 @@ from trainwright.controller.local.node.document.pods import hostname_of, shown_h
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.network.hostnames import names_of, peers_of
 from trainwright.controller.local.node.plan.rewriting import LOCALHOST
+from trainwright.controller.local.node.process.spawning import LAUNCHER
 from trainwright.controller.local.node.volumes.volumes import Mount
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
 PROBE_SECONDS = 5.0
 NSSWITCH = "hosts: files dns\n"
 NSCD = ("/run/nscd", "/var/run/nscd")

@@ -15,6 +15,7 @@ from trainwright.controller.local.node.process.spawner import HEADER, NUMBERS
 
 GUARD = Path(__file__).with_name("guard.py")
 SPAWNER = Path(__file__).with_name("spawner.py")
+LAUNCHER = Path(__file__).with_name("launcher.py")
 _END_SECONDS = 10.0
 
 
