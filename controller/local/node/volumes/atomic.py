@@ -7,10 +7,11 @@ rename, and the visible names are links through `..data`.
 
 import os
 import secrets
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainwright.controller.local.node.files import refuse_link, remove, remove_tree
+from trainwright.controller.local.node.files import read_end, refuse_link, remove, remove_tree
 from trainwright.controller.local.node.volumes.projections import ProjectedFile
 
 DATA = "..data"
@@ -22,7 +23,7 @@ def write(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
     refuse_link(folder)
     link = folder / DATA
     old = _linked(link)
-    if old is not None and _read(old) == files:
+    if old is not None and _holds(old, files):
         return False
     new = folder / f"..{secrets.token_hex(6)}"
     new.mkdir(mode=0o755)
@@ -62,9 +63,33 @@ def _show(folder: Path, names: set[str]) -> None:
             (folder / name).symlink_to(f"{DATA}/{name}")
 
 
-def _read(folder: Path) -> dict[str, ProjectedFile]:
-    found = {}
-    for path in folder.rglob("*"):
-        if path.is_file():
-            found[path.relative_to(folder).as_posix()] = ProjectedFile(path.read_bytes(), path.stat().st_mode & 0o777)
-    return found
+def _holds(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
+    """Whether a folder holds exactly these files. Nothing is read behind what a container put there."""
+    here: dict[str, ProjectedFile] = {}
+    below: dict[str, dict[str, ProjectedFile]] = {}
+    for path, file in files.items():
+        first, _, rest = path.partition("/")
+        if rest:
+            below.setdefault(first, {})[rest] = file
+        else:
+            here[first] = file
+    missing = {*here, *below}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name not in missing:
+                return False
+            missing.remove(entry.name)
+            path_of = folder / entry.name
+            if entry.name in here:
+                same = _is(path_of, here[entry.name])
+            else:
+                same = entry.is_dir(follow_symlinks=False) and _holds(path_of, below[entry.name])
+            if not same:
+                return False
+    return not missing
+
+
+def _is(path: Path, file: ProjectedFile) -> bool:
+    status = path.lstat()
+    same_shape = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == file.mode
+    return same_shape and status.st_size == len(file.data) and read_end(path, len(file.data)) == file.data
