@@ -100,10 +100,10 @@ def test_files_that_cannot_be_removed_are_no_error(
     assert "files of the pod with uid uid are left" in caplog.text
 
 
-def make_deep_tree(top: Path, linked: Path) -> None:
-    """A tree of `LEVELS` folders, whose innermost cannot be read."""
+def make_deep_tree(top: Path, linked: Path, levels: int = LEVELS) -> None:
+    """A tree of folders, whose innermost cannot be read."""
     opened = os.open(top, os.O_RDONLY)
-    for _ in range(LEVELS):
+    for _ in range(levels):
         os.mkdir("d", dir_fd=opened)
         os.symlink(linked, "link", dir_fd=opened)
         os.close(os.open("file", os.O_CREAT, dir_fd=opened))
@@ -159,7 +159,7 @@ def test_what_a_container_put_among_the_files_is_not_read(tmp_path: Path, precio
         replace_by_a_link,
         replace_the_folder,
         remove_the_folder,
-        lambda: make_deep_tree(data, precious.parent),
+        lambda: make_deep_tree(data, precious.parent, 1100),  # more than calls nest
         lambda: (data / "folder" / "more").write_text("x"),
         lambda: (data / "key").write_text("another"),
         lambda: (data / "key").chmod(0o600),
