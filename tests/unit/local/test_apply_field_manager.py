@@ -119,6 +119,12 @@ def test_items_and_undeclared_keys_go_with_what_others_own_in_them(things: Thing
     assert things.apply("one", {"text": "a"})["spec"] == {"text": "a", "free": None, "items": None}
 
 
+def with_entry(things: Things, owned: Document, spec: Document) -> None:
+    """Let the object be one that `one` applied, with the managed fields as a person may edit them."""
+    entry = {"manager": "one", "operation": "Apply", "apiVersion": VERSION, "fieldsType": "FieldsV1", "fieldsV1": owned}
+    things.live = thing(spec, metadata={"name": "it", "uid": "u", "managedFields": [entry]})
+
+
 def test_an_empty_field_that_is_applied_again_goes_with_content_that_has_no_owner(things: Things) -> None:
     """An empty list in it owns nothing, and so holds nothing back."""
     things.apply("one", {"inner": {}, "text": "a"})
@@ -225,6 +231,25 @@ def test_entries_are_checked_after_admission(things: Things) -> None:
     entry = {"operation": "Update", "apiVersion": VERSION, "fieldsType": "V2"}
     with pytest.raises(EntryError, match=r'^invalid fieldsType "V2" in managed fields entry 0$'):
         check_entries(thing({}, metadata={"managedFields": [entry]}))
+
+
+def test_an_object_that_equals_the_document_only_in_python(things: Things) -> None:
+    things.apply("one", {"number": 1})
+    things.live["spec"] = {"number": True}
+    with pytest.raises(
+        InternalError, match=r"^failed to create typed live object .*: \.spec\.number: expected numeric"
+    ):
+        things.apply("one", {"number": 1})
+
+
+def test_sets_are_written_in_order_whatever_order_was_read_before(things: Things) -> None:
+    spec: Document = {"f:free": {".": {}, "f:a": {}, "f:b": {"f:c": {}}}, "f:text": {}}
+    ordered: Document = {"f:spec": spec, "v:1": {"f:a": {}}}
+    odd = {**ordered, "f:spec": {"f:text": {".": {}}, "f:free": {"f:b": {"f:c": {}}, "f:a": {}, ".": {}}}}
+    for owned in (ordered, odd, ordered, odd, {"f:spec": spec, "v:1.0": {"f:a": {}}}):
+        with_entry(things, owned, {"free": {"a": 1, "b": {"c": 2}}, "text": "a"})
+        things.apply("two", {"number": 1})
+        assert json.dumps(things.owners["one"]) == json.dumps(ordered)
 
 
 def test_the_order_of_entries_and_the_zones_of_times(things: Things) -> None:

@@ -200,3 +200,8 @@ def test_sets_after_a_change_of_the_schema(name: str, words: Document, before: A
     fields = fieldset.read({"f:spec": {f"f:{name}": before, "f:text": {}}})
     assert wire(reconcile(view(changed), fields)) == {f"f:{name}": after, "f:text": {}}
     assert reconcile(view(), fields) is fields
+    # The same text again is the same set, which stays what it was.
+    again = fieldset.read({"f:spec": {f"f:{name}": before, "f:text": {}}})
+    assert again["f:spec"] is fields["f:spec"]
+    assert wire(reconcile(view(changed), again)) == {f"f:{name}": after, "f:text": {}}
+    assert wire(again) == {f"f:{name}": before, "f:text": {}}

@@ -150,6 +150,7 @@ def test_schemas_that_cannot_be_compiled(schema: dict[str, Any], message: str) -
         ({"items": [None]}, ".items: element 0: associative list with keys may not have a null element"),
         ({"items": ["a"]}, ".items: element 0: associative list with keys may not have non-map elements"),
         ({"items": [{"name": "a"}, {"x": "b"}]}, OMITTED),
+        ({"items": [{"name": "a"}, {"name": "a", "x": "b"}]}, '.items: duplicate entries for key [name="a"]'),
         ({"items": [{"name": "a", "flag": 1}]}, '.items[name="a"].flag: field not declared in schema'),
         (
             {"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]},

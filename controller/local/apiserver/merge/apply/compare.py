@@ -106,8 +106,8 @@ def _compare_lists(view: ListView, old: list[Value], new: list[Value]) -> _Chang
 
 def _by_element(view: ListView, values: list[Value]) -> dict[str, list[Value]]:
     found: dict[str, list[Value]] = {}
-    for value in values:
-        found.setdefault(view.element_or_invalid(value), []).append(value)
+    for element, value in zip(view.elements(values), values, strict=True):
+        found.setdefault(element, []).append(value)
     return found
 
 

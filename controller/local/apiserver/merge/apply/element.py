@@ -13,7 +13,14 @@ from functools import lru_cache
 from typing import Any
 
 from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
-from trainwright.controller.local.apiserver.merge.apply.values import Value, float_text, json_text, number_text, quoted
+from trainwright.controller.local.apiserver.merge.apply.values import (
+    Value,
+    float_text,
+    json_text,
+    number_text,
+    quoted,
+    text_in_json,
+)
 from trainwright.controller.local.apiserver.merge.nesting import TOO_DEEP, is_too_deep
 
 SELF = "."
@@ -28,12 +35,12 @@ _INDEX = re.compile(r"[+-]?[0-9]+", re.ASCII)
 @lru_cache(maxsize=4096)
 def keyed_by_text(key: str, text: str) -> str:
     """The element of an item with one key field that is a string: by far the most frequent."""
-    return f"k:{{{json.dumps(key, ensure_ascii=False)}:{json_text(text)}}}"
+    return f"k:{{{text_in_json(key)}:{json_text(text)}}}"
 
 
 def keyed(fields: Iterable[tuple[str, Value]]) -> str:
     """The element of an item with these key fields, which are sorted by name."""
-    inner = ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_content(value)}" for key, value in fields)
+    inner = ",".join(f"{text_in_json(key)}:{_content(value)}" for key, value in fields)
     return f"k:{{{inner}}}"
 
 

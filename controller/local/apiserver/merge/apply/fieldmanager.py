@@ -172,15 +172,15 @@ class FieldManager:
         if owners.entries_of(document) is not None:
             raise BadRequestError("metadata.managedFields must be nil")
         config = self._typed(document, "failed to create typed patch object", duplicates=False)
-        typed = self._typed_live(live, "failed to create typed live object")
+        typed = self._typed_live(live, "failed to create typed live object", fitting=config)
         manager = ManagerIdentity(name or "unknown", APPLY, "", self._subresource)
         made, after = self._merge.apply(typed, config, managed.owners, manager, force=force)
         _strip(after, manager)
         stamps = dict(managed.times)
         if made is None:
             # Nothing changed, so a manager that is new here gets no time at all.
-            return live, Managed(after, stamps)
-        return made, Managed(after, {**stamps, manager: moment})
+            return live, Managed(after, stamps, managed.as_read)
+        return made, Managed(after, {**stamps, manager: moment}, managed.as_read)
 
     def _apply_over(
         self,
@@ -211,10 +211,10 @@ class FieldManager:
 
     def _update(self, live: Document, new: Document, managed: Managed, name: str, moment: str) -> Managed:
         after_typed = self._typed_live(new, "failed to convert new object", "to smd typed")
-        before_typed = self._typed_live(live, "failed to convert live object", "to smd typed")
+        before_typed = self._typed_live(live, "failed to convert live object", "to smd typed", fitting=after_typed)
         with during(f"failed to update ManagedFields ({_told(new)})"):
             after, changed = self._merge.update(before_typed, after_typed, managed.owners)
-        result = Managed(after, dict(managed.times))
+        result = Managed(after, dict(managed.times), managed.as_read)
         if changed := fieldset.difference(changed, _IDENTITY):
             manager = ManagerIdentity(name or "unknown", UPDATE, self._version, self._subresource)
             if (before := after.get(manager)) is not None:
@@ -224,12 +224,14 @@ class FieldManager:
         cap(result)
         return result
 
-    def _typed_live(self, document: Document, what: str, into: str = "") -> Typed:
-        return self._typed(self._in_version(document), what, into, duplicates=True)
+    def _typed_live(self, document: Document, what: str, into: str = "", *, fitting: Typed | None = None) -> Typed:
+        return self._typed(self._in_version(document), what, into, duplicates=True, fitting=fitting)
 
-    def _typed(self, document: Document, what: str, into: str = "", *, duplicates: bool) -> Typed:
+    def _typed(
+        self, document: Document, what: str, into: str = "", *, duplicates: bool, fitting: Typed | None = None
+    ) -> Typed:
         try:
-            return self._versions.typed(document, duplicates=duplicates)
+            return self._versions.typed(document, duplicates=duplicates, fitting=fitting)
         except (UnfitError, MissingVersionError) as error:
             end = f" {into}" if into else ""
             raise InternalError(f"{what} ({_told(document)}){end}: {error}") from error

@@ -9,8 +9,11 @@ The algebra is that of structured merge: what holds for a field says nothing of 
 `recursive_difference`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from trainwright.controller.local.apiserver.merge.apply.element import SELF, canonical, described, in_order
 from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
@@ -21,6 +24,7 @@ Path = tuple[str, ...]
 NOTHING: Tree = {}
 MEMBER: Tree = {SELF: NOTHING}
 """A member without children."""
+_encode = msgspec.json.Encoder().encode
 
 
 def read(wire: object) -> Tree:
@@ -29,11 +33,41 @@ def read(wire: object) -> Tree:
     Raises:
         EntryError: it is not a tree of path elements.
     """
-    node = _read_node(wire)
-    return {element: below for element, below in node.items() if element != SELF}
+    return read_and_compare(wire)[0]
 
 
-def _read_node(wire: object) -> Tree:
+def read_and_compare(wire: object) -> tuple[Tree, bool]:
+    """A set from its form on the wire, and whether each part of it is written as in that form.
+
+    Raises:
+        EntryError: it is not a tree of path elements.
+    """
+    same: list[bool] = []
+
+    def shared(below: object) -> Tree:
+        # Objects of one kind differ in their metadata and have most of the rest in common.
+        tree, written = _read_text(_encode(below))
+        same.append(written)
+        return tree
+
+    node = _read_node(wire, shared)
+    tree = {element: below for element, below in node.items() if element != SELF}
+    return tree, all(same) and type(wire) is dict and wire.keys() == tree.keys()
+
+
+class Branch(dict[str, "Tree"]):
+    """A node that may be the key of a cache: the same text is read as the same object."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@lru_cache(maxsize=1024)
+def _read_text(text: bytes) -> tuple[Tree, bool]:
+    tree = Branch(_read_node(msgspec.json.decode(text)))
+    return tree, _encode(write(tree)) == text
+
+
+def _read_node(wire: object, read_below: Callable[[object], Tree] | None = None) -> Tree:
     if not wire and (wire is None or type(wire) is dict):
         return MEMBER
     if type(wire) is not dict:
@@ -50,7 +84,7 @@ def _read_node(wire: object) -> Tree:
             element = canonical(key)
         if element is None:
             continue
-        child = _read_node(below)
+        child = (read_below or _read_node)(below)
         node[element] = child if element not in node else _later(node[element], child)
     if member or not node:
         node[SELF] = NOTHING
@@ -64,12 +98,23 @@ def _later(earlier: Tree, later: Tree) -> Tree:
     return (children[0] if children else {}) | member
 
 
-def write(tree: Tree) -> dict[str, Any]:
-    """The form on the wire, in the order in which Kubernetes writes it."""
+def write(tree: Tree, known: Tree = NOTHING, known_form: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+    """The form on the wire, in the order in which Kubernetes writes it.
+
+    Args:
+        tree: the set.
+        known: another one.
+        known_form: its form; what is equal in both is taken from there.
+    """
     written: dict[str, Any] = {}
     for element in in_order(tree) if len(tree) > 1 else tree:
         below = tree[element]
-        written[element] = {} if not below or (len(below) == 1 and SELF in below) else write(below)
+        if not below or (len(below) == 1 and SELF in below):
+            written[element] = {}
+        elif (same := known.get(element, NOTHING)) == below:
+            written[element] = known_form[element]
+        else:
+            written[element] = write(below, same, known_form.get(element, NOTHING))
     return written
 
 
@@ -113,7 +158,8 @@ def difference(left: Tree, right: Tree) -> Tree:
         other = right.get(element)
         if other is None:
             kept[element] = below
-        elif element != SELF and (rest := difference(below, other)):
+        # Equal branches are the common case, and found much faster than what a difference would be.
+        elif element != SELF and below != other and (rest := difference(below, other)):
             kept[element] = rest
     return kept
 

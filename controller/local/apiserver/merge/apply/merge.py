@@ -56,9 +56,9 @@ class TypedMerge:
 
         An item that the object has several times is not merged into: the document's takes the place of all of them.
         """
-        wanted = {view.element_or_invalid(item): item for item in config}
+        wanted = dict(zip(view.elements(config), config, strict=True))
         present: dict[str, Value] = {}
-        elements = [view.element_or_invalid(item) for item in live]
+        elements = view.elements(live)
         for element, item in zip(elements, live, strict=True):
             present[element] = None if element in present else item
         merged = [

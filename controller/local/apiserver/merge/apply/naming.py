@@ -22,16 +22,12 @@ def owned(view: SchemaView, document: Value) -> Tree:
 
 
 def _owned(view: SchemaView, value: Value) -> Tree:
+    if type(value) is dict and view.fields is not None:
+        return MEMBER if view.fields.atomic else _owned_fields(view.fields, value)
+    if type(value) is list and view.items is not None:
+        return MEMBER if view.items.atomic else _owned_items(view.items, value)
     form = part(view, value)
-    if type(form) is MapView:
-        if form.atomic:
-            return MEMBER
-        return _owned_fields(form, value) if type(value) is dict else {}
-    if type(form) is ListView:
-        if form.atomic:
-            return MEMBER
-        return _owned_items(form, value) if type(value) is list else {}
-    return MEMBER
+    return {} if (type(form) is MapView or type(form) is ListView) and not form.atomic else MEMBER
 
 
 def _owned_fields(view: MapView, value: dict[str, Value]) -> Tree:
@@ -56,7 +52,7 @@ def _owned_fields(view: MapView, value: dict[str, Value]) -> Tree:
 
 def _owned_items(view: ListView, value: list[Value]) -> Tree:
     tree: Tree = {}
-    elements = list(map(view.element_or_invalid, value))
+    elements = view.elements(value)
     repeated = _repeated(elements)
     for element, inner in zip(elements, value, strict=True):
         if element in repeated:
@@ -83,7 +79,7 @@ def every(view: SchemaView, value: Value) -> Tree:
     elif type(form) is ListView:
         if form.atomic or not value or type(value) is not list:
             return MEMBER
-        elements = list(map(form.element_or_invalid, value))
+        elements = form.elements(value)
         repeated = _repeated(elements)
         tree = {
             element: MEMBER if element in repeated else every(form.item, inner)

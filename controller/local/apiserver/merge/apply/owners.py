@@ -64,6 +64,8 @@ class Managed:
     owners: Owners = field(default_factory=dict)
     times: dict[ManagerIdentity, str] = field(default_factory=dict)
     """RFC 3339. A manager has none whose first apply changed nothing."""
+    as_read: dict[ManagerIdentity, tuple[Tree, dict[str, Any]]] = field(default_factory=dict)
+    """Fields and their form on the wire, of which what stays is not written again."""
 
 
 def entries_of(document: dict[str, Any]) -> list[dict[str, Any]] | None:
@@ -118,7 +120,11 @@ def read(entries: Iterable[dict[str, Any]] | None) -> Managed:
         manager = ManagerIdentity(
             entry.get("manager") or "", operation, "" if applied else version, entry.get("subresource") or ""
         )
-        managed.owners[manager] = Ownership(fieldset.read(entry.get("fieldsV1")), version, applied)
+        wire: Any = entry.get("fieldsV1")
+        fields, in_form = fieldset.read_and_compare(wire)
+        managed.owners[manager] = Ownership(fields, version, applied)
+        if in_form:
+            managed.as_read[manager] = fields, wire
         managed.times.pop(manager, None)
         if moment := entry.get("time"):
             managed.times[manager] = moment if moment.endswith("Z") else times.format_time(times.parse(moment))
@@ -151,7 +157,7 @@ def _write(manager: ManagerIdentity, managed: Managed) -> dict[str, Any]:
     if (moment := managed.times.get(manager)) is not None:
         entry["time"] = moment
     entry["fieldsType"] = _FIELDS_TYPE
-    entry["fieldsV1"] = fieldset.write(owned.fields)
+    entry["fieldsV1"] = fieldset.write(owned.fields, *managed.as_read.get(manager, ()))
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry

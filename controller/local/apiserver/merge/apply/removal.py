@@ -41,8 +41,8 @@ def _remove_fields(view: MapView, value: dict[str, Value], fields: Tree) -> dict
 
 def _remove_items(view: ListView, value: list[Value], fields: Tree) -> list[Value] | None:
     left: list[Value] = []
-    for item in value:
-        below = fields.get(view.element_or_invalid(item))
+    for element, item in zip(view.elements(value), value, strict=True):
+        below = fields.get(element)
         if below is None:
             left.append(item)
         elif SELF not in below:

@@ -72,13 +72,20 @@ class ListView:
     def _only_key(self) -> tuple[str, Any] | None:
         return self._sorted_keys[0] if len(self._sorted_keys) == 1 else None
 
-    def text_key(self, value: Value) -> tuple[str] | None:
-        """The value of the one key of an item, where it is a text; items have one path element if these are equal."""
-        if self._only_key is None or type(value) is not dict:
+    def texts(self, values: list[Value]) -> list[str] | None:
+        """What tells the items apart, if all have a text as their only key: it takes less time than path elements."""
+        if self._only_key is None:
             return None
         key, default = self._only_key
-        found = value.get(key, default)
-        return (found,) if type(found) is str else None
+        found: list[Any] = [value.get(key, default) if type(value) is dict else None for value in values]
+        return found if set(map(type, found)) <= {str} else None
+
+    def elements(self, values: list[Value]) -> list[str]:
+        """The path elements of items; `INVALID` for those that have none."""
+        texts = self.texts(values)
+        if texts is None:
+            return list(map(self.element_or_invalid, values))
+        return [element.keyed_by_text(self.keys[0], text) for text in texts]
 
     def element(self, value: Value) -> str:
         """The path element of an item.

@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.merge.apply.schema import (
     SchemaView,
     part,
 )
-from trainwright.controller.local.apiserver.merge.apply.values import Value, literal, shown, type_name
+from trainwright.controller.local.apiserver.merge.apply.values import Value, equal, literal, shown, type_name
 
 
 @dataclass(slots=True)
@@ -57,19 +57,29 @@ def check(view: SchemaView, document: Value, *, duplicates: bool) -> None:
         raise UnfitError(problems)
 
 
+def unlike(document: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
+    """What there is to check of a document if another one fits: its maps without the fields that are equal in both."""
+    left: dict[str, Value] = {}
+    for name, value in document.items():
+        known = other.get(name)
+        if value is None or not equal(value, known):
+            left[name] = unlike(value, known) if type(value) is dict and type(known) is dict else value
+    return left
+
+
 def _check(view: SchemaView, value: Value, duplicates: bool) -> Problems | None:
-    form = part(view, value)
-    if type(form) is MapView:
-        return _check_map(form, value, duplicates) if type(value) is dict else _not("map", value)
-    if type(form) is ListView:
-        return _check_list(form, value, duplicates) if type(value) is list else _not("list", value)
+    # What fits comes first.
+    if type(value) is dict and view.fields is not None:
+        return _check_map(view.fields, value, duplicates)
+    if type(value) is list and view.items is not None:
+        return _check_list(view.items, value, duplicates)
     if value is None:
         return None
+    form = part(view, value)
+    if type(form) is MapView or type(form) is ListView:
+        what = "map" if type(form) is MapView else "list"
+        return [TypedProblem("", f"expected {what}, got &{{{shown(value)}}}")]
     return _check_scalar(form, value)  # type: ignore[arg-type]
-
-
-def _not(what: str, value: Value) -> Problems | None:
-    return None if value is None else [TypedProblem("", f"expected {what}, got &{{{shown(value)}}}")]
 
 
 def _check_map(view: MapView, value: dict[str, Value], duplicates: bool) -> Problems | None:
@@ -89,19 +99,17 @@ def _check_map(view: MapView, value: dict[str, Value], duplicates: bool) -> Prob
 
 def _check_list(view: ListView, value: list[Value], duplicates: bool) -> Problems | None:
     found: Problems = []
-    seen: set[str | tuple[str]] = set()
+    seen: set[str] = set()
+    texts = None if view.atomic else view.texts(value)
+    apart = view.atomic or (texts is not None and (duplicates or len(set(texts)) == len(texts)))
     for index, inner in enumerate(value):
-        if not view.atomic:
-            # The one key of most items tells them apart as their path element does, which takes longer to make.
-            identity: str | tuple[str] | None = view.text_key(inner)
-            if identity is None:
-                try:
-                    identity = view.element(inner)
-                except ElementError as error:
-                    return [*found, TypedProblem("", f"element {index}: {error}")]
+        if not apart:
+            try:
+                identity = view.element(inner)
+            except ElementError as error:
+                return [*found, TypedProblem("", f"element {index}: {error}")]
             if identity in seen and not duplicates:
-                shown_key = described(view.element(inner), stored=False)
-                found.append(TypedProblem("", f"duplicate entries for key {shown_key}"))
+                found.append(TypedProblem("", f"duplicate entries for key {described(identity, stored=False)}"))
             seen.add(identity)
         if problems := _check(view.item, inner, duplicates):
             element = f"i:{index}" if view.atomic else view.element(inner)

@@ -17,6 +17,8 @@ Value = Any
 SCALARS = frozenset({str, int, float, bool})
 """The types of strings, numbers and truth values; null is none of them."""
 _encode = msgspec.json.Encoder().encode
+text_in_json = json.JSONEncoder(ensure_ascii=False).encode
+"""`json.dumps` makes a new encoder for each text."""
 
 
 def equal(left: Value, right: Value) -> bool:
@@ -50,7 +52,7 @@ def json_text(value: Value) -> str:
     """A value as Go's JSON encoder writes it: keys sorted, no spaces, `<`, `>` and `&` escaped."""
     kind = type(value)
     if kind is str:
-        return escaped(json.dumps(value, ensure_ascii=False))
+        return escaped(text_in_json(value))
     if kind is dict:
         return "{" + ",".join(f"{json_text(key)}:{json_text(value[key])}" for key in sorted(value)) + "}"
     if kind is list:
@@ -62,7 +64,7 @@ def json_text(value: Value) -> str:
 
 def escaped(text: str) -> str:
     """JSON with what HTML gives a meaning escaped, as Go writes it. These signs occur only inside of strings."""
-    if text.isascii() and not any(character in text for character in "<>&"):
+    if text.isascii() and "<" not in text and ">" not in text and "&" not in text:
         return text
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

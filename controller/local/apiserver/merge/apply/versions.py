@@ -12,7 +12,7 @@ from trainwright.controller.local.apiserver.merge.apply.errors import (
 )
 from trainwright.controller.local.apiserver.merge.apply.openapi import Types
 from trainwright.controller.local.apiserver.merge.apply.schema import SchemaView
-from trainwright.controller.local.apiserver.merge.apply.validation import UnfitError, check
+from trainwright.controller.local.apiserver.merge.apply.validation import UnfitError, check, unlike
 
 Document = dict[str, Any]
 Convert = Callable[[Document, str], Document]
@@ -55,8 +55,13 @@ class Versions:
     types: Types
     convert: Convert
 
-    def typed(self, document: Document, *, duplicates: bool) -> Typed:
+    def typed(self, document: Document, *, duplicates: bool, fitting: Typed | None = None) -> Typed:
         """A document with its view.
+
+        Args:
+            document: to be checked.
+            duplicates: lists may hold several items of the same keys.
+            fitting: a document that was checked no less strictly; what is equal in both is not looked through again.
 
         Raises:
             MissingVersionError: there is no schema of its apiVersion and kind.
@@ -66,7 +71,8 @@ class Versions:
         view = self.types.of_kind(version, kind)
         if view is None:
             raise MissingVersionError(f"no corresponding type for {kind_text(version, kind)}")
-        check(view, document, duplicates=duplicates)
+        known = fitting.document if fitting is not None and fitting.view is view else {}
+        check(view, unlike(document, known), duplicates=duplicates)
         return Typed(document, view)
 
     def at(self, version: str, one: Typed) -> Typed:
