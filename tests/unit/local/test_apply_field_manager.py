@@ -125,6 +125,42 @@ def with_entry(things: Things, owned: Document, spec: Document) -> None:
     things.live = thing(spec, metadata={"name": "it", "uid": "u", "managedFields": [entry]})
 
 
+@pytest.mark.parametrize(
+    ("owned", "live", "applied", "left"),
+    [
+        # The key and the item are not the manager's, only what is in them.
+        (
+            {"f:free": {"f:k": {"f:a": {}}}},
+            {"free": {"k": {"a": 1, "b": 2}}},
+            {"free": {"l": 3}},
+            {"k": {"b": 2}, "l": 3},
+        ),
+        (
+            {"f:items": {'k:{"name":"n"}': {"f:x": {}}}},
+            {"items": [{"name": "n", "x": "1", "y": "2"}]},
+            {"items": [{"name": "m"}]},
+            [{"name": "n", "y": "2"}, {"name": "m"}],
+        ),
+        # A list without items is in no set, so it is not missed either.
+        (
+            {"f:inner": {"f:tags": {'v:"a"': {}}}},
+            {"inner": {"tags": []}},
+            {"inner": {"a": "1"}},
+            {"tags": [], "a": "1"},
+        ),
+    ],
+)
+def test_what_goes_in_part(owned: Document, live: Document, applied: Document, left: Any, things: Things) -> None:
+    with_entry(things, {"f:spec": owned}, live)
+    assert things.apply("one", applied)["spec"] == dict.fromkeys(live, left)
+
+
+def test_an_object_that_would_lose_its_version(things: Things) -> None:
+    with_entry(things, {"f:apiVersion": {}, "f:spec": {"f:text": {}}}, {"text": "a", "flag": True})
+    with pytest.raises(InternalError, match=r"^failed to prune fields: .* from an invalid group/version: None$"):
+        things.apply("one", {"flag": True})
+
+
 def test_an_empty_field_that_is_applied_again_goes_with_content_that_has_no_owner(things: Things) -> None:
     """An empty list in it owns nothing, and so holds nothing back."""
     things.apply("one", {"inner": {}, "text": "a"})
