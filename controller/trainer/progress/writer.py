@@ -476,7 +476,7 @@ class StatusWriter:
         """What the API server holds. Undecoded: the progress of a job is written whatever else is wrong with it."""
         job = await self._client.get(TrainJob.RESOURCE, key.name, key.namespace)
         if uid_of(job) != uid:
-            raise NotFound(f"TrainJob {key} was recreated", code=404, reason="NotFound")
+            raise NotFound(f"TrainJob {key} was recreated")
         return job
 
 
