@@ -302,9 +302,7 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
         shown.append(("output", str(output)))
     told = text.details(view, now, ascii_only=True)
     shown = [told[0], *shown, *(told[1:] if view.reported is not None else [])]
-    width = max(text.cells(name) for name, _ in shown)
-    lines = [f"{view.namespace}/{view.name}"]
-    lines += [f"  {text.filled(name, width)}  {value}" for name, value in shown]
+    lines = text.titled(view, shown)
     if pods:
         rows = [["RANK", "STATE", "RESTARTS", "POD"], *(_row(pod) for pod in pods)]
         lines += ["", *(f"  {line}" for line in text.aligned(rows))]
