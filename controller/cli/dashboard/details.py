@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
@@ -157,8 +158,7 @@ def _events(picture: Picture) -> list[Document]:
 
 
 def _is_ready(pod: Document) -> bool:
-    conditions = dig(pod, "status.conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return is_true(dig(pod, "status.conditions"), "Ready")
 
 
 def _failures(picture: Picture) -> dict[int, contract.FailureView]:

@@ -80,12 +80,7 @@ async def install_definitions(cluster: RunningCluster) -> None:
 
 @asynccontextmanager
 async def training_manager(cluster: RunningCluster, folder: Path) -> AsyncIterator[None]:
-    """Run the manager beside a cluster that has our definitions, for the length of the block.
-
-    Args:
-        cluster: in this process.
-        folder: of the cluster's state.
-    """
+    """Run the manager beside a cluster that has our definitions, for the length of the block."""
     client = Client(cluster.api.transport(), user_agent=_OWNER)
 
     def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.conditions import find, is_true, remove_condition
+from trainwright.api.conditions import find_true, is_true, remove_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.messages import shortened
 from trainwright.api.objects import resource_version_of
@@ -116,8 +116,8 @@ def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_cl
 
 def with_ruling(status: TrainJobStatus, reason: str, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
     """The status of a job that its record of recovery ends; one that is Complete stays so."""
-    failed = find(status.conditions, CONDITION_FAILED)
-    is_told = failed is not None and failed.status == "True" and failed.reason == reason
+    failed = find_true(status.conditions, CONDITION_FAILED)
+    is_told = failed is not None and failed.reason == reason
     if is_told or is_true(status.conditions, CONDITION_COMPLETE):
         return status
     return _failed(status, reason, shortened(message), now)

@@ -22,7 +22,7 @@ from trainwright.api.objects import labels_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
+from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime import (
     Cache,
     CacheError,
@@ -85,10 +85,6 @@ class _Seen:
     """Why the pod could not be read."""
 
 
-def audience(namespace: str, name: str) -> str:
-    return f"{GROUP}/{VERSION}/namespaces/{namespace}/trainjobs/{name}/status"
-
-
 class ReportAccess:
     """Checks tokens and pods. It is a runnable: `run` reads the API server's keys and keeps them current."""
 
@@ -149,7 +145,7 @@ class ReportAccess:
         if len(fields) != 2 or fields[0].lower() != "bearer":
             raise ReporterForbidden(why="the Authorization header is missing or is not a bearer token")
         try:
-            claims = await self._verifier.verify(fields[1], audience(namespace, name))
+            claims = await self._verifier.verify(fields[1], report_audience(namespace, name))
         except TokenRefused as error:
             raise ReporterForbidden(why=str(error)) from None
         except TokensUnavailable as error:

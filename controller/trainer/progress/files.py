@@ -114,16 +114,9 @@ class ProgressFiles:
     ) -> None:
         """Declare everything, inside a running event loop; `manager.run` starts it.
 
-        Args:
-            manager: of the process; its client lists pods and runs commands in them.
-            target_of: where a job is read; None if no file is to be read. May raise KubernetesError.
-            accept: takes a report. May raise ReportRefused.
-            told: tells users.
-            metrics: counts.
-            records: what is remembered of jobs.
-            reads_files: False leaves the last reports, for which no command is run.
-            now: the time of day.
-            uniform: a random number between two, to spread the reads.
+        `target_of` tells where a job is read, None if no file is to be read, and may raise KubernetesError; `accept`
+        takes a report, and may raise ReportRefused. Without `reads_files`, only last reports are taken, for which no
+        command is run. `uniform` spreads the reads.
         """
         self._client, self._cache = manager.client, manager.cache
         self._target_of, self._accept, self._told = target_of, accept, told

@@ -20,7 +20,7 @@ from trainwright.api import surroundings
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, key_of, resource_version_of, uid_of
 from trainwright.api.rights import Rule
-from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.times import Now, moment, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.history import (
     KEY,
@@ -179,12 +179,11 @@ class HistoryKeeper:
             queue.add(history.key, after=max(at, history.not_before) - self._time())
 
     def _add(self, ring: Ring, job: TrainJob, status: TrainerStatus) -> bool:
-        try:
-            moment = parse(status.last_updated_time or "")
-        except ValueError:  # no API server stores such a time: its schema forbids it
+        at = moment(status.last_updated_time)
+        if at is None:
             return False
         metrics = {metric.name: metric.value for metric in status.metrics or ()}
-        return ring.add(moment, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
+        return ring.add(at, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
 
     def _ended_lately(self, job: TrainJob) -> bool:
         at = ended_at(job)

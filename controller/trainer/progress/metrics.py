@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from trainwright.api.conditions import find
+from trainwright.api.conditions import find_true
 from trainwright.api.objects import deletion_timestamp_of
-from trainwright.api.times import parse
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
@@ -175,8 +175,7 @@ class StalledJobs(_OfJobs):
         family = GaugeMetricFamily("trainer_trainjobs_stalled", "TrainJobs that stand still.", labels=("reason",))
         counts: Counts[str] = Counts()
         for job in self._unfinished():
-            held = find(job.status_or_empty.conditions, CONDITION_STALLED)
-            if held is not None and held.status == "True":
+            if held := find_true(job.status_or_empty.conditions, CONDITION_STALLED):
                 counts[held.reason] += 1
         for reason in StallReason if self._leads() else ():
             family.add_metric([reason], counts[reason])
@@ -222,9 +221,5 @@ def _age(job: TrainJob) -> tuple[str, str, str]:
 def _reported(job: TrainJob) -> float | None:
     """When the job reported last, in seconds since 1970; None: never."""
     status = job.status_or_empty.trainer_status
-    if status is None or not status.last_updated_time:
-        return None
-    try:
-        return parse(status.last_updated_time).timestamp()
-    except ValueError:  # no API server stores such a time: its schema forbids it
-        return None
+    at = moment(status.last_updated_time) if status is not None else None
+    return at.timestamp() if at is not None else None

@@ -71,17 +71,13 @@ class StallController:
     ) -> None:
         """Declare everything; `manager.run` starts it.
 
-        Args:
-            manager: of the process.
-            told: tells users.
-            runtime_of: gives the runtime of a job, whose annotations count where the job has none.
-            default: seconds without progress after which a job without the annotation counts as stalled; None: never.
-            records: what is remembered of jobs.
-            pods_of: the pods of a job, where the cache holds them; None: ranks that end are not seen.
-            attempt_of: tells the lives of all ranks of a job apart; None: none is there, or all are held back.
-            is_alone: whether all reports come to this process, so that it can tell which rank is silent.
-            now: the wall clock, for transition times.
-            monotonic: seconds on a clock that never goes back; None: the event loop's.
+        `runtime_of` gives the runtime of a job, whose annotations count where the job has none. `default` are the
+        seconds without progress after which a job without the annotation counts as stalled; None: never.
+
+        `pods_of` gives the pods of a job, where the cache holds them; without it, ranks that end are not seen.
+        `attempt_of` tells the lives of all ranks of a job apart; None: none is there, or all are held back. `is_alone`:
+        all reports come to this process, so that it can tell which rank is silent. `monotonic` replaces the clock of
+        the event loop.
         """
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
         self._runtime_of, self._pods_of, self._is_alone = runtime_of, pods_of, is_alone
