@@ -113,6 +113,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         Unreachable as Unreachable,
         is_namespace_ending as is_namespace_ending,
     )
+    from trainwright.controller.runtime.metrics.labelled import LabelledCounter as LabelledCounter
     from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly

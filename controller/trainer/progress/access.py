@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
@@ -30,6 +30,7 @@ from trainwright.controller.runtime import (
     ClusterConfig,
     Kind,
     KubernetesError,
+    LabelledCounter,
     MetadataOnly,
     NotFound,
     TokenMemory,
@@ -116,15 +117,9 @@ class ReportAccess:
         self._pods: TokenMemory[str, tuple[_Seen, datetime]] = TokenMemory(REMEMBERED, time=clock)
         self._now = now
         self._reading: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        checks = Counter(
-            "trainer_progress_pod_checks",
-            "Reports by whether their pod belongs to the TrainJob; unknown ones are accepted.",
-            ["result"],
-            registry=registry,
-        )
-        self._belongs = checks.labels("belongs")
-        self._refused = checks.labels("refused")
-        self._unknown = checks.labels("unknown")
+        text = "Reports by whether their pod belongs to the TrainJob; unknown ones are accepted."
+        results = ("belongs", "refused", "unknown")
+        self._checks = LabelledCounter("trainer_progress_pod_checks", text, registry, result=results)
 
     async def run(self) -> None:
         """Keep the keys of tokens current until cancelled."""
@@ -171,11 +166,11 @@ class ReportAccess:
             seen = await self._look(reporter, job.namespace)
         jobsets = self._jobsets_of(job)
         if seen.problem or jobsets is None:
-            self._unknown.inc()
+            self._checks.inc("unknown")
         elif seen.jobset and seen.jobset in jobsets:
-            self._belongs.inc()
+            self._checks.inc("belongs")
         else:
-            self._refused.inc()
+            self._checks.inc("refused")
             raise ReporterForbidden(why=f"pod {reporter.pod} does not belong to TrainJob {job.namespace}/{job.name}")
 
     def _remembered(self, pod_uid: str) -> _Seen | None:

@@ -248,7 +248,7 @@ class ProgressFiles:
         return max(declared, read / RATE)
 
     def _after(self, file: JobFile, result: ReadResult) -> float:
-        self._metrics.count(result)
+        self._metrics.results.inc(result)
         return file.after(result, self._time(), self._interval(file), self._uniform)
 
     def _is_full(self, node: str) -> bool:
@@ -283,7 +283,7 @@ class ProgressFiles:
         if reading.result is not ReadResult.NOT_READY:
             self._metrics.duration.observe(self._time() - begun)
         if reading.result is ReadResult.FORBIDDEN:
-            self._metrics.count(reading.result)
+            self._metrics.results.inc(reading.result)
             self._stop_reading(reading.detail)
             return 0.0
         self._complained = False

@@ -157,7 +157,7 @@ class StatusEndpoint:
         except BodyTooLarge:
             return self._refused("too_large", _failure(413, "RequestEntityTooLarge", "Payload too large"))
         except BodyIncomplete:
-            self._metrics.report(ReportSource.PUSH, "invalid")
+            self._metrics.reports.inc(ReportSource.PUSH, "invalid")
             raise
         except ReporterForbidden as error:
             log.debug("TrainJob %s: a report is refused: %s", key, error.why)
@@ -171,7 +171,7 @@ class StatusEndpoint:
             return self._refused("failed", self.failure(500))
 
     def _refused(self, result: str, answer: BoundedAnswer) -> BoundedAnswer:
-        self._metrics.report(ReportSource.PUSH, result)
+        self._metrics.reports.inc(ReportSource.PUSH, result)
         return answer
 
     async def _accept(self, call: BoundedCall, key: Key) -> BoundedAnswer:
@@ -180,7 +180,7 @@ class StatusEndpoint:
         reporter = await self._access.check(call.header("Authorization"), key.namespace, key.name)
         value = decode(await call.body())
         if value is None:
-            self._metrics.report(ReportSource.PUSH, "empty")
+            self._metrics.reports.inc(ReportSource.PUSH, "empty")
             return BoundedAnswer(200, b"{}", _JSON)
         job = await self._jobs.find(key)
         await self._access.belongs(reporter, job)
