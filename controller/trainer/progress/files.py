@@ -33,7 +33,7 @@ from trainwright.controller.runtime import (
     Result,
     RetryAfter,
 )
-from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, WarnsUsers
+from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_at
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
@@ -104,7 +104,7 @@ class ProgressFiles:
         manager: Manager,
         target_of: Callable[[TrainJob], Awaitable[FileTarget | None]],
         accept: Callable[[TrainJob, ProgressReport], Awaitable[None]],
-        told: WarnsUsers,
+        told: JobEvents,
         metrics: FileMetrics,
         records: JobRecords,
         *,

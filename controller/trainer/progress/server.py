@@ -17,7 +17,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -37,7 +37,7 @@ from trainwright.controller.runtime import (
     NotSynced,
     TokenMemory,
 )
-from trainwright.controller.trainer.progress.access import AccessUnknown, ReporterForbidden, ReportingPod
+from trainwright.controller.trainer.progress.access import AccessUnknown, ReportAccess, ReporterForbidden
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.report import (
     MalformedReport,
@@ -63,18 +63,6 @@ _JSON = {"Content-Type": "application/json"}
 _ENCODER = msgspec.json.Encoder()
 _SPACES = " \t\n\r"
 _INT32 = range(-(2**31), 2**31)
-
-
-class ChecksReports(Protocol):
-    """Decides who may report; `access.ReportAccess` does."""
-
-    async def check(self, authorization: str | None, namespace: str, name: str) -> ReportingPod:
-        """Who reports. Raises ReporterForbidden, AccessUnknown."""
-        ...
-
-    async def belongs(self, reporter: ReportingPod, job: TrainJob) -> None:
-        """Check that a pod belongs to the TrainJob. Raises ReporterForbidden."""
-        ...
 
 
 class JobLookup:
@@ -120,7 +108,7 @@ class JobLookup:
 class StatusEndpoint:
     def __init__(
         self,
-        access: ChecksReports,
+        access: ReportAccess,
         jobs: JobLookup,
         coalescer: Coalescer,
         metrics: ProgressMetrics,

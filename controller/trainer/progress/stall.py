@@ -20,7 +20,7 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
-from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, WarnsUsers
+from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
 from trainwright.controller.trainer.job.records import JobRecords
@@ -58,7 +58,7 @@ class StallController:
     def __init__(
         self,
         manager: Manager,
-        told: WarnsUsers,
+        told: JobEvents,
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
         records: JobRecords,

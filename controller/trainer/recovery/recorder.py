@@ -45,7 +45,7 @@ from trainwright.controller.trainer.failures.recorder import (
     Recorded,
     is_deleted_record,
 )
-from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, WarnsUsers
+from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import INITIALIZERS, POD, attempt_of, is_of_initializer, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.job.records import JobRecords
@@ -97,7 +97,7 @@ class RecoveryRecorder(FailureRecorder):
         Rule.on(POD, "delete"),
     )
 
-    def __init__(self, manager: Manager, told: WarnsUsers, records: JobRecords, recoveries: Recoveries) -> None:
+    def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
         """Declare the controller."""
         self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
