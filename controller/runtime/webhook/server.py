@@ -122,15 +122,13 @@ class WebhookServer(Listener):
         *,
         tls: ssl.SSLContext | None,
         metrics: WebhookMetrics,
-        body_limit: int = BODY_LIMIT,
         read_seconds: float = READ_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        """`tls` None serves plain HTTP, for tests and behind proxies. Limits are in bytes and seconds."""
+        """`tls` None serves plain HTTP, for tests and behind proxies. Limits are in seconds."""
         super().__init__("webhook", address)
         self._tls = tls
         self._metrics = metrics
-        self._limit = body_limit
         self._read_seconds = read_seconds
         self._answer_seconds = answer_seconds
         self._handlers: dict[str, AdmissionHandler] = {}
@@ -162,7 +160,7 @@ class WebhookServer(Listener):
 
     async def run(self) -> None:
         """Listen until cancelled, then finish running requests. Raises ConfigurationError if the address is in use."""
-        application = web.Application(client_max_size=self._limit)
+        application = web.Application(client_max_size=BODY_LIMIT)
         for path, handler in self._handlers.items():
             application.router.add_route("*", path, self._route(path, handler))
         runner = web.AppRunner(
@@ -245,11 +243,11 @@ class WebhookServer(Listener):
         if content_type != _JSON:
             raise MalformedReview(400, f"the content type is {content_type[:100]!r}; send {_JSON}")
         try:
-            if (request.content_length or 0) >= self._limit:
+            if (request.content_length or 0) >= BODY_LIMIT:
                 raise BodyTooLarge
-            body = await read_body(request, limit=self._limit - 1, seconds=self._read_seconds)
+            body = await read_body(request, limit=BODY_LIMIT - 1, seconds=self._read_seconds)
         except BodyTooLarge:
-            raise MalformedReview(413, f"the body is larger than {self._limit - 1} bytes") from None
+            raise MalformedReview(413, f"the body is larger than {BODY_LIMIT - 1} bytes") from None
         except BodyIncomplete as error:
             raise MalformedReview(400, str(error)) from error
         if not body:

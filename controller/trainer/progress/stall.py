@@ -12,14 +12,13 @@ from datetime import timedelta
 
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, dig, name_of, uid_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
-from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
+from trainwright.controller.trainer.job.conditions import conditions_of, new_condition, write_conditions
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
@@ -206,13 +205,7 @@ class StallController:
         if stall is None:
             wanted = remove_condition(had, CONDITION_STALLED)
         else:
-            condition = Condition(
-                type=CONDITION_STALLED,
-                status="True",
-                reason=stall.reason,
-                message=stall.message,
-                last_transition_time="",
-            )
+            condition = new_condition(CONDITION_STALLED, "True", stall.reason, stall.message)
             wanted = set_condition(had, condition, now=self._now)
         return await write_conditions(self._client, job, wanted) and find(had, CONDITION_STALLED) is None
 
