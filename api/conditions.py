@@ -36,10 +36,14 @@ def find(conditions: Iterable[C] | None, type: str) -> C | None:  # noqa: A002 -
     return None
 
 
-def is_true(conditions: Iterable[object] | None, type: str) -> bool:  # noqa: A002 - the API's own word
-    """Whether the condition of that type exists and has status True."""
+def find_true(conditions: Iterable[C] | None, type: str) -> C | None:  # noqa: A002 - the API's own word
+    """The condition of that type, if its status is True."""
     condition = find(conditions, type)
-    return condition is not None and _get(condition, "status") == "True"
+    return condition if condition is not None and _get(condition, "status") == "True" else None
+
+
+def is_true(conditions: Iterable[object] | None, type: str) -> bool:  # noqa: A002 - the API's own word
+    return find_true(conditions, type) is not None
 
 
 def set_condition(

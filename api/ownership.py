@@ -46,9 +46,7 @@ def extract(value: Any, owned: Document) -> Any:
 
     It shares parts with the value; neither may be changed.
 
-    Args:
-        value: an object, or any value in it.
-        owned: its node of fieldsV1.
+    `value` is an object, or any value in it; `owned` its node of fieldsV1.
     """
     members = members_of(owned)
     if members == "f" and isinstance(value, dict):
@@ -72,9 +70,7 @@ def without_emptied(value: Any, owned: Document) -> Any:
     When no member is left, the API server makes the field null instead of empty, and for most kinds refuses the null
     (structured-merge-diff, `typed/remove.go`). So a field that becomes empty has to be left out first.
 
-    Args:
-        value: a document to apply, or any value in it.
-        owned: the node of fieldsV1 that the manager's last apply has for it.
+    `value` is a document to apply, or any value in it; `owned` the node that the last apply of the manager has for it.
 
     Returns:
         The value itself if there is nothing to leave out, else a copy that shares parts with it.

@@ -50,6 +50,14 @@ def parse(text: str) -> datetime:
         raise ValueError(f"{text!r} is out of range in UTC; use a year from 2 to 9998") from error
 
 
+def moment(text: object) -> datetime | None:
+    """The same for a time of an object; None if it is not set or is no time, which no API server stores."""
+    try:
+        return parse(text) if isinstance(text, str) and text else None
+    except ValueError:
+        return None
+
+
 def format_time(moment: datetime) -> str:
     """A Time: UTC, in whole seconds, truncated."""
     return _utc(moment).isoformat(timespec="seconds") + "Z"

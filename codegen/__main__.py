@@ -65,9 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         compiled = compile_all(root, progress=lambda text: print(f"codegen: {text}", file=sys.stderr))
     except CompileError as error:
-        for problem in error.problems:
-            print(problem, file=sys.stderr)
-        print(f"codegen: {len(error.problems)} problem(s); nothing was written", file=sys.stderr)
+        error.report("codegen")
         return EXIT_WRONG_SCHEMA
     if options.release:
         compiled.files.update(compiled.release)
@@ -88,11 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def report_check(compiled: Compiled, pending: list[output.FileChange]) -> int:
     """Print what `--check` found; returns the exit code."""
-    for change in pending:
-        print(change.diff(), end="")
-    if pending:
-        names = ", ".join(change.path for change in pending)
-        print(f"codegen: not up to date, run `make generate`: {names}", file=sys.stderr)
+    output.report_stale(pending, "codegen", "make generate")
     _report(compiled.unacknowledged)
     if pending or compiled.unacknowledged:
         return EXIT_CHECK_FAILED

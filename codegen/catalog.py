@@ -82,11 +82,8 @@ def read(api: File, problems: Problems) -> Catalog:
 def read_project(folder: File, ours: File, root: str, problems: Problems) -> Catalog:
     """Read the authored files of another project; its types of Kubernetes are ours. Raises as `read`.
 
-    Args:
-        folder: of the project.
-        ours: the folder api/ of this distribution.
-        root: name of the Python package that the folder is.
-        problems: gets those of references.
+    `ours` is the folder api/ of this distribution, `root` the name of the Python package that `folder` is; `problems`
+    gets those of references.
     """
     files = list(_files(folder, problems, ours))
     if not files and not problems.found:

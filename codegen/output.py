@@ -7,6 +7,7 @@ interrupted before that changes no file; the next run removes what it leaves beh
 
 import difflib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,15 @@ def write(root: Path, pending: list[FileChange], folders: Sequence[str] = FOLDER
     for change in pending:
         if change.new is None:
             (root / change.path).unlink()
+
+
+def report_stale(pending: list[FileChange], program: str, command: str) -> None:
+    """Print the changes that `write` would make, and what to run."""
+    for change in pending:
+        print(change.diff(), end="")
+    if pending:
+        names = ", ".join(change.path for change in pending)
+        print(f"{program}: not up to date, run `{command}`: {names}", file=sys.stderr)
 
 
 def _files(root: Path, folders: Sequence[str]) -> Iterator[Path]:

@@ -4,6 +4,7 @@
 Every check adds to one `Problems`. No file is written if there is a problem.
 """
 
+import sys
 from dataclasses import dataclass, field
 
 
@@ -27,6 +28,10 @@ class CompileError(Exception):
     def __init__(self, problems: list[SchemaMistake]) -> None:
         self.problems = problems
         super().__init__("\n".join(str(problem) for problem in problems))
+
+    def report(self, program: str) -> None:
+        """Print all problems."""
+        print(f"{self}\n{program}: {len(self.problems)} problem(s); nothing was written", file=sys.stderr)
 
 
 @dataclass

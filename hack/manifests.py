@@ -3,8 +3,8 @@
 
 `make generate` writes it; `make verify` (`--check`) fails if a file is not up to date. The schema compiler generates
 the definitions in config/crd. The templates of the charts are written by hand. Helm reads no file outside of a chart,
-so the charts have copies of the definitions, the alerts and the runtimes; a wheel holds no config/, so the local cluster
-has one of the users' roles.
+so the charts have copies of the definitions, the alerts and the runtimes. A wheel holds no config/, so the local
+cluster has one of the users' roles.
 """
 
 import json

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hack.generated import is_check, update
-from trainwright.controller.local.apiserver.protobuf.tables import TABLES
-from trainwright.controller.local.apiserver.published import models_by_kind
+from trainwright.controller.local.apiserver.request.protobuf.tables import TABLES
+from trainwright.controller.local.apiserver.schema.published import models_by_kind
 
 VERSION = "0.36.3"
 """Of the modules; Kubernetes 1.36.3."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hack.generated import is_check, update
-from trainwright.controller.local.apiserver.published import SCHEMAS
+from trainwright.controller.local.apiserver.schema.published import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
 Document = dict[str, Any]

@@ -24,8 +24,7 @@ from trainwright.api.kubernetes.core.v1 import (
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_NONE
-from trainwright.api.trainer.v1alpha1.progress import declared
-from trainwright.api.trainer.v1alpha1.reports import report_audience, report_path
+from trainwright.api.trainer.v1alpha1.progress import declared, report_audience, report_path
 from trainwright.plugins.contract import (
     APPLY,
     READ,

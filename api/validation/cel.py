@@ -58,11 +58,7 @@ _OPAQUE = object()
 class Expression:
     """A compiled rule.
 
-    Args:
-        compiled: by the evaluator.
-        variables: names of the rule's variables.
-        serialized: the rule (`google.protobuf.Any` with a `cel.expr.CheckedExpr`).
-        result: type of what it gives.
+    `serialized` is the rule (`google.protobuf.Any` with a `cel.expr.CheckedExpr`), `result` the type of what it gives.
     """
 
     def __init__(self, compiled: Any, variables: tuple[str, ...], serialized: bytes, result: Any) -> None:

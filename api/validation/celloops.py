@@ -109,9 +109,7 @@ class _Piecewise:
     def evaluate(self, expression: Node, scope: dict[str, bytes]) -> _Known:
         """Evaluate an expression at once, or else in parts.
 
-        Args:
-            expression: of the rule.
-            scope: the variables of the loops around it, as expressions.
+        `scope`: the variables of the loops around it, as expressions.
         """
         try:
             return self._at_once(expression.encoded, scope)
@@ -217,13 +215,8 @@ class _Piecewise:
     ) -> Iterator[_Known]:
         """Go over slices of a list or map, as long as they can be: gives the accumulator after each.
 
-        Args:
-            loop: the expression.
-            items: what it goes over; the only item may be a known expression.
-            accumulated: the accumulator before.
-            scope: the variables around it.
-            size: of the first slice.
-            restart: the accumulator before each slice; None if it goes on with the one before.
+        The only one of `items` may be a known expression. `accumulated` is the accumulator before, `size` that of the
+        first slice; `restart` is the accumulator before each slice, None if it goes on with the one before.
         """
         condition, step = loop.parts[2:4]
         first, second, total = loop.variables
@@ -261,8 +254,7 @@ class _Piecewise:
 class Pieces:
     """A compiled rule that can be evaluated in pieces.
 
-    Args:
-        serialized: the rule (`google.protobuf.Any` with a `cel.expr.CheckedExpr`).
+    `serialized`: the rule (`google.protobuf.Any` with a `cel.expr.CheckedExpr`).
     """
 
     def __init__(self, serialized: bytes) -> None:
@@ -277,10 +269,8 @@ class Pieces:
     def evaluate(self, data: Mapping[str, Any], run: Callable[[bytes, Mapping[str, Any]], Any], opaque: Any) -> Any:
         """Evaluate it; gives a value, a CelFailure, or `opaque`.
 
-        Args:
-            data: values of its variables.
-            run: evaluates a serialized expression with variables.
-            opaque: what `run` gives for a value that Python cannot hold.
+        `run` evaluates a serialized expression with variables; `opaque` is what it gives for a value that Python cannot
+        hold.
 
         Raises:
             CostError: it costs more than an API server permits.

@@ -149,10 +149,7 @@ class _Cutter:
 def compile_in_parts(text: str, variables: tuple[str, ...], compile_part: Compile) -> tuple[bytes, Any] | None:
     """The serialized rule and the type of its result; None if it cannot be cut.
 
-    Args:
-        text: the rule.
-        variables: names of its variables.
-        compile_part: compiles a part; raises ValueError.
+    `compile_part` compiles a part, and raises ValueError.
 
     Raises:
         ValueError: a part does not compile.

@@ -224,8 +224,7 @@ def _span(text: str) -> timedelta:
 def declarations(kinds: Any) -> list[tuple[str, str, Any, list[Any], bool, Callable[..., Any]]]:
     """Name, overload, result, parameters, whether it is a method, and implementation of each function.
 
-    Args:
-        kinds: `cel.Type` of the evaluator.
+    `kinds`: `cel.Type` of the evaluator.
     """
     text, number, truth, anything = kinds.STRING, kinds.INT, kinds.BOOL, kinds.DYN
     box, items = kinds.Map(kinds.STRING, kinds.DYN), kinds.List(kinds.DYN)

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainwright.api.errors import UserError
@@ -74,6 +75,16 @@ LOCAL = {
     "wait": Command("wait for a job", local.wait, "local.job_commands:wait"),
     "outputs": Command("list what jobs have left, and delete it", local.outputs, "local.output_commands:run"),
 }
+
+
+def read_option(option: str, file: Path) -> str:
+    """The text of a file that an option names. Raises WrongUseError."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WrongUseError(f"{option}: {file} is not UTF-8 text") from error
+    except OSError as error:
+        raise WrongUseError(f"{option}: {file}: {error.strerror}") from error
 
 
 def refused(problems: Iterable[object]) -> int:

@@ -8,10 +8,12 @@ import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 
+from trainwright.api.conditions import find_true
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import Document, uid_of, wire
+from trainwright.api.objects import Document, dig, uid_of, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.state import State, entered, state_of
@@ -76,6 +78,12 @@ def sentence_of(job: TrainJob, record: Document, now: Now = wall_clock) -> str:
     if not picture.is_controller_of(record) or not entries_of(record.get("data")):
         return ""
     return explain(picture).cause.message
+
+
+def end_of(job: Document) -> Document | None:
+    """The condition that the job has ended with; None: it has not."""
+    conditions = dig(job, "status.conditions")
+    return find_true(conditions, CONDITION_COMPLETE) or find_true(conditions, CONDITION_FAILED)
 
 
 def _has_failed(job: TrainJob) -> bool:

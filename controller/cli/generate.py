@@ -3,8 +3,6 @@
 
 import argparse
 import sys
-from pathlib import Path
-from typing import Any
 
 from trainwright.api import extras
 
@@ -23,26 +21,16 @@ def run(arguments: argparse.Namespace) -> int:
         files = project.compile()
         pending = output.changes(project.root, files, project.folders)
         if arguments.check:
-            return _check(arguments.folder, len(files), pending)
+            output.report_stale(pending, "generate", f"trainwright generate {arguments.folder}")
+            if not pending:
+                print(f"generate: {len(files)} files are up to date")
+            return EXIT_CHECK_FAILED if pending else 0
         output.write(project.root, pending, project.folders)
     except CompileError as error:
-        for problem in error.problems:
-            print(problem, file=sys.stderr)
-        print(f"generate: {len(error.problems)} problem(s); nothing was written", file=sys.stderr)
+        error.report("generate")
         return EXIT_WRONG_SCHEMA
     except OSError as error:
         print(f"generate: {error}; no file was changed", file=sys.stderr)
         return EXIT_CANNOT_WRITE
     print(f"generate: {len(files)} files, {len(pending)} changed")
-    return 0
-
-
-def _check(folder: Path, count: int, pending: list[Any]) -> int:
-    for change in pending:
-        print(change.diff(), end="")
-    if pending:
-        names = ", ".join(change.path for change in pending)
-        print(f"generate: not up to date, run `trainwright generate {folder}`: {names}", file=sys.stderr)
-        return EXIT_CHECK_FAILED
-    print(f"generate: {count} files are up to date")
     return 0

@@ -18,22 +18,33 @@ import yaml
 
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.apiserver.admission import Admission, Chain
+from trainwright.controller.local.apiserver.admission.builtin.plugins import Plugins
+from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
+from trainwright.controller.local.apiserver.admission.policies import Policies
+from trainwright.controller.local.apiserver.admission.webhooks import WebhookAdmission, WebhookCaller
 from trainwright.controller.local.apiserver.authorization import AllowAuthenticated, Authorizer, RBACAuthorizer
 from trainwright.controller.local.apiserver.authorization.escalation import Escalation
-from trainwright.controller.local.apiserver.bindings import Bindings
-from trainwright.controller.local.apiserver.built_in import serve_built_in
-from trainwright.controller.local.apiserver.builtin_admission.plugins import Plugins
-from trainwright.controller.local.apiserver.definitions import Definitions, DefinitionsState
-from trainwright.controller.local.apiserver.deletes import Deletes
-from trainwright.controller.local.apiserver.evictions import Evictions
-from trainwright.controller.local.apiserver.execs import PodExecs
-from trainwright.controller.local.apiserver.expiry import expire_events
+from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, OpenAPIPages, RootPage, health, version
+from trainwright.controller.local.apiserver.http.podmetrics import GROUP as METRICS
+from trainwright.controller.local.apiserver.http.podmetrics import ContainerUse, PodMetrics
+from trainwright.controller.local.apiserver.http.requestlog import RequestLog
+from trainwright.controller.local.apiserver.http.server import APIServer
+from trainwright.controller.local.apiserver.http.serving import HOST, served
+from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.identity import AccountTokens, SigningKey, TokenAuthenticator
 from trainwright.controller.local.apiserver.identity.endpoints import serve_identity
 from trainwright.controller.local.apiserver.identity.pages import IssuerPages
-from trainwright.controller.local.apiserver.pages import DiscoveryPages, OpenAPIPages, RootPage, health, version
-from trainwright.controller.local.apiserver.podaccess import (
+from trainwright.controller.local.apiserver.identity.presets import add_presets
+from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
+from trainwright.controller.local.apiserver.kinds.custom.definitions import Definitions, DefinitionsState
+from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.store.expiry import expire_events
+from trainwright.controller.local.apiserver.verbs.bindings import Bindings
+from trainwright.controller.local.apiserver.verbs.deletes import Deletes
+from trainwright.controller.local.apiserver.verbs.evictions import Evictions
+from trainwright.controller.local.apiserver.verbs.execs import PodExecs
+from trainwright.controller.local.apiserver.verbs.podaccess import (
     ExecRequest,
     ExecSession,
     ExecSource,
@@ -44,17 +55,6 @@ from trainwright.controller.local.apiserver.podaccess import (
     UnavailableExecError,
     UnavailableLogError,
 )
-from trainwright.controller.local.apiserver.podmetrics import GROUP as METRICS
-from trainwright.controller.local.apiserver.podmetrics import ContainerUse, PodMetrics
-from trainwright.controller.local.apiserver.policies import Policies
-from trainwright.controller.local.apiserver.presets import add_presets
-from trainwright.controller.local.apiserver.requestlog import RequestLog
-from trainwright.controller.local.apiserver.resources import ResourceRegistry
-from trainwright.controller.local.apiserver.server import APIServer
-from trainwright.controller.local.apiserver.serving import HOST, served
-from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.transport import InProcessTransport
-from trainwright.controller.local.apiserver.webhooks import WebhookAdmission, WebhookCaller
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode

@@ -113,6 +113,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         Unreachable as Unreachable,
         is_namespace_ending as is_namespace_ending,
     )
+    from trainwright.controller.runtime.metrics.labelled import LabelledCounter as LabelledCounter
     from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
@@ -200,26 +201,8 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY as LOW_PRIORITY, WorkQueue as WorkQueue
 else:
     import functools
-    import importlib
-    import re
-    from pathlib import Path
 
-    @functools.cache
-    def _homes() -> dict[str, str]:
-        """The module of each public name: the imports above, read as text, so that no second list can differ."""
-        text = Path(__file__).read_text(encoding="utf-8")  # not every loader has the source, such as that of pytest
-        imports = re.findall(r"^    from (\S+) import (\([^)]+\)|.+)$", text, re.MULTILINE)
-        return {name: module for module, names in imports for name in re.findall(r"as (\w+)", names)}
+    from trainwright.api.facade import homes, lazy
 
-    def __getattr__(name: str) -> object:
-        if name == "__all__":
-            return sorted(_homes())
-        # Python itself asks for names such as __path__; they need no list.
-        home = None if name.startswith("_") else _homes().get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(importlib.import_module(home), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted(_homes())
+    _homes = functools.partial(homes, __file__)
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -46,6 +46,11 @@ from trainwright.api.errors import UserError
 class KubernetesError(UserError):
     """Root of the tree."""
 
+    @property
+    def message(self) -> str:
+        """The text for users; of an ApiError without the request, which tells them nothing."""
+        return str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorCause:
@@ -60,7 +65,8 @@ class ApiError(KubernetesError):
     """The API server answered with an error.
 
     `status` is the HTTP status, `reason` the reason in the Status, `retry_after` the seconds that the server asked to
-    wait (None: it did not ask), `attempts` the number of times the request was sent.
+    wait (None: it did not ask), `attempts` the number of times the request was sent. Without `code` and `reason`, they
+    are those of the class: for an error that no answer of a server brought.
     """
 
     code: ClassVar[int] = 0
@@ -70,21 +76,26 @@ class ApiError(KubernetesError):
         self,
         message: str,
         *,
-        code: int,
-        reason: str = "",
+        code: int | None = None,
+        reason: str | None = None,
         causes: tuple[ErrorCause, ...] = (),
         retry_after: float | None = None,
         request: str = "",
         attempts: int = 1,
     ) -> None:
         super().__init__(f"{request}: {message}" if request else message)
-        self.message = message
-        self.status = code
-        self.reason = reason
+        self._message = message
+        self.status = self.code if code is None else code
+        self.reason = type(self).__name__ if reason is None else reason
         self.causes = causes
         self.retry_after = retry_after
         self.request = request
         self.attempts = attempts
+
+    @property
+    def message(self) -> str:
+        """What the server said, without the request."""
+        return self._message
 
 
 class BadRequest(ApiError):

@@ -83,9 +83,7 @@ async def outlasted(
 ) -> asyncio.CancelledError | None:
     """Wait until it is over, also if this task is cancelled meanwhile.
 
-    Args:
-        running: what is waited for.
-        hurry: called at each cancellation.
+    `hurry` is called at each cancellation.
 
     Returns:
         The last cancellation, which the caller has to pass on.

@@ -19,7 +19,7 @@ from hack.built_in_kinds.defaults import defaults_of
 from hack.built_in_kinds.examination import Examination, Learnt
 from hack.built_in_kinds.server import RealServer, discovered
 from hack.generated import is_check, update
-from trainwright.controller.local.apiserver.published.kinds import (
+from trainwright.controller.local.apiserver.schema.published.kinds import (
     KINDS,
     RecordedDefault,
     RecordedKind,

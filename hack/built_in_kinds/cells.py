@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from trainwright.controller.local.apiserver.tables.recorded import compile_cell, values_at
+from trainwright.controller.local.apiserver.views.tables.recorded import compile_cell, values_at
 
 Document = dict[str, Any]
 

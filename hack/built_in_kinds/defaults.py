@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.published.kinds import (
+from trainwright.controller.local.apiserver.schema.published.kinds import (
     RecordedDefault,
 )
 

@@ -15,18 +15,18 @@ from hack.built_in_kinds.cells import cell_of
 from hack.built_in_kinds.defaults import SeenField
 from hack.built_in_kinds.paths import changes_of, paths_of, scalar_paths, schema_at, set_value, value_at
 from hack.built_in_kinds.server import RealServer
-from trainwright.controller.local.apiserver.published import published_models
-from trainwright.controller.local.apiserver.published.kinds import (
+from trainwright.controller.local.apiserver.kinds.builtin.built_in import HOOKS
+from trainwright.controller.local.apiserver.kinds.builtin.defaulting import feature, held_structs
+from trainwright.controller.local.apiserver.kinds.builtin.recorded import FORMATS, value_errors
+from trainwright.controller.local.apiserver.schema.published import published_models
+from trainwright.controller.local.apiserver.schema.published.kinds import (
     LABELS,
     RecordedColumn,
     RecordedKind,
     RecordedRule,
     struct_of,
 )
-from trainwright.controller.local.apiserver.strategies.built_in import HOOKS
-from trainwright.controller.local.apiserver.strategies.defaulting import feature, held_structs
-from trainwright.controller.local.apiserver.strategies.recorded import FORMATS, value_errors
-from trainwright.controller.local.apiserver.tables.recorded import values_at
+from trainwright.controller.local.apiserver.views.tables.recorded import values_at
 from trainwright.controller.local.gowriting import fields_of, rewrite
 
 Document = dict[str, Any]

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trainwright.controller.local.apiserver.published import published_models
-from trainwright.controller.local.apiserver.strategies.defaulting import held_structs, reference_of
+from trainwright.controller.local.apiserver.kinds.builtin.defaulting import held_structs, reference_of
+from trainwright.controller.local.apiserver.schema.published import published_models
 
 Document = dict[str, Any]
 

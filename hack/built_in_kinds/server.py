@@ -7,8 +7,8 @@ import json
 import re
 from typing import Any
 
-from trainwright.controller.local.apiserver.published import models_by_kind
-from trainwright.controller.local.apiserver.published.kinds import (
+from trainwright.controller.local.apiserver.schema.published import models_by_kind
+from trainwright.controller.local.apiserver.schema.published.kinds import (
     RecordedKind,
     RecordedSubresource,
 )

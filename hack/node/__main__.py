@@ -13,7 +13,6 @@ import time
 
 from hack.node import debian, images
 from hack.node.cluster import PROGRAMS, NodeCluster
-from hack.node.deploying import deploy
 from hack.node.places import ROOT, cache, must_be_possible, step, why_not
 from hack.run_real import follow, stay
 from trainwright.controller.runtime.testing.binaries import look_up
@@ -77,7 +76,7 @@ def run(port: int | None) -> None:
     with NodeCluster(port=port) as cluster:
         print(f"node: ready after {time.monotonic() - began:.1f} s", flush=True)
         with step("make deploy"):
-            deploy(cluster)
+            cluster.deploy()
         cluster.kubectl("apply", "--server-side", f"--filename={SAMPLE}")
         print(f"{SAMPLE.relative_to(ROOT)}: applied; following TrainJob {JOB}", flush=True)
         for line in follow(cluster, JOB):

@@ -7,6 +7,7 @@ inside and outside: https://127.0.0.1:PORT, which is forwarded.
 
 import functools
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hack.node import debian, images
-from hack.node.places import cache, must_be_possible
+from hack.node.places import ROOT, cache, must_be_possible, output_of
 from hack.node.spaces import KEEPER, Spaces
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.binaries import Binaries, provide
@@ -91,6 +92,17 @@ class NodeCluster(ControlPlane):
             shutil.copyfile(archive, seen)
         images.load(self.spaces, seen)
         seen.unlink()
+
+    def deploy(self, image: str = images.MANAGER) -> str:
+        """Load the manager's image and run `make deploy IMG=…`, as an admin does; returns what it printed.
+
+        Raises NodeError: the image cannot be built, or the deployment fails.
+        """
+        self.load(images.ours())
+        command = ["make", "--no-print-directory", "deploy", f"IMG={image}", f"KUBECTL={self.kubectl_path}"]
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, "KUBECONFIG": str(self.folder / "admin.kubeconfig"), "PATH": path}
+        return output_of(command, "make deploy", cwd=ROOT, env=environment)
 
     def _parent_folder(self) -> Path:
         # In the file system of the store, which is linked to.

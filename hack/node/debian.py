@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hack.node.places import NodeError, cache, step
+from hack.node.places import NodeError, cache, output_of, step
 from hack.node.spaces import workshop
 
 SUITE = "trixie"
@@ -43,13 +43,13 @@ def base(suite: str = SUITE) -> Path:
         with tempfile.TemporaryDirectory(dir=cache()) as scratch:
             program, settings = _debootstrap(Path(scratch))
             # In a mount namespace, so that what it mounts is gone when it ends in any way.
-            _run(
+            output_of(
                 [
                     *("unshare", "--mount", "--propagation", "private"),
                     *(program, "--variant=minbase", "--include=ca-certificates", f"--keyring={_KEYRING}"),
                     *(suite, str(made), mirror()),
                 ],
-                settings,
+                env={**os.environ, **settings},
             )
         # Packages of Python come from where this machine gets them, maybe through a proxy with an authority of its own.
         shutil.copyfile(_CERTIFICATES, made / _CERTIFICATES.relative_to("/"))
@@ -82,7 +82,7 @@ def node() -> Path:
     plain = base()
     with step("Debian packages of the node: containerd, runc, CNI plugins, podman"):
         made = _fresh(folder)
-        _run(["cp", "--archive", f"{plain}/.", str(made)])
+        output_of(["cp", "--archive", f"{plain}/.", str(made)])
         with workshop(made, writable=True) as (spaces, _):
             install(spaces.run, NODE_PACKAGES)
         made.rename(folder)
@@ -133,14 +133,6 @@ def _debootstrap(scratch: Path) -> tuple[str, dict[str, str]]:
     package = next(scratch.glob("debootstrap_*.deb"), None)
     if package is None:
         raise NodeError(f"apt-get cannot download debootstrap; run apt-get update first\n{done.stderr.strip()}")
-    _run(["dpkg", "--extract", str(package), str(scratch / "unpacked")])
+    output_of(["dpkg", "--extract", str(package), str(scratch / "unpacked")])
     usr = scratch / "unpacked" / "usr"
     return str(usr / "sbin" / "debootstrap"), {"DEBOOTSTRAP_DIR": str(usr / "share" / "debootstrap")}
-
-
-def _run(command: Sequence[str], variables: "dict[str, str] | None" = None) -> None:
-    done = subprocess.run(command, env={**os.environ, **(variables or {})}, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NodeError(
-            f"{' '.join(command)[:200]} failed:\n" + "\n".join(done.stdout.splitlines()[-20:]) + done.stderr
-        )

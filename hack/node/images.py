@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hack.node import debian
-from hack.node.places import ROOT, NodeError, cache, step
+from hack.node.places import ROOT, cache, output_of, step
 from hack.node.spaces import Spaces, workshop
 
 _DOCKERFILE = Path(__file__).parent / "Dockerfile"
@@ -228,23 +228,18 @@ def build_ours(target: str, image: str, tar: Path) -> str:
         podman.program(bin_folder)
         # A docker that runs on this machine would be taken first, and its images lie elsewhere.
         (bin_folder / "docker").symlink_to("/bin/false")
-        done = subprocess.run(
+        told = output_of(
             ["make", "--no-print-directory", "build-image", f"IMG={image}", f"TARGET={target}"],
+            "make build-image",
             cwd=ROOT,
             env={**os.environ, "PATH": f"{bin_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
         )
-        if done.returncode:
-            lines = f"{done.stdout}\n{done.stderr}".strip().splitlines()[-30:]
-            raise NodeError("\n".join(["make build-image failed:", *(f"  {line[:500]}" for line in lines)]))
         unfinished = tar.with_suffix(".new")
         unfinished.unlink(missing_ok=True)
         podman("save", "--quiet", "--format=docker-archive", f"--output={unfinished}", image)
         unfinished.rename(tar)
         podman("rmi", "--force", image)
-    return done.stdout
+    return told
 
 
 def _checkout() -> str:

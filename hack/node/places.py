@@ -6,14 +6,16 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 from trainwright.controller.runtime.testing.tools import cache_root
 
 ROOT = Path(__file__).resolve().parents[2]
+_SPACES = ("--mount", "--net", "--uts", "--ipc", "--pid", "--cgroup")
 _PROGRAMS = ("apt-get", "dpkg", "ip", "mount", "nsenter", "unshare")
 
 
@@ -37,21 +39,7 @@ def why_not() -> str:
     if missing:
         return f"a real node is built from Debian packages on Debian or Ubuntu; missing: {', '.join(missing)}"
     tried = subprocess.run(
-        [
-            "unshare",
-            "--mount",
-            "--net",
-            "--uts",
-            "--ipc",
-            "--pid",
-            "--cgroup",
-            "--fork",
-            "ip",
-            "link",
-            "add",
-            "type",
-            "bridge",
-        ],
+        ["unshare", *_SPACES, "--fork", "ip", "link", "add", "type", "bridge"],
         capture_output=True,
         text=True,
         check=False,
@@ -67,6 +55,17 @@ def must_be_possible() -> None:
     """Raise NodeError where no node can run."""
     if reason := why_not():
         raise NodeError(f"{reason}. The other clusters need less: make run, or make run CLUSTER=real")
+
+
+def output_of(command: Sequence[str | Path], what: str = "", **options: Any) -> str:
+    """What a program prints. Raises NodeError with its last lines: it failed; `what` stands for the command there."""
+    done: subprocess.CompletedProcess[str]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    if done.returncode:
+        lines = f"{done.stdout}\n{done.stderr}".strip().splitlines()[-30:]
+        said = what or " ".join(map(str, command))
+        raise NodeError("\n".join([f"{said[:200]} failed:", *(f"  {line[:500]}" for line in lines)]))
+    return done.stdout
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from hack.node.places import NodeError, cache
+from hack.node.places import cache, output_of
 from trainwright.controller.runtime.testing.component import Components
 
 T = TypeVar("T")
@@ -70,19 +69,9 @@ class Spaces:
         return [*_BARE, str(_HERE / "enter.py"), str(self.folder), *command]
 
     def run(self, *command: str, place: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
-        """Run a command inside; returns its output.
-
-        Raises:
-            NodeError: it failed; with its last lines.
-        """
+        """Run a command inside; returns its output. Raises NodeError, as `output_of`."""
         told = {f"NODE_{name}": value for name, value in (variables or {}).items()} | {"NODE_PWD": str(place or "/")}
-        done = subprocess.run(
-            self.command(*command), env={**os.environ, **told}, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            lines = f"{done.stdout}\n{done.stderr}".strip().splitlines()[-30:]
-            raise NodeError("\n".join([f"{' '.join(command)[:200]} failed:", *(f"  {line[:500]}" for line in lines)]))
-        return done.stdout
+        return output_of(self.command(*command), " ".join(command), env={**os.environ, **told})
 
     def in_network(self, call: Callable[[], T]) -> T:
         """The result of a call in a thread that is in the node's network."""

@@ -1,137 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: I001 - one import for each module
 """All that the author of a plugin imports: the model, the extension points, declarations, findings and errors."""
 
-from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.plugins.contract.causes import About, Cause, Link, Severity
-from trainwright.plugins.contract.components import PLACEHOLDER, Component, Stage
-from trainwright.plugins.contract.container import ContainerModel
-from trainwright.plugins.contract.declarations import APPLY, READ, WATCH, Enqueue, Rule, Watch
-from trainwright.plugins.contract.errors import (
-    DuplicateObject,
-    FactUnavailable,
-    InputMutated,
-    PipelineError,
-    PluginFailure,
-    Refusal,
-    RegistryError,
-)
-from trainwright.plugins.contract.facts import OFFLINE, ClusterFacts, Installation, Reference, Unreadable
-from trainwright.plugins.contract.findings import (
-    ErrorType,
-    FieldError,
-    Finding,
-    Verdict,
-    Warned,
-    forbidden,
-    internal,
-    invalid,
-    required,
-)
-from trainwright.plugins.contract.gang import DEFAULT_SCHEDULER, GangScheduler
-from trainwright.plugins.contract.info import PORT, Info, carried, open_trainer_port, takes_part
-from trainwright.plugins.contract.picture import Picture, condition_of, created_at, holds, since_of
-from trainwright.plugins.contract.podset import PodRef, PodSet, step_of
-from trainwright.plugins.contract.points import (
-    EXTENSION_POINTS,
-    SHAPING,
-    ComponentBuilder,
-    CustomValidation,
-    EnforceMLPolicy,
-    EnforcePodGroupPolicy,
-    EnforcePodSpec,
-    Explains,
-    FollowsTransitions,
-    JobState,
-    Plugin,
-    PreComponentBuilder,
-    ProgressReporter,
-    ShapedValidation,
-    TrainJobStatus,
-    UsesFacts,
-    UsesStatusFacts,
-    UsesValidationFacts,
-    WatchExtension,
-)
-from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger, Override, Setting
-from trainwright.plugins.contract.requests import cpu_count, gpu_count
-from trainwright.plugins.contract.trainer import TrainerSettings
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "APPLY",
-    "DEFAULT_SCHEDULER",
-    "EXTENSION_POINTS",
-    "OFFLINE",
-    "PLACEHOLDER",
-    "PORT",
-    "READ",
-    "SHAPING",
-    "TRAIN_JOB",
-    "WATCH",
-    "About",
-    "Cause",
-    "ClusterFacts",
-    "Component",
-    "ComponentBuilder",
-    "ContainerModel",
-    "CustomValidation",
-    "DuplicateObject",
-    "EnforceMLPolicy",
-    "EnforcePodGroupPolicy",
-    "EnforcePodSpec",
-    "Enqueue",
-    "ErrorType",
-    "Explains",
-    "FactUnavailable",
-    "FieldError",
-    "Finding",
-    "FollowsTransitions",
-    "GangScheduler",
-    "Info",
-    "InputMutated",
-    "Installation",
-    "JobState",
-    "Ledger",
-    "Link",
-    "Override",
-    "Picture",
-    "PipelineError",
-    "Plugin",
-    "PluginFailure",
-    "PodRef",
-    "PodSet",
-    "PreComponentBuilder",
-    "ProgressReporter",
-    "Reference",
-    "Refusal",
-    "RegistryError",
-    "Rule",
-    "Runtime",
-    "Setting",
-    "Severity",
-    "ShapedValidation",
-    "Stage",
-    "TrainJobStatus",
-    "TrainerSettings",
-    "Unreadable",
-    "UsesFacts",
-    "UsesStatusFacts",
-    "UsesValidationFacts",
-    "Verdict",
-    "Warned",
-    "Watch",
-    "WatchExtension",
-    "carried",
-    "condition_of",
-    "cpu_count",
-    "created_at",
-    "forbidden",
-    "gpu_count",
-    "holds",
-    "internal",
-    "invalid",
-    "open_trainer_port",
-    "required",
-    "since_of",
-    "step_of",
-    "takes_part",
-]
+from trainwright.api.facade import homes
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime as Runtime
+from trainwright.plugins.contract.causes import About as About, Cause as Cause, Link as Link, Severity as Severity
+from trainwright.plugins.contract.components import PLACEHOLDER as PLACEHOLDER, Component as Component, Stage as Stage
+from trainwright.plugins.contract.container import ContainerModel as ContainerModel
+from trainwright.plugins.contract.declarations import (
+    APPLY as APPLY,
+    READ as READ,
+    WATCH as WATCH,
+    Enqueue as Enqueue,
+    Rule as Rule,
+    Watch as Watch,
+)
+from trainwright.plugins.contract.errors import (
+    DuplicateObject as DuplicateObject,
+    FactUnavailable as FactUnavailable,
+    InputMutated as InputMutated,
+    PipelineError as PipelineError,
+    PluginFailure as PluginFailure,
+    Refusal as Refusal,
+    RegistryError as RegistryError,
+)
+from trainwright.plugins.contract.facts import (
+    OFFLINE as OFFLINE,
+    ClusterFacts as ClusterFacts,
+    Installation as Installation,
+    Reference as Reference,
+    Unreadable as Unreadable,
+)
+from trainwright.plugins.contract.findings import (
+    ErrorType as ErrorType,
+    FieldError as FieldError,
+    Finding as Finding,
+    Verdict as Verdict,
+    Warned as Warned,
+    forbidden as forbidden,
+    internal as internal,
+    invalid as invalid,
+    required as required,
+)
+from trainwright.plugins.contract.gang import DEFAULT_SCHEDULER as DEFAULT_SCHEDULER, GangScheduler as GangScheduler
+from trainwright.plugins.contract.info import (
+    PORT as PORT,
+    Info as Info,
+    carried as carried,
+    open_trainer_port as open_trainer_port,
+    takes_part as takes_part,
+)
+from trainwright.plugins.contract.picture import (
+    Picture as Picture,
+    condition_of as condition_of,
+    created_at as created_at,
+    holds as holds,
+    since_of as since_of,
+)
+from trainwright.plugins.contract.podset import PodRef as PodRef, PodSet as PodSet, step_of as step_of
+from trainwright.plugins.contract.points import (
+    EXTENSION_POINTS as EXTENSION_POINTS,
+    SHAPING as SHAPING,
+    ComponentBuilder as ComponentBuilder,
+    CustomValidation as CustomValidation,
+    EnforceMLPolicy as EnforceMLPolicy,
+    EnforcePodGroupPolicy as EnforcePodGroupPolicy,
+    EnforcePodSpec as EnforcePodSpec,
+    Explains as Explains,
+    FollowsTransitions as FollowsTransitions,
+    JobState as JobState,
+    Plugin as Plugin,
+    PreComponentBuilder as PreComponentBuilder,
+    ProgressReporter as ProgressReporter,
+    ShapedValidation as ShapedValidation,
+    TrainJobStatus as TrainJobStatus,
+    UsesFacts as UsesFacts,
+    UsesStatusFacts as UsesStatusFacts,
+    UsesValidationFacts as UsesValidationFacts,
+    WatchExtension as WatchExtension,
+)
+from trainwright.plugins.contract.provenance import (
+    TRAIN_JOB as TRAIN_JOB,
+    Ledger as Ledger,
+    Override as Override,
+    Setting as Setting,
+)
+from trainwright.plugins.contract.requests import cpu_count as cpu_count, gpu_count as gpu_count
+from trainwright.plugins.contract.trainer import TrainerSettings as TrainerSettings
+
+if not TYPE_CHECKING:  # type checkers take the form of the imports
+    __all__ = list(homes(__file__))

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from trainwright.api.base import Resource
+from trainwright.api.conditions import find_true
 from trainwright.api.jobset.v1alpha2.labels import (
     LABEL_ATTEMPT,
     LABEL_INDEX,
@@ -23,7 +24,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
 )
 from trainwright.api.messages import plain
 from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, namespace_of, uid_of
-from trainwright.api.times import parse
+from trainwright.api.times import moment
 from trainwright.plugins.contract.facts import Unreadable
 
 JOBSET = Resource(group="jobset.x-k8s.io", version="v1alpha2", kind="JobSet", plural="jobsets", namespaced=True)
@@ -228,16 +229,7 @@ def condition_of(obj: Document | None, kind: str) -> Document | None:
 
 def holds(obj: Document | None, kind: str) -> Document | None:
     """The condition of that type if its status is True."""
-    found = condition_of(obj, kind)
-    return found if found is not None and found.get("status") == "True" else None
-
-
-def moment(text: Any) -> datetime | None:
-    """A time of an object; None if it is not set or is no time."""
-    try:
-        return parse(text) if isinstance(text, str) and text else None
-    except ValueError:
-        return None
+    return find_true(dig(obj, "status.conditions"), kind)
 
 
 def since_of(condition: Document | None) -> datetime | None:

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench.machine import budget
 from tests.unit.local.openapi.test_openapi import GROUPS
 from tests.unit.local.protobuf.test_protobuf import nested
-from trainwright.controller.local.apiserver.openapi import document
-from trainwright.controller.local.apiserver.protobuf import ProtobufError
+from trainwright.controller.local.apiserver.request.protobuf import ProtobufError
+from trainwright.controller.local.apiserver.views.openapi import document
 
 ROUNDS = 5
 LEVELS = (300, 3_000)

@@ -39,7 +39,7 @@ from trainwright.controller.runtime import Builder, Cache, Controller, Event, Ev
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.history import HistoryKeeper
-from trainwright.controller.trainer.progress.metrics import HistoryMetrics, JobProgress, StalledJobs
+from trainwright.controller.trainer.progress.metrics import JobProgress, StalledJobs
 from trainwright.controller.trainer.progress.writer import Budget, Pace
 
 START = datetime(2026, 5, 6, tzinfo=UTC)
@@ -135,7 +135,7 @@ async def run(found: dict[str, float], jobs: int, *, keep: bool) -> None:
     keeper = HistoryKeeper(
         cast("Manager", leader),
         Budget(Pace(), loop.time),
-        HistoryMetrics(CollectorRegistry()),
+        CollectorRegistry(),
         records,
         attempt_of=lambda _: 1,
         now=clock,

@@ -14,7 +14,6 @@ import yaml
 
 from hack.node.__main__ import missing
 from hack.node.cluster import NodeCluster
-from hack.node.deploying import deploy
 from tests.e2e.conftest import Trainer
 from tests.installation import NAMESPACE, forbidden
 from tests.repository import ROOT
@@ -49,7 +48,7 @@ def node() -> Iterator[NodeCluster]:
         # An admin may have made the namespace, as strict as can be.
         metadata = {"name": NAMESPACE, "labels": {RESTRICTED: "restricted"}}
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        deploy(cluster)
+        cluster.deploy()
         yield cluster
         assert forbidden(cluster) == []
 

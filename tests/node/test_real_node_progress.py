@@ -11,7 +11,6 @@ import yaml
 from hack.deploy import set_image
 from hack.node import images
 from hack.node.cluster import NodeCluster
-from hack.node.deploying import deploy
 from tests.installation import NAME, NAMESPACE
 from tests.node.conftest import SECONDS, Containers
 from tests.repository import ROOT
@@ -63,7 +62,7 @@ def reporting(node: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> It
     node.kubectl("rollout", "restart", f"deployment/{NAME}", f"--namespace={NAMESPACE}")
     node.kubectl("rollout", "status", f"deployment/{NAME}", f"--namespace={NAMESPACE}", "--timeout=180s")
     yield node
-    deploy(node)
+    node.deploy()
 
 
 def started(containers: Containers, name: str, steps: int, annotations: dict[str, str]) -> str:

@@ -19,11 +19,11 @@ from typing import Any, Self
 from tests.managers import start_manager
 from tests.unit.trainer.headers import changed, random_header
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
+from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually_sync
-from trainwright.controller.trainer.progress.access import audience
 
 CRDS = Path(__file__).parents[2] / "config" / "crd"
 HEADERS = 10_000
@@ -40,7 +40,7 @@ class Connection:
 
     def __init__(self, port: int, namespace: str) -> None:
         self._port = port
-        self._path = f"/apis/{audience(namespace, NAME)}"
+        self._path = f"/apis/{report_audience(namespace, NAME)}"
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._tls.check_hostname, self._tls.verify_mode = False, ssl.CERT_NONE
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -126,7 +126,11 @@ class Setting:
 
     def token(self, name: str = NAME) -> str:
         """A new token of the pod, for reports of a TrainJob."""
-        bound = ["--bound-object-kind=Pod", "--bound-object-name=pod", f"--audience={audience(self.namespace, name)}"]
+        bound = [
+            "--bound-object-kind=Pod",
+            "--bound-object-name=pod",
+            f"--audience={report_audience(self.namespace, name)}",
+        ]
         return self._plane.kubectl("create", "token", "training", f"--namespace={self.namespace}", *bound).strip()
 
     def _create(

@@ -166,11 +166,8 @@ class Ring:
     ) -> bool:
         """Take in a report. Returns whether anything is new: the same report again changes nothing.
 
-        Args:
-            at: its time; with a time zone.
-            percentage: 0 to 100; others count as none.
-            metrics: finite numbers.
-            attempt: see `Point`.
+        `at` has a time zone; percentages beyond 0 to 100 count as none; `metrics` are finite; for `attempt` see
+        `Point`.
         """
         seconds = math.floor(at.timestamp())
         percent = percentage if percentage is not None and 0 <= percentage <= 100 else -1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the annotations of a TrainJob and of its runtime say about its progress.
+"""What the annotations of a TrainJob and of its runtime say about its progress, and where training reports it.
 
 An annotation of the TrainJob takes precedence over that of the runtime. A value that cannot be used is replaced by the
 runtime's, or by the default.
@@ -17,9 +17,11 @@ from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_PROGRESS_FILE,
     ANNOTATION_PROGRESS_INTERVAL,
     ANNOTATION_PROGRESS_STALL_AFTER,
+    GROUP,
     PROGRESS_FILE,
     PROGRESS_NONE,
     PROGRESS_PUSH,
+    VERSION,
 )
 
 DEFAULT_FILE = "/var/run/trainwright/progress.json"
@@ -131,3 +133,13 @@ _READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_PROGRESS_STALL_AFTER: ("stall_after", _silence),
 }
 """Field and reader by annotation."""
+
+
+def report_audience(namespace: str, name: str) -> str:
+    """The audience of a token with which pods may report for this TrainJob, and for no other."""
+    return f"{GROUP}/{VERSION}/namespaces/{namespace}/trainjobs/{name}/status"
+
+
+def report_path(namespace: str, name: str) -> str:
+    """The path of the reports of this TrainJob on the status server."""
+    return f"/apis/{report_audience(namespace, name)}"

@@ -3,7 +3,7 @@
 
 import argparse
 
-from trainwright.controller.cli.arguments.values import add_kubeconfig, add_namespaces
+from trainwright.controller.cli.arguments.values import add_kubeconfig, add_namespaces, add_output, whole
 
 
 def dashboard(parser: argparse.ArgumentParser) -> None:
@@ -13,7 +13,12 @@ def dashboard(parser: argparse.ArgumentParser) -> None:
         "it. Exit code 0; 2 for a wrong command line, and if the port or the kubeconfig cannot be used."
     )
     add_namespaces(parser)
-    parser.add_argument("--port", type=_port, default=0, help="port on 127.0.0.1 (default: a free one)")
+    parser.add_argument(
+        "--port",
+        type=whole("a port: write a number from 0 to 65535", 0, 65535),
+        default=0,
+        help="port on 127.0.0.1 (default: a free one)",
+    )
     parser.add_argument(
         "--allow-changes",
         action="store_true",
@@ -36,7 +41,7 @@ def doctor(parser: argparse.ArgumentParser) -> None:
         "--namespace",
         help="where objects are tried as dry runs (default: the one that the manager is limited to, or default)",
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format (default: text)")
+    add_output(parser, "text", "json")
 
 
 def explain(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +54,7 @@ def explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
     parser.add_argument("-n", "--namespace", help="its namespace (default: the one of the kubeconfig's context)")
     parser.add_argument("--all", action="store_true", help="show all causes that were found, not only the first two")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format (default: text)")
+    add_output(parser, "text", "json")
     parser.add_argument(
         "--watch", action="store_true", help="go on until the job is over, and show each change (Ctrl-C ends it)"
     )
@@ -71,11 +76,5 @@ def progress(parser: argparse.ArgumentParser) -> None:
         help="go on, and show changes: a live picture on a terminal, else one line for each change. Ends with the job "
         "that is named, or with Ctrl-C",
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format (default: text)")
+    add_output(parser, "text", "json")
     add_kubeconfig(parser)
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: write a number from 0 to 65535")
-    return int(text)

@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trainwright.controller.cli.arguments.values import add_config, add_list, gates
+from trainwright.controller.cli.arguments.values import add_config, add_list, add_output, gates
 
 ZAP_WITHOUT_EFFECT = ("zap-stacktrace-level", "zap-time-encoding")
 _LEVELS = ("debug", "info", "warning", "error")
@@ -117,9 +117,7 @@ def plugins(parser: argparse.ArgumentParser) -> None:
         "1 with every reason if they cannot be loaded together."
     )
     add_config(parser, ", whose section plugins is used")
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json", "yaml"), default="table", help="format (default: table)"
-    )
+    add_output(parser, "table", "json", "yaml")
 
 
 def rbac(parser: argparse.ArgumentParser) -> None:

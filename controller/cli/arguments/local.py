@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli import state
-from trainwright.controller.cli.arguments.values import add_list, age, number
+from trainwright.controller.cli.arguments.values import add_list, add_output, age, number, whole
 
 ISOLATION = ("auto", "namespaces", "rewrite")
 NETWORK = ("shared", "isolated")
@@ -87,7 +87,7 @@ def nothing(_: argparse.ArgumentParser) -> None:
 
 def jobs(parser: argparse.ArgumentParser) -> None:
     _add_namespaces(parser)
-    _add_output(parser)
+    add_output(parser, "text", "json", "yaml")
 
 
 def show(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def show(parser: argparse.ArgumentParser) -> None:
         "TrainJob as the cluster holds it."
     )
     _add_job(parser)
-    _add_output(parser)
+    add_output(parser, "text", "json", "yaml")
 
 
 def compare(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +106,7 @@ def compare(parser: argparse.ArgumentParser) -> None:
         "and the highest accuracy or score; of other metrics both are shown. Secrets are hidden."
     )
     several(parser)
-    _add_output(parser, "csv")
+    add_output(parser, "text", "json", "csv")
 
 
 def logs(parser: argparse.ArgumentParser) -> None:
@@ -148,7 +148,13 @@ def clean(parser: argparse.ArgumentParser) -> None:
         "into outputs and other folders stays."
     )
     _add_namespaces(parser)
-    parser.add_argument("--keep", type=_count, default=0, metavar="N", help="leave the last N (default: %(default)s)")
+    parser.add_argument(
+        "--keep",
+        type=whole("a number above 0", 0),
+        default=0,
+        metavar="N",
+        help="leave the last N (default: %(default)s)",
+    )
     parser.add_argument("--yes", "-y", action="store_true", help="delete them; without it nothing is deleted")
 
 
@@ -195,7 +201,10 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 def add_node(parser: argparse.ArgumentParser) -> None:
     """The options that say how a cluster runs."""
     parser.add_argument(
-        "--port", type=_port, default=0, help="port of the API server on 127.0.0.1 (default: a free one)"
+        "--port",
+        type=whole("a port: use a number from 1 to 65535", 1, 65535),
+        default=0,
+        help="port of the API server on 127.0.0.1 (default: a free one)",
     )
     parser.add_argument(
         "--isolation",
@@ -257,16 +266,6 @@ def _add_namespaces(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--all-namespaces", "-A", action="store_true", help="jobs of all namespaces")
 
 
-def _add_output(parser: argparse.ArgumentParser, third: str = "yaml") -> None:
-    parser.add_argument(
-        "--output", "-o", choices=("text", "json", third), default="text", help="format (default: %(default)s)"
-    )
-
-
-def _count(text: str) -> int:
-    return 0 if text == "0" else number(text)
-
-
 def _name(text: str) -> str:
     if not state.NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(
@@ -275,23 +274,16 @@ def _name(text: str) -> str:
     return text
 
 
-def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 1 to 65535")
-    return int(text)
-
-
 def _capacity(text: str) -> dict[str, str]:
     made: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         try:
             Quantity.parse(value)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(
-                f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi"
-            ) from error
-        if not name or not equals:
+            is_good = bool(name and equals)
+        except ValueError:
+            is_good = False
+        if not is_good:
             raise argparse.ArgumentTypeError(f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi")
         made[name] = value
     return made

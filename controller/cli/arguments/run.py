@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from trainwright.controller.cli.arguments.local import LocalParser, add_node, add_place
-from trainwright.controller.cli.arguments.values import add_list, age
+from trainwright.controller.cli.arguments.values import add_list, age, whole
 
 _MOST_RETRIES = 100
 """As `api.trainer.v1alpha1.recovery` says; the help is printed without loading that."""
@@ -44,7 +44,10 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--runtime", metavar="NAME", help="runtime of the script (default: torch-distributed)")
     what.add_argument(
-        "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
+        "--nodes",
+        type=whole("a number of nodes: use 1 or more", 1),
+        metavar="N",
+        help="number of nodes of the script (default: the runtime's)",
     )
     what.add_argument(
         "--job-name",
@@ -119,7 +122,7 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument(
         "--retries",
-        type=_retries,
+        type=whole(f"a number of retries: use 0 to {_MOST_RETRIES}", 0, _MOST_RETRIES),
         metavar="N",
         help="restart all ranks together when one fails, for so many failures in a row without progress, 0 to 100 "
         "(default: a failure ends the job)",
@@ -157,12 +160,6 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _retries(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > _MOST_RETRIES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of retries: use 0 to {_MOST_RETRIES}")
-    return int(text)
-
-
 def _limit(text: str) -> float | None:
     if text == "never":
         return None
@@ -184,12 +181,6 @@ def _seconds(text: str) -> float:
 
 def _path(text: str) -> Path:
     return Path(text).expanduser()
-
-
-def _nodes(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: use 1 or more")
-    return int(text)
 
 
 def _job_name(text: str) -> str:

@@ -3,6 +3,7 @@
 
 import argparse
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ def add_namespaces(parser: argparse.ArgumentParser) -> None:
     where.add_argument("-A", "--all-namespaces", action="store_true", help="TrainJobs of all namespaces")
 
 
+def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
+    """The format of what a command prints; the first one is the default."""
+    parser.add_argument("-o", "--output", choices=forms, default=forms[0], help="format (default: %(default)s)")
+
+
 def add_list(parser: Any, *names: str, **more: Any) -> None:
     """An option that may be given several times."""
     parser.add_argument(*names, action="append", default=[], **more)
@@ -42,11 +48,18 @@ def age(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def number(text: str) -> int:
-    """A number above 0."""
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
+def whole(what: str, least: int, most: int = 10**9 - 1) -> Callable[[str], int]:
+    """Reads a whole number. `what` goes on after "is not": what is wanted, and maybe what to write instead."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
+
+    return read
+
+
+number = whole("a number above 0", 1)
 
 
 def gates(text: str) -> dict[str, bool]:

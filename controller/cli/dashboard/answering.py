@@ -22,7 +22,6 @@ from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.runtime import (
-    ApiError,
     BadRequest,
     Client,
     ConfigurationError,
@@ -30,6 +29,7 @@ from trainwright.controller.runtime import (
     DecodeError,
     Forbidden,
     Invalid,
+    KubernetesError,
     NotFound,
     TaskScope,
     Unauthorized,
@@ -132,8 +132,7 @@ class DashboardSite:
     async def comparison(self, keys: Sequence[Key]) -> JobComparison:
         """Jobs beside each other. Raises BadRequest."""
         if not 0 < len(keys) <= MOST:
-            text = f"name 1 to {MOST} jobs to compare, each as job=namespace/name"
-            raise BadRequest(text, code=400, reason="BadRequest")
+            raise BadRequest(f"name 1 to {MOST} jobs to compare, each as job=namespace/name")
         await self._listed()
         wanted = dict.fromkeys(keys)
         missing = {key: why for key in wanted if (why := self._refusal(key))}
@@ -183,10 +182,10 @@ class DashboardSite:
                 yield chunks
         except NotFound as error:
             text = f"pod {pod} does not exist any more in namespace {namespace}; its log went with it"
-            raise NotFound(text, code=404, reason="NotFound") from error
+            raise NotFound(text) from error
         except Forbidden as error:
             text = f"no right to get pods/log in namespace {namespace}; ask its administrator for it"
-            raise Forbidden(text, code=403, reason="Forbidden") from error
+            raise Forbidden(text) from error
 
     async def _listed(self) -> None:
         """Wait for the first list, but not for long."""
@@ -196,7 +195,7 @@ class DashboardSite:
 
     def _check(self, key: Key) -> None:
         if text := self._refusal(key):
-            raise NotFound(text, code=404, reason="NotFound")
+            raise NotFound(text)
 
     def _why_missing(self, key: Key) -> str:
         if self.watched.informer.synced:
@@ -213,7 +212,7 @@ class DashboardSite:
 
 
 def problem_of(error: Exception) -> contract.PageProblem:
-    text = error.message if isinstance(error, ApiError) else str(error)
+    text = error.message if isinstance(error, KubernetesError) else str(error)
     if isinstance(error, (Forbidden, NotFound, BadRequest, Conflict, Invalid)):
         return contract.PageProblem(code=error.status, reason=type(error).__name__, message=text)
     if isinstance(error, (Unauthorized, ConfigurationError)):
@@ -224,4 +223,4 @@ def problem_of(error: Exception) -> contract.PageProblem:
 
 
 def _missing(key: Key) -> NotFound:
-    return NotFound(f"there is no TrainJob {key.name} in namespace {key.namespace}", code=404, reason="NotFound")
+    return NotFound(f"there is no TrainJob {key.name} in namespace {key.namespace}")

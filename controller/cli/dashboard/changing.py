@@ -6,13 +6,13 @@ the API server (SelfSubjectAccessReview), which checks it again when it is done.
 """
 
 import asyncio
-from collections.abc import Sequence
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, Key, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.runtime import ApiError, Client, Conflict, Forbidden, KubernetesError, NotFound
+from trainwright.controller.cli.ended import end_of
+from trainwright.controller.runtime import Client, Conflict, Forbidden, KubernetesError, NotFound
 
 OPTION = "--allow-changes"
 VERBS: dict[str, str] = {"stop": "patch", "resume": "patch", "delete": "delete", "again": "create"}
@@ -29,7 +29,6 @@ _REVIEW = Resource(
 _JOB = TrainJob.RESOURCE
 _NOT_COPIED = ("kubectl.kubernetes.io/", "trainwright.dev/git-")
 """Begins of annotations that say how the first job was made."""
-_OVER = ("Complete", "Failed")
 _LONGEST = 40
 """A name that is generated is not longer than that, or than the one that it is made of: pods have longer ones."""
 _SUFFIX = 6
@@ -48,7 +47,7 @@ class Changing:
         try:
             verbs = await self._verbs(namespace)
         except KubernetesError as error:
-            return contract.Actions(allowed=[], why=f"your rights cannot be asked for: {_words(error)}")
+            return contract.Actions(allowed=[], why=f"your rights cannot be asked for: {error.message}")
         allowed = [action for action, verb in VERBS.items() if verb in verbs]
         missing = sorted({verb for verb in VERBS.values() if verb not in verbs})
         why = f"no right to {' and '.join(missing)} TrainJobs in namespace {namespace}" if missing else ""
@@ -57,14 +56,13 @@ class Changing:
     async def change(self, key: Key, action: str, uid: str) -> contract.ActionDone:
         """Do it. `uid`: of the job that the user sees. Raises KubernetesError whose text is for the user."""
         if not self._is_on:
-            raise Forbidden(f"this dashboard only shows; start it with {OPTION}", code=403, reason="Forbidden")
+            raise Forbidden(f"this dashboard only shows; start it with {OPTION}")
         try:
             job = await self._client.get(_JOB, key.name, key.namespace)
         except NotFound as error:
-            raise NotFound(f"TrainJob {key.name} was deleted", code=404, reason="NotFound") from error
+            raise NotFound(f"TrainJob {key.name} was deleted") from error
         if job["metadata"]["uid"] != uid:
-            text = f"TrainJob {key.name} was deleted and created again meanwhile; look at it again"
-            raise Conflict(text, code=409, reason="Conflict")
+            raise Conflict(f"TrainJob {key.name} was deleted and created again meanwhile; look at it again")
         if action == "delete":
             await self._client.delete(_JOB, key.name, key.namespace, uid=uid, propagation="Foreground")
             return contract.ActionDone(message=f"{key.name} is being deleted", namespace=key.namespace, name="")
@@ -77,11 +75,9 @@ class Changing:
         return await self._suspend(key, job, suspend=action == "stop")
 
     async def _suspend(self, key: Key, job: Document, *, suspend: bool) -> contract.ActionDone:
-        ended = next((one for one in _conditions(job) if one["type"] in _OVER and one["status"] == "True"), None)
-        if ended is not None:
+        if (ended := end_of(job)) is not None:
             advice = "" if suspend else "; run it again instead"
-            text = f"TrainJob {key.name} has ended: it is {ended['type']}{advice}"
-            raise Conflict(text, code=409, reason="Conflict")
+            raise Conflict(f"TrainJob {key.name} has ended: it is {ended['type']}{advice}")
         if bool(job["spec"].get("suspend")) is suspend:
             said = "is stopped already" if suspend else "is not stopped"
         else:
@@ -130,12 +126,3 @@ def again(job: Document) -> Document:
     if annotations:
         made["metadata"]["annotations"] = annotations
     return made
-
-
-def _conditions(job: Document) -> Sequence[Document]:
-    found: Sequence[Document] = dig(job, "status.conditions") or ()
-    return found
-
-
-def _words(error: KubernetesError) -> str:
-    return error.message if isinstance(error, ApiError) else str(error)

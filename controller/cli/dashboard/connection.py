@@ -15,7 +15,6 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.watching import WatchedJobs
 from trainwright.controller.runtime import (
-    ApiError,
     Client,
     ConfigurationError,
     Forbidden,
@@ -106,7 +105,6 @@ class ServerLink:
 
     def _words(self, state: contract.ConnectionState, error: KubernetesError) -> str:
         cluster = self._watched.cluster
-        told = error.message if isinstance(error, ApiError) else str(error)
         resource = f"{TrainJob.RESOURCE.plural}.{TrainJob.RESOURCE.group}"
         if state == "forbidden":
             # The first list may be a watch, so the right to list alone is not enough.
@@ -116,7 +114,8 @@ class ServerLink:
             return f"no right to list and watch {resource} in all namespaces; start the dashboard with --namespace"
         if state == "unauthorized":
             whose = f" of context {cluster.context}" if cluster.context else ""
-            return f"the credentials{whose} are refused: {told}; log in again, and the dashboard goes on by itself"
+            advice = "log in again, and the dashboard goes on by itself"
+            return f"the credentials{whose} are refused: {error.message}; {advice}"
         if state == "missing":
             return f"the cluster has no TrainJobs: the CustomResourceDefinition {resource} is not installed"
         seen = f"; what is shown is as of {self._contact:%H:%M:%S} UTC" if self._contact is not None else ""
@@ -128,7 +127,7 @@ def _without_request(error: KubernetesError) -> str:
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):  # it has numbers of its own
         return os.strerror(cause.errno).lower()
-    return error.message if isinstance(error, ApiError) else str(error)
+    return error.message
 
 
 def state_of_error(error: KubernetesError) -> contract.ConnectionState:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
@@ -24,7 +25,7 @@ from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
 from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.local.node.ended import ended_pods
+from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers
@@ -157,8 +158,7 @@ def _events(picture: Picture) -> list[Document]:
 
 
 def _is_ready(pod: Document) -> bool:
-    conditions = dig(pod, "status.conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return is_true(dig(pod, "status.conditions"), "Ready")
 
 
 def _failures(picture: Picture) -> dict[int, contract.FailureView]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from trainwright.api.times import Now, parse
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.runtime import ApiError, BadRequest, Client, Forbidden, KubernetesError, NotFound, TaskScope
+from trainwright.controller.runtime import BadRequest, Client, Forbidden, KubernetesError, NotFound, TaskScope
 
 MOST_LINES = 2000
 """Of one answer."""
@@ -35,7 +35,6 @@ RETRY_SECONDS = 3.0
 _SWEEP_SECONDS = 10.0
 _MARGIN_SECONDS = 10
 """The clocks of nodes differ."""
-_PIECE = 1 << 20
 ALL = "*"
 """In place of a pod: all ranks."""
 
@@ -369,7 +368,7 @@ def _sources_of(job: contract.Job, wanted: WantedLog) -> list[LogRun]:
         if wanted.pod != ALL:
             named = f"container {wanted.container} of pod {wanted.pod}" if wanted.container else f"pod {wanted.pod}"
             text = f"{named} has no log{' of a run before' if wanted.previous else ''}"
-        raise NotFound(text, code=404, reason="NotFound")
+        raise NotFound(text)
     return found
 
 
@@ -401,8 +400,7 @@ def _words(error: KubernetesError, source: LogRun, namespace: str) -> str:
         return f"pod {source.pod} does not exist any more in namespace {namespace}; its log went with it"
     if isinstance(error, Forbidden):
         return f"no right to get pods/log in namespace {namespace}; ask its administrator for it"
-    told = error.message if isinstance(error, ApiError) else str(error)
-    return f"{source.label}: {told}"
+    return f"{source.label}: {error.message}"
 
 
 def answer_of(book: Book, first: int, count: int) -> contract.Lines:

@@ -15,7 +15,7 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.runtime import ApiError, Client, Forbidden, KubernetesError, NotFound, RequestTimeout
+from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound, RequestTimeout
 
 FRESH_SECONDS = 2.0
 """A job that was read so short a time ago is not read again."""
@@ -197,4 +197,4 @@ def _why(error: KubernetesError, key: Key) -> str:
     if isinstance(error, Forbidden):
         resource = f"{TrainJob.RESOURCE.plural}.{TrainJob.RESOURCE.group}"
         return f"no right to get {resource} in namespace {key.namespace}"
-    return error.message if isinstance(error, ApiError) else str(error)
+    return error.message

@@ -17,7 +17,6 @@ from trainwright.controller.runtime import (
     Request,
     Response,
     Stream,
-    Transport,
     WebSocket,
 )
 
@@ -31,19 +30,12 @@ _REFUSED = 401
 class Renewing:
     """A transport that reads the kubeconfig again when the credentials are refused."""
 
-    def __init__(
-        self,
-        config: ClusterConfig,
-        load: Callable[[], ClusterConfig],
-        *,
-        connect: Callable[[ClusterConfig], Transport] = HTTPTransport,
-    ) -> None:
+    def __init__(self, config: ClusterConfig, load: Callable[[], ClusterConfig]) -> None:
         """`load` reads the configuration again; it may raise ConfigurationError."""
         self._config = config
         self._load = load
-        self._connect = connect
-        self._current = connect(config)
-        self._replaced: list[Transport] = []
+        self._current = HTTPTransport(config)
+        self._replaced: list[HTTPTransport] = []
         self._looked_at = float("-inf")
 
     async def send(self, request: Request) -> Response:
@@ -79,7 +71,7 @@ class Renewing:
             found = self._load()
             if found == self._config or found.server != self._config.server:
                 return  # the same, or another cluster
-            transport = self._connect(found)
+            transport = HTTPTransport(found)
         except ConfigurationError as error:
             log.info("the kubeconfig cannot be read again: %s", error)
             return

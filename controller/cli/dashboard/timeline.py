@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from trainwright.api.objects import Document, dig
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
-from trainwright.plugins.contract.picture import event_time, moment
+from trainwright.plugins.contract.picture import event_time
 
 MOST = 200
 """Entries of a time line."""

@@ -8,7 +8,7 @@ from trainwright.api.messages import counted
 from trainwright.controller.cli import folders, state
 from trainwright.controller.cli.local import kubeconfigs, outputs, serving
 from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
-from trainwright.controller.local.node.recovery import end_survivors
+from trainwright.controller.local.node.pod.recovery import end_survivors
 from trainwright.controller.local.node.settings import NodeSettings
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import requirements
-from trainwright.controller.local.node.images import PYTHONS, Environment
+from trainwright.controller.local.node.document.images import PYTHONS, Environment
 
 _PROBE_SECONDS = 30.0
 _PROBE = (

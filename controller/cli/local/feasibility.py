@@ -19,10 +19,10 @@ from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.controller.cli.reading import if_there
-from trainwright.controller.local.node.asked import NodeAnnotations
-from trainwright.controller.local.node.images import Environment, Images
-from trainwright.controller.local.node.pods import RESTARTS
-from trainwright.controller.local.node.refusals import unrunnable
+from trainwright.controller.local.node.document.asked import NodeAnnotations
+from trainwright.controller.local.node.document.images import Environment, Images
+from trainwright.controller.local.node.document.pods import RESTARTS
+from trainwright.controller.local.node.document.refusals import unrunnable
 from trainwright.controller.runtime import Client, Discovery, NotFound
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import OFFLINE, FactUnavailable, PipelineError, Runtime
@@ -142,7 +142,7 @@ def environments_of(objects: Sequence[Document], images: Images) -> list[Environ
 
 
 def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], manager: str) -> None:
-    """Ask the local node for something for the containers of the trainer; see `node/asked.py`.
+    """Ask the local node for something for the containers of the trainer; see `node/document/asked.py`.
 
     `asked` has values by the prefix of the annotation. What this manager of patches has asked for before is forgotten.
     """

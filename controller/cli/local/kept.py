@@ -14,11 +14,12 @@ from pathlib import Path
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import PersistentVolumeClaim
-from trainwright.api.objects import Document, dig, name_of, namespace_of, owners_of, uid_of
+from trainwright.api.objects import Document, name_of, namespace_of, owners_of, uid_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.ended import end_of
 from trainwright.controller.cli.progress import text
-from trainwright.controller.local.node.ended import ended_pods
+from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, NotFound
 
 MOST = 20
@@ -44,12 +45,11 @@ class EndedJob:
 
 def ended_jobs(jobs: Iterable[Document]) -> list[EndedJob]:
     """Those that have ended, the latest end first."""
-    found = []
-    for job in jobs:
-        for one in dig(job, "status.conditions") or ():
-            if one["type"] in ("Complete", "Failed") and one["status"] == "True":
-                found.append(EndedJob(job, one.get("lastTransitionTime") or "", one["type"]))
-                break
+    found = [
+        EndedJob(job, end.get("lastTransitionTime") or "", end["type"])
+        for job in jobs
+        if (end := end_of(job)) is not None
+    ]
     return sorted(found, key=lambda one: (one.ended, name_of(one.job)), reverse=True)
 
 

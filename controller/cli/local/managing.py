@@ -36,7 +36,7 @@ from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
 from trainwright.controller.cli.reading import if_there
-from trainwright.controller.local.node.ended import ended_pods
+from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.failures.first import written_failures
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
@@ -302,9 +302,7 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
         shown.append(("output", str(output)))
     told = text.details(view, now, ascii_only=True)
     shown = [told[0], *shown, *(told[1:] if view.reported is not None else [])]
-    width = max(text.cells(name) for name, _ in shown)
-    lines = [f"{view.namespace}/{view.name}"]
-    lines += [f"  {text.filled(name, width)}  {value}" for name, value in shown]
+    lines = text.titled(view, shown)
     if pods:
         rows = [["RANK", "STATE", "RESTARTS", "POD"], *(_row(pod) for pod in pods)]
         lines += ["", *(f"  {line}" for line in text.aligned(rows))]

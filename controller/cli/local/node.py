@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from trainwright.controller.cli.local.options import LocalOptions
-from trainwright.controller.local.node.images import DEFAULT, Images
+from trainwright.controller.local.node.document.images import DEFAULT, Images
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 
 IMAGES = "images.yaml"

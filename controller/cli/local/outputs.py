@@ -15,8 +15,8 @@ from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.progress.text import aligned
-from trainwright.controller.local.node.asked import NodeAnnotations
-from trainwright.controller.local.node.outputs import (
+from trainwright.controller.local.node.document.asked import NodeAnnotations
+from trainwright.controller.local.node.volumes.outputs import (
     LATEST,
     MARKER,
     PODS,

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
-from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.cli.commands import WrongUseError, read_option
 
 _COMPLETE = "trainwright-complete.json"
 _NESTED = re.compile(r"(?:-r|--requirement|-c|--constraint)(?:\s+|=|(?<=-r)|(?<=-c))(\S+)")
@@ -76,12 +76,7 @@ def _is_whole(folder: Path) -> bool:
 
 def _content(file: Path, environ: Mapping[str, str], above: frozenset[Path]) -> Iterator[str]:
     """What the environment depends on: the lines of the file and of those that it names, the state of local folders."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WrongUseError(f"--requirements: {file} is not UTF-8 text") from error
-    except OSError as error:
-        raise WrongUseError(f"--requirements: {file}: {error.strerror}") from error
+    text = read_option("--requirements", file)
     if file.resolve() in above:
         return
     for line in text.replace("\\\n", " ").splitlines():

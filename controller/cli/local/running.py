@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, dig, name_of, namespace_of
+from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ON_STALL,
     ANNOTATION_PROGRESS_STALL_AFTER,
@@ -25,6 +25,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.cli.ended import end_of
 from trainwright.controller.cli.local import (
     commit,
     ending,
@@ -44,10 +45,9 @@ from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
-from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
+from trainwright.controller.local.node.document.asked import OUTPUT, PYTHON, RUNS, WORKDIR
 from trainwright.controller.runtime import (
     AlreadyExists,
-    ApiError,
     Client,
     Discovery,
     HTTPTransport,
@@ -414,10 +414,8 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> D
                 created = await client.create(document, kind=resource)
             else:
                 await client.apply(document, kind=resource, field_manager=_MANAGER, force=True)
-    except ApiError as error:
-        raise WrongUseError(error.message) from error
     except KubernetesError as error:
-        raise WrongUseError(str(error)) from error
+        raise WrongUseError(error.message) from error
     return created
 
 
@@ -437,8 +435,7 @@ async def _make_room(client: Client, job: Document) -> None:
     found = await if_there(client.get(TRAINJOB, name_of(job), namespace_of(job)))
     if found is None:
         return
-    conditions = dig(found, "status.conditions") or ()
-    if not any(entry["type"] in ("Complete", "Failed") and entry["status"] == "True" for entry in conditions):
+    if end_of(found) is None:
         raise WrongUseError(
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "
             "a script with --job-name, a manifest in metadata.name"

@@ -17,8 +17,8 @@ from trainwright.api.objects import Document
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import variables
 from trainwright.controller.cli.local.jobs import TRAINJOB
-from trainwright.controller.local.node.asked import OWN
-from trainwright.controller.local.node.outputs import VARIABLE
+from trainwright.controller.local.node.document.asked import OWN
+from trainwright.controller.local.node.volumes.outputs import VARIABLE
 
 RUNTIME = "torch-distributed"
 _PATH = "PYTHONPATH"

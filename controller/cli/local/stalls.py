@@ -8,13 +8,12 @@ that report is silent, the manager alone knows; it says so in the condition `Sta
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.objects import Document, annotations_of, dig
-from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.times import Now, moment, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of
@@ -39,12 +38,12 @@ class Stalls:
     def look(self, document: Document, pods: Iterable[Document]) -> str:
         """How the job stands still, in a sentence; empty: it does not, as far as is known."""
         job, found = msgspec.convert(document, TrainJob), list(pods)
-        moment = self.monotonic()
+        tick = self.monotonic()
         if self._clock is None:
-            self._clock = StallClock.begin(moment)
+            self._clock = StallClock.begin(tick)
         is_running = state_of(job).state is State.RUNNING
         attempt = max(map(attempt_of, found), default=None)
-        self._clock.see(job, moment, running=is_running and any(map(_trains, found)), attempt=attempt)
+        self._clock.see(job, tick, running=is_running and any(map(_trains, found)), attempt=attempt)
         if not is_running:
             return ""
         text, _ = standing(ended_ranks(found), self.after, self.now())
@@ -52,7 +51,7 @@ class Stalls:
             return text
         # As the progress writer does it; others may report from elsewhere.
         usual = ["rank 0"] if sum(map(_trains, found)) == 1 else ["rank 0 as a rule"]
-        stall, _ = stall_of(self._clock, self.after, moment, pods=usual, promised=False)
+        stall, _ = stall_of(self._clock, self.after, tick, pods=usual, promised=False)
         return stall.message if stall is not None else self._of_manager(job)
 
     def _of_manager(self, job: TrainJob) -> str:
@@ -61,7 +60,7 @@ class Stalls:
         if held is None or held.status != "True" or held.reason == "NeverReported":
             return ""
         limit = declared(annotations_of(job), {})[0].stall_after or DEFAULT_SECONDS
-        lasted = limit + (self.now() - _moment(held.last_transition_time, self.now())).total_seconds()
+        lasted = limit + (self.now() - (moment(held.last_transition_time) or self.now())).total_seconds()
         return held.message if lasted >= self.after else ""
 
 
@@ -69,7 +68,3 @@ def _trains(pod: Document) -> bool:
     labels = dig(pod, "metadata.labels") or {}
     role = labels.get("jobset.sigs.k8s.io/replicatedjob-name")
     return role not in INITIALIZERS and holds(pod, "Ready") is not None
-
-
-def _moment(text: str, default: datetime) -> datetime:
-    return parse(text) if text else default

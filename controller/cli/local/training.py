@@ -16,7 +16,7 @@ from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.dashboard.keys import is_free
 from trainwright.controller.cli.versions import public_objects
-from trainwright.controller.local.apiserver.serving import HOST
+from trainwright.controller.local.apiserver.http.serving import HOST
 from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
@@ -80,12 +80,7 @@ async def install_definitions(cluster: RunningCluster) -> None:
 
 @asynccontextmanager
 async def training_manager(cluster: RunningCluster, folder: Path) -> AsyncIterator[None]:
-    """Run the manager beside a cluster that has our definitions, for the length of the block.
-
-    Args:
-        cluster: in this process.
-        folder: of the cluster's state.
-    """
+    """Run the manager beside a cluster that has our definitions, for the length of the block."""
     client = Client(cluster.api.transport(), user_agent=_OWNER)
 
     def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:

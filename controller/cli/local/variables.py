@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.cli.commands import WrongUseError, read_option
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _ESCAPED = re.compile(r"\\(.)")
@@ -41,13 +41,8 @@ def literal(text: str) -> str:
 
 
 def _lines(file: Path) -> list[tuple[str, str]]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WrongUseError(f"--env-file: {file} is not UTF-8 text") from error
-    except OSError as error:
-        raise WrongUseError(f"--env-file: {file}: {error.strerror}") from error
-    numbered = ((f"{file}, line {number}", line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    lines = read_option("--env-file", file).splitlines()
+    numbered = ((f"{file}, line {number}", line.strip()) for number, line in enumerate(lines, 1))
     return [(place, line) for place, line in numbered if line and not line.startswith("#")]
 
 

@@ -202,6 +202,10 @@ def details(view: JobView, now: datetime, *, ascii_only: bool = False, width: in
 
 
 def detail_lines(view: JobView, now: datetime) -> list[str]:
-    shown = details(view, now, ascii_only=True)
+    return titled(view, details(view, now, ascii_only=True))
+
+
+def titled(view: JobView, shown: Sequence[tuple[str, str]]) -> list[str]:
+    """The job's name, and below it names and texts in two columns."""
     width = max(cells(name) for name, _ in shown)
     return [printable(f"{view.namespace}/{view.name}"), *(f"  {filled(name, width)}  {text}" for name, text in shown)]

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from trainwright.api.conditions import find
-from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.conditions import find, find_true
 from trainwright.api.messages import one_line
 from trainwright.api.objects import Key, deletion_timestamp_of, resource_version_of, uid_of
-from trainwright.api.times import format_time, parse
+from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED, KIND_CLUSTER_TRAINING_RUNTIME
 from trainwright.controller.cli.progress.history import History
@@ -124,8 +123,8 @@ class JobViews:
 def observe(job: TrainJob, history: History) -> bool:
     """Take the report of a job into its history; returns whether it is new."""
     status = job.status_or_empty.trainer_status
-    if status is not None and (moment := _time(status.last_updated_time)) is not None:
-        return history.add(moment, status.progress_percentage, metrics_of(job))
+    if status is not None and (at := moment(status.last_updated_time)) is not None:
+        return history.add(at, status.progress_percentage, metrics_of(job))
     return False
 
 
@@ -140,11 +139,12 @@ def view_of(
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
     status = job.status_or_empty.trainer_status
-    reported = _time(status.last_updated_time) if status is not None else None
+    reported = moment(status.last_updated_time) if status is not None else None
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
     spec = job.spec_or_empty
-    stalled = _true(job, CONDITION_STALLED)
-    waiting = next(filter(None, (_true(job, condition) for condition in EXPLAINING)), None)
+    conditions = job.status_or_empty.conditions
+    stalled = find_true(conditions, CONDITION_STALLED)
+    waiting = next(filter(None, (find_true(conditions, condition) for condition in EXPLAINING)), None)
     return JobView(
         namespace=job.namespace,
         name=job.name,
@@ -153,7 +153,7 @@ def view_of(
         state=found.word,
         reason=found.reason,
         message=one_line((found.word is Word.FAILED and failure) or _loading(job, found.word) or found.message),
-        created=_time(job.metadata_or_empty.creation_timestamp),
+        created=moment(job.metadata_or_empty.creation_timestamp),
         ended=entered(job, State(found.word)) if found.word.is_over else None,
         deleting=deletion_timestamp_of(job) is not None,
         percentage=percentage_of(job),
@@ -190,16 +190,11 @@ def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining 
 
 def _is_of_pods_before(job: TrainJob) -> bool:
     """Whether the last report was sent before the job was resumed: the pods that run now have told nothing yet."""
-    status = job.status
-    resumed = find(status.conditions if status is not None else None, CONDITION_SUSPENDED)
-    moment = _time(resumed.last_transition_time) if resumed is not None else None
-    reported = _time(status.trainer_status.last_updated_time) if status and status.trainer_status is not None else None
-    return moment is not None and reported is not None and reported < moment
-
-
-def _true(job: TrainJob, condition: str) -> Condition | None:
-    found = find(job.status_or_empty.conditions, condition)
-    return found if found is not None and found.status == "True" else None
+    status = job.status_or_empty
+    resumed = find(status.conditions, CONDITION_SUSPENDED)
+    at = moment(resumed.last_transition_time) if resumed is not None else None
+    reported = moment(status.trainer_status.last_updated_time) if status.trainer_status is not None else None
+    return at is not None and reported is not None and reported < at
 
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
@@ -207,13 +202,6 @@ def metrics_of(job: TrainJob) -> dict[str, str]:
     status = job.status_or_empty.trainer_status
     metrics = (status.metrics if status is not None else None) or ()
     return {one_line(metric.name): one_line(metric.value) for metric in metrics}
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        return parse(text) if text else None
-    except ValueError:  # no API server stores such a time: its schema forbids it
-        return None
 
 
 def sorted_views(views: "list[JobView]") -> "list[JobView]":

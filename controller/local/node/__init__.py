@@ -8,6 +8,7 @@ It runs on the controller runtime and reaches the API server through the client 
 server. Pods stay documents: fields that the models lack reach the process. An API server gets logs and exec from
 `LocalNode` through the protocols of `interface`; a scheduler may ask `LocalNode.admit`.
 
-How a pod becomes processes, in order: `worker` (the pod), `volumes`, `runs` (a container), `plan` (what it runs),
-`hosting` and `containers` (the process), `guard` and `launcher` (programs of their own), `status` (what is reported).
+How a pod becomes processes, in order: `pod.worker` (the pod), `volumes`, `pod.runs` (a container), `plan` (what it
+runs), `pod.hosting` and `process.containers` (the process), `process.guard` and `process.launcher` (programs of their
+own), `pod.status` (what is reported).
 """

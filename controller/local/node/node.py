@@ -18,28 +18,29 @@ from trainwright import __version__
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
 from trainwright.api.objects import AnyObject, Document, Key, annotations_of, key_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.node import capacity, gpus, recovery
-from trainwright.controller.local.node.attaching import Attachment
-from trainwright.controller.local.node.ended import EndedLogs, note_end
-from trainwright.controller.local.node.folders import log_folder, make_folders, remove_pod
-from trainwright.controller.local.node.gpus import Gpus
-from trainwright.controller.local.node.hosting import Hosting
-from trainwright.controller.local.node.hostnames import group_of
+from trainwright.controller.local.node.document.pods import is_deleted, is_finished, spec_of, status_of
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
-from trainwright.controller.local.node.isolation import probe
-from trainwright.controller.local.node.logreading import read_log
-from trainwright.controller.local.node.logs import run_to_show
-from trainwright.controller.local.node.networks import Networks, refused
-from trainwright.controller.local.node.plan import inherited
-from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of, status_of
+from trainwright.controller.local.node.network.hostnames import group_of
+from trainwright.controller.local.node.network.networks import Networks, refused
+from trainwright.controller.local.node.plan import capacity, gpus
+from trainwright.controller.local.node.plan.gpus import Gpus
+from trainwright.controller.local.node.plan.isolation import probe
+from trainwright.controller.local.node.plan.plan import inherited
+from trainwright.controller.local.node.pod import recovery
+from trainwright.controller.local.node.pod.ended import EndedLogs, note_end
+from trainwright.controller.local.node.pod.folders import log_folder, make_folders, remove_pod
+from trainwright.controller.local.node.pod.hosting import Hosting
+from trainwright.controller.local.node.pod.state import PhaseVerdict
+from trainwright.controller.local.node.pod.status import annotations_to_report, differs, status_document
+from trainwright.controller.local.node.pod.worker import PodWorker
+from trainwright.controller.local.node.process.usage import ContainerUsage, Meter
 from trainwright.controller.local.node.registration import NodeRegistration
-from trainwright.controller.local.node.sessions import ProcessSession
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
-from trainwright.controller.local.node.sources import ClusterSources
-from trainwright.controller.local.node.state import PhaseVerdict
-from trainwright.controller.local.node.status import annotations_to_report, differs, status_document
-from trainwright.controller.local.node.usage import ContainerUsage, Meter
-from trainwright.controller.local.node.worker import PodWorker
+from trainwright.controller.local.node.streams.attaching import Attachment
+from trainwright.controller.local.node.streams.logreading import read_log
+from trainwright.controller.local.node.streams.logs import run_to_show
+from trainwright.controller.local.node.streams.sessions import ProcessSession
+from trainwright.controller.local.node.volumes.sources import ClusterSources
 from trainwright.controller.runtime import (
     Cache,
     Client,

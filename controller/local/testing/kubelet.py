@@ -19,14 +19,14 @@ from dataclasses import replace
 from aiohttp import web
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.execs import PROTOCOLS, serve_exec
-from trainwright.controller.local.apiserver.podaccess import (
+from trainwright.controller.local.apiserver.http.serving import HOST, upgraded
+from trainwright.controller.local.apiserver.request.info import ServerWebSocket, Upgrade
+from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS, serve_exec
+from trainwright.controller.local.apiserver.verbs.podaccess import (
     ExecRequest,
     LogRequest,
     UnavailableLogError,
 )
-from trainwright.controller.local.apiserver.requests import ServerWebSocket, Upgrade
-from trainwright.controller.local.apiserver.serving import HOST, upgraded
 from trainwright.controller.local.cluster import execs_of, logs_of
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.registration import NODE

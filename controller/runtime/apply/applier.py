@@ -126,7 +126,7 @@ class Applier:
         while True:
             attempt += 1
             if live is None:
-                raise NotFound(f"{resource_of(kind).kind} {key} does not exist", code=404, reason="NotFound")
+                raise NotFound(f"{resource_of(kind).kind} {key} does not exist")
             if uid_of(live) != uid:
                 raise _replaced()
             if self._as_wanted(document, live, "status"):
@@ -312,7 +312,7 @@ def _content_kind(kind: Kind) -> Any:  # each overload of the client takes one r
 
 def _replaced(request: str = "") -> Conflict:
     text = "the object was replaced by another one of the same name"
-    return Conflict(text, code=409, reason="Conflict", request=request)
+    return Conflict(text, request=request)
 
 
 def _address(key: Key) -> Document:

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast, overload
 
+import msgspec
+
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
-from trainwright.api.objects import AnyObject, Document, Key, controller_of, labels_of
+from trainwright.api.objects import AnyObject, Key, controller_of, labels_of
 from trainwright.controller.runtime.cache.echo import Flight
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
@@ -231,7 +233,7 @@ class Cache:
         store = informer.store
         key = Key(self._place(informer, name, namespace), name)
         if store.undecodable and key in store.undecodable:
-            informer.codec.decode(_encode(store.undecodable[key]))  # raises with the field's path
+            informer.codec.decode(msgspec.json.encode(store.undecodable[key]))  # raises with the field's path
             raise DecodeError(f"{informer.resource.kind} {key}: a transform failed; see the log")
         return cast("T | None", store.get(key))
 
@@ -341,12 +343,6 @@ def _reader(informers: Sequence[Informer], namespace: str) -> Informer | None:
     if len(informers) == 1 and informers[0].scope.namespace in {"", namespace}:
         return informers[0]
     return None
-
-
-def _encode(document: Document) -> bytes:
-    import msgspec  # noqa: PLC0415 - only needed for an error
-
-    return msgspec.json.encode(document)
 
 
 class CachedWrite:

@@ -46,7 +46,7 @@ class Discovery:
             self._versions.pop(api_version, None)
             known = (await self._fetch(api_version)).get(kind)
         if known is None:
-            raise NotFound(f"the server has no {kind} in {api_version}", code=404, reason="NotFound")
+            raise NotFound(f"the server has no {kind} in {api_version}")
         return known
 
     async def resource_of(self, document: Document) -> Resource:
@@ -75,7 +75,7 @@ class Discovery:
             if found:
                 break
         else:
-            raise NotFound(f"the server has no kind named {name!r}", code=404, reason="NotFound")
+            raise NotFound(f"the server has no kind named {name!r}")
         if len(found) > 1:
             several = ", ".join(sorted(f"{r.plural}.{r.group}".rstrip(".") for r in found))
             raise ConfigurationError(f"{name!r} is ambiguous: use one of {several}")

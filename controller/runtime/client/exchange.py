@@ -245,7 +245,7 @@ def bytes_of(request: Request, target: str, fixed: str) -> bytes:
         lines.append("Content-Length: 0\r\n")
     head = "".join(lines)
     if head.count("\n") != fixed.count("\n") + len(lines) - 1 or head.count("\r") != head.count("\n"):
-        raise BadRequest(f"{request}: a header or the path holds a line break", code=400, reason="BadRequest")
+        raise BadRequest(f"{request}: a header or the path holds a line break")
     return head.encode() + b"\r\n" + (body or b"")
 
 

@@ -88,7 +88,7 @@ class Exec(ApiSession):
             DecodeError: the server does not follow the protocol.
         """
         if not command:
-            raise BadRequest("exec needs a command", code=400, reason="BadRequest")
+            raise BadRequest("exec needs a command")
         query: dict[str, str | tuple[str, ...]] = {"command": tuple(command), "stdout": "true", "stderr": "true"}
         if container:
             query["container"] = container

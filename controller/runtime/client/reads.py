@@ -94,7 +94,7 @@ class ReadVerbs(ApiSession):
         try:
             path = object_path(codec.resource, name, namespace)
         except BadRequest as error:
-            raise NotFound(error.message, code=404, reason="NotFound") from None
+            raise NotFound(error.message) from None
         query = {"resourceVersion": resource_version} if resource_version else {}
         request = Request("GET", path, query, {"Accept": codec.accept})
         return codec.decode((await self.send(request)).body)

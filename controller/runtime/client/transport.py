@@ -162,7 +162,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 def object_path(resource: Resource, name: str, namespace: str = "", subresource: str = "") -> str:
     """The path of one object. Raises BadRequest for an invalid name or namespace; nothing is sent."""
     if resource.namespaced and not namespace:
-        raise _unusable(f"{resource.kind} {name!r} needs a namespace")
+        raise BadRequest(f"{resource.kind} {name!r} needs a namespace")
     return resource.path(_segment(resource, namespace), _segment(resource, name, needed=True), subresource or None)
 
 
@@ -173,9 +173,5 @@ def collection_path(resource: Resource, namespace: str = "") -> str:
 
 def _segment(resource: Resource, text: str, *, needed: bool = False) -> str:
     if text in {".", ".."} or "/" in text or "%" in text or (needed and not text):
-        raise _unusable(f"{text!r} is not a valid name of a {resource.kind} or of its namespace")
+        raise BadRequest(f"{text!r} is not a valid name of a {resource.kind} or of its namespace")
     return text if _PLAIN(text) else quote(text, safe=_SAFE)
-
-
-def _unusable(message: str) -> BadRequest:
-    return BadRequest(message, code=400, reason="BadRequest")

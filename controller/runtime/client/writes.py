@@ -2,10 +2,12 @@
 """The writing verbs: create, update, patch, apply, delete. The cache is told of each write before and after."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import msgspec
 
+from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, name_of, namespace_of, wire
 from trainwright.controller.runtime.client.observer import IgnoredWrite, PendingWrite
 from trainwright.controller.runtime.client.session import ApiSession, O
@@ -24,6 +26,16 @@ _PATCH_TYPES = {
 _APPLY = "application/apply-patch+yaml"
 _JSON = "application/json"
 _ENCODER = msgspec.json.Encoder()
+
+
+class WriteOptions(TypedDict, total=False):
+    """How an object is written."""
+
+    kind: Kind | None
+    """Needed for a dictionary whose kind is not registered."""
+    dry_run: bool | None
+    """None: the default of the client, as for an empty `field_manager`."""
+    field_manager: str
 
 
 class _Gone(msgspec.Struct):
@@ -48,53 +60,23 @@ class WriteVerbs(ApiSession):
     """The writing half of a client."""
 
     @overload
-    async def create(
-        self, obj: Document, *, kind: Kind | None = None, dry_run: bool | None = None, field_manager: str = ""
-    ) -> Document: ...
+    async def create(self, obj: Document, **options: Unpack[WriteOptions]) -> Document: ...
     @overload  # after that for documents, whose literals have narrower types than what comes back
-    async def create(
-        self, obj: O, *, kind: Kind | None = None, dry_run: bool | None = None, field_manager: str = ""
-    ) -> O: ...
+    async def create(self, obj: O, **options: Unpack[WriteOptions]) -> O: ...
 
-    async def create(
-        self,
-        obj: O,
-        *,
-        kind: Kind | None = None,
-        dry_run: bool | None = None,
-        field_manager: str = "",
-    ) -> O:
+    async def create(self, obj: O, **options: Unpack[WriteOptions]) -> O:
         """Create an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (namespace or kind), TransportError."""
-        codec = self._codec(obj, kind)
-        return await self._write(
-            codec, "POST", obj, name_of(obj), path_name=None, dry_run=dry_run, field_manager=field_manager
-        )
+        codec = self._codec(obj, options.get("kind"))
+        return await self._write(codec, "POST", collection_path(codec.resource, namespace_of(obj)), obj, options)
 
-    async def update(
-        self,
-        obj: O,
-        *,
-        kind: Kind | None = None,
-        subresource: str = "",
-        dry_run: bool | None = None,
-        field_manager: str = "",
-    ) -> O:
+    async def update(self, obj: O, *, subresource: str = "", **options: Unpack[WriteOptions]) -> O:
         """Replace a whole object. Fields that the model does not know are lost, so prefer apply and patch.
 
         Raises Conflict if the object's resourceVersion is not the current one, NotFound, Invalid, TransportError.
         """
-        codec = self._codec(obj, kind)
-        name = name_of(obj)
-        return await self._write(
-            codec,
-            "PUT",
-            obj,
-            name,
-            path_name=name,
-            subresource=subresource,
-            dry_run=dry_run,
-            field_manager=field_manager,
-        )
+        codec = self._codec(obj, options.get("kind"))
+        path = object_path(codec.resource, name_of(obj), namespace_of(obj), subresource)
+        return await self._write(codec, "PUT", path, obj, options)
 
     async def patch(
         self,
@@ -122,69 +104,31 @@ class WriteVerbs(ApiSession):
                 {"Accept": codec.accept, "Content-Type": _PATCH_TYPES[type]},
                 _ENCODER.encode(patch),
             ),
-            Key(namespace if codec.resource.namespaced else "", name),
+            _key(codec.resource, name, namespace),
         )
 
     @overload
     async def apply(
-        self,
-        obj: Document,
-        *,
-        kind: Kind | None = None,
-        field_manager: str = "",
-        force: bool = False,
-        subresource: str = "",
-        dry_run: bool | None = None,
+        self, obj: Document, *, force: bool = False, subresource: str = "", **options: Unpack[WriteOptions]
     ) -> Document: ...
     @overload  # as of create
     async def apply(
-        self,
-        obj: O,
-        *,
-        kind: Kind | None = None,
-        field_manager: str = "",
-        force: bool = False,
-        subresource: str = "",
-        dry_run: bool | None = None,
+        self, obj: O, *, force: bool = False, subresource: str = "", **options: Unpack[WriteOptions]
     ) -> O: ...
 
-    async def apply(
-        self,
-        obj: O,
-        *,
-        kind: Kind | None = None,
-        field_manager: str = "",
-        force: bool = False,
-        subresource: str = "",
-        dry_run: bool | None = None,
-    ) -> O:
+    async def apply(self, obj: O, *, force: bool = False, subresource: str = "", **options: Unpack[WriteOptions]) -> O:
         """Server-side apply: the object contains exactly the fields that `field_manager` owns afterwards.
 
         Raises Conflict (`causes` name the fields and their owners) unless `force`, Invalid, NotFound (a status of an
         object that does not exist), ConfigurationError without a field manager, TransportError.
         """
-        codec = self._codec(obj, kind)
-        name = name_of(obj)
-        namespace = namespace_of(obj)
-        query = self._options(dry_run, field_manager, validation=False)
-        if "fieldManager" not in query:
+        codec, name = self._codec(obj, options.get("kind")), name_of(obj)
+        if not (options.get("field_manager") or self._defaults.field_manager):
             raise ConfigurationError(
                 f"apply {codec.resource.kind} {name}: pass a field_manager, or set the default of the client"
             )
-        if force:
-            query["force"] = "true"
-        document = {**wire(obj), "apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
-        return await self._send_write(
-            codec,
-            Request(
-                "PATCH",
-                object_path(codec.resource, name, namespace, subresource),
-                query,
-                {"Accept": codec.accept, "Content-Type": _APPLY},
-                _ENCODER.encode(document),
-            ),
-            Key(namespace if codec.resource.namespaced else "", name),
-        )
+        path = object_path(codec.resource, name, namespace_of(obj), subresource)
+        return await self._write(codec, "PATCH", path, obj, options, _APPLY, {"force": "true"} if force else {})
 
     async def delete(
         self,
@@ -207,24 +151,15 @@ class WriteVerbs(ApiSession):
         codec = codec_of(kind)
         if isinstance(name, Key):
             namespace, name = name
-        key = Key(namespace if codec.resource.namespaced else "", name)
+        key = _key(codec.resource, name, namespace)
         preconditions = {n: v for n, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
-        options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if preconditions:
-            options["preconditions"] = preconditions
-        if propagation:
-            options["propagationPolicy"] = propagation
-        if grace_period is not None:
-            options["gracePeriodSeconds"] = grace_period
         dry = self._defaults.dry_run if dry_run is None else dry_run
-        if dry:
-            options["dryRun"] = ["All"]
-        request = Request(
-            "DELETE",
+        request = _deletion(
             object_path(codec.resource, name, namespace),
-            {},
-            {"Accept": _JSON, "Content-Type": _JSON},
-            _ENCODER.encode(options),
+            preconditions=preconditions or None,
+            propagationPolicy=propagation,
+            gracePeriodSeconds=grace_period,
+            dryRun=["All"] if dry else None,
         )
         pending = IgnoredWrite() if dry or self._writes is None else self._writes.begin(codec.resource, key)
         try:
@@ -246,19 +181,9 @@ class WriteVerbs(ApiSession):
     ) -> None:
         """Delete all matching objects. Needs the verb deletecollection. Caches see it only through their watches."""
         resource = codec_of(kind).resource
-        options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if propagation:
-            options["propagationPolicy"] = propagation
-        query = {"labelSelector": label_selector} if label_selector else {}
-        await self.send(
-            Request(
-                "DELETE",
-                collection_path(resource, namespace),
-                query,
-                {"Accept": _JSON, "Content-Type": _JSON},
-                _ENCODER.encode(options),
-            )
-        )
+        request = _deletion(collection_path(resource, namespace), propagationPolicy=propagation)
+        request.query = {"labelSelector": label_selector} if label_selector else {}
+        await self.send(request)
 
     # ------------------------------------------------------------------ subresources but status
 
@@ -287,26 +212,19 @@ class WriteVerbs(ApiSession):
         self,
         codec: Codec[T],
         method: str,
+        path: str,
         obj: AnyObject,
-        name: str,
-        *,
-        path_name: str | None,
-        dry_run: bool | None,
-        field_manager: str,
-        subresource: str = "",
+        options: WriteOptions,
+        content_type: str = _JSON,
+        more: Mapping[str, str] = MappingProxyType({}),
     ) -> T:
+        """Send a whole object. `more`: further parameters of the query."""
         document = {**wire(obj), "apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
-        namespace = namespace_of(obj)
-        request = Request(
-            method,
-            collection_path(codec.resource, namespace)
-            if path_name is None
-            else object_path(codec.resource, path_name, namespace, subresource),
-            self._options(dry_run, field_manager, validation=True),
-            {"Accept": codec.accept, "Content-Type": _JSON},
-            _ENCODER.encode(document),
-        )
-        return await self._send_write(codec, request, Key(namespace if codec.resource.namespaced else "", name))
+        dry_run, manager = options.get("dry_run"), options.get("field_manager", "")
+        query = {**self._options(dry_run, manager, validation=content_type == _JSON), **more}
+        headers = {"Accept": codec.accept, "Content-Type": content_type}
+        request = Request(method, path, query, headers, _ENCODER.encode(document))
+        return await self._send_write(codec, request, _key(codec.resource, name_of(obj), namespace_of(obj)))
 
     async def _send_write(self, codec: Codec[T], request: Request, key: Key) -> T:
         pending: PendingWrite = IgnoredWrite()
@@ -321,3 +239,14 @@ class WriteVerbs(ApiSession):
             raise
         pending.written(codec, obj)
         return obj
+
+
+def _key(resource: Resource, name: str, namespace: str) -> Key:
+    return Key(namespace if resource.namespaced else "", name)
+
+
+def _deletion(path: str, **options: Any) -> Request:
+    """The request with DeleteOptions; those that are None are left out."""
+    given = {name: value for name, value in options.items() if value is not None}
+    body = _ENCODER.encode({"apiVersion": "v1", "kind": "DeleteOptions", **given})
+    return Request("DELETE", path, {}, {"Accept": _JSON, "Content-Type": _JSON}, body)

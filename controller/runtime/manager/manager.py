@@ -157,7 +157,6 @@ class Manager:
             grace=process.grace, drain=process.drain, before=self._before, after=self._after, enter=self._enter
         )
         self._leadership = _Leadership(elector, self._supervisor) if elector is not None else None
-        self._ready_at: float | None = None
         self._serve_all(servers)
         self._wire_up()
 

@@ -16,8 +16,7 @@ from typing import Protocol
 
 from aiohttp import HttpVersion11, web
 
-from trainwright.controller.runtime.servers.addresses import parse_address
-from trainwright.controller.runtime.servers.http import listening
+from trainwright.controller.runtime.servers.http import Listener
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +142,7 @@ class Endpoint(Protocol):
         ...
 
 
-class BoundedServer:
+class BoundedServer(Listener):
     """A runnable. Port 0 takes a free port; read `port` once it listens."""
 
     def __init__(
@@ -153,26 +152,18 @@ class BoundedServer:
 
         Raises ConfigurationError for an address that is none.
         """
-        self.name = name
-        self.host, self.port = parse_address(address)
+        super().__init__(name, address)
         self._endpoint = endpoint
         self._limits = limits
         self._tls = tls
         self._draining = False
-        self.listening = asyncio.Event()
         self.refused = 0
         """How many connections were closed because there were too many."""
 
     async def run(self) -> None:
         """Listen until cancelled, then finish open requests. Raises ConfigurationError: the address cannot be used."""
         server = _Server(self._answer, self._connection)
-        runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
-        async with listening(self.name, runner, self.host, self.port, tls=self._tls) as self.port:
-            self.listening.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.listening.clear()
+        await self.serve(web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS), self._tls)
 
     def begin_drain(self) -> None:
         """Close each connection after its next answer, so that the client opens one to another replica."""

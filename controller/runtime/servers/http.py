@@ -27,7 +27,26 @@ _LOOK_SECONDS = 0.05
 _BACKLOG = 128
 
 
-class HTTPServer:
+class Listener:
+    """What serves one address. Port 0 takes a free port; read `port` once it listens."""
+
+    def __init__(self, name: str, address: str) -> None:
+        """`address`: `host:port`, or `:port` for all interfaces. Raises ConfigurationError for any other text."""
+        self.name = name
+        self.host, self.port = parse_address(address)
+        self.listening = asyncio.Event()
+
+    async def serve(self, runner: web.BaseRunner, tls: ssl.SSLContext | None) -> None:
+        """Listen until cancelled, then finish running requests. Raises ConfigurationError if the address is in use."""
+        async with listening(self.name, runner, self.host, self.port, tls=tls) as self.port:
+            self.listening.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.listening.clear()
+
+
+class HTTPServer(Listener):
     """Serves routes on one address. Port 0 takes a free port; read `port` once it runs."""
 
     def __init__(
@@ -38,11 +57,9 @@ class HTTPServer:
         *,
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        self.name = name
-        self.host, self.port = parse_address(address)
+        super().__init__(name, address)
         self._routes = dict(routes)
         self._tls = tls
-        self.listening = asyncio.Event()
 
     def add_route(self, path: str, handler: Handler) -> None:
         """Answer GET on a path. Raises ConfigurationError if the path has a route, or if the server listens already."""
@@ -58,13 +75,7 @@ class HTTPServer:
         for path, handler in self._routes.items():
             application.router.add_get(path, handler)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=90.0)
-        tls = self._tls() if self._tls else None
-        async with listening(self.name, runner, self.host, self.port, tls=tls) as self.port:
-            self.listening.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.listening.clear()
+        await self.serve(runner, self._tls() if self._tls else None)
 
 
 @asynccontextmanager

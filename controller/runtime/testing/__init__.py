@@ -14,18 +14,7 @@ if TYPE_CHECKING:  # type checkers would assume that every name exists
     from trainwright.controller.runtime.testing.control_plane import ControlPlane as ControlPlane
     from trainwright.controller.runtime.testing.errors import ControlPlaneError as ControlPlaneError
 else:
-    import importlib
+    from trainwright.api.facade import homes, lazy
 
-    _MODULES = {
-        "AuditLog": "audit",
-        "AuditedCall": "audit",
-        "ControlPlane": "control_plane",
-        "ControlPlaneComponent": "component",
-        "ControlPlaneError": "errors",
-    }
-    __all__ = list(_MODULES)
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    __all__ = list(homes(__file__))
+    __getattr__, _ = lazy(__name__, __file__)

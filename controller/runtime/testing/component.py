@@ -38,14 +38,9 @@ def start_guarded(
 ) -> "tuple[subprocess.Popen[bytes], int]":
     """Start a program under a guard. Returns the process of the guard, and the lifeline to close after its end.
 
-    Args:
-        command: program and arguments.
-        output: standard output, as `subprocess.Popen` takes it, as `errors`.
-        errors: standard error.
-        remove: folder to delete if this process dies before the program has ended.
-        folder: where the program works, in `environment`.
-        environment: of the program.
-        held: file descriptors that the guard keeps open, and the program does not, such as that of a lock.
+    `output` and `errors` are as `subprocess.Popen` takes them; `folder` is where the program works. `remove` is a
+    folder to delete if this process dies before the program has ended; `held` are file descriptors that the guard keeps
+    open, and the program does not, such as that of a lock.
     """
     lifeline, ours = os.pipe()
     guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), str(remove or ""), *command]

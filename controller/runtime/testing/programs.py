@@ -163,11 +163,8 @@ def jobset_manager(binaries: Binaries, files: Files, *, webhook_port: int, healt
 def webhooks_by_url(manifest: Path, prefix: str, *, port: int, authority: bytes) -> list[dict[str, Any]]:
     """The webhook configurations of a manifest, registered by URL: no Service leads out of the cluster.
 
-    Args:
-        manifest: YAML, with Services.
-        prefix: of the names, which are alike in all projects.
-        port: at which the program listens.
-        authority: PEM of the one that its certificate is from.
+    `prefix` is that of the names, which are alike in all projects; `authority` the PEM of the one that the certificate
+    of the program is from, which listens at `port`.
     """
     documents = list(yaml.safe_load_all(manifest.read_text()))
     for document in documents:

@@ -143,12 +143,8 @@ def _accounts(namespace: str) -> str:
 def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, credential: Mapping[str, str]) -> Path:
     """Write a kubeconfig with one cluster, user and context. Only its owner can read it.
 
-    Args:
-        path: the file.
-        server: URL of the API server.
-        authority: PEM of the certificate authority that signed the server's certificate.
-        user: the user's name, for display.
-        credential: the user entry, such as `token` or `client-certificate` and `client-key`.
+    `authority` is the PEM of the one that signed the server's certificate, `user` a name for display, `credential` the
+    user entry, such as `token` or `client-certificate` and `client-key`.
     """
     document = {
         "apiVersion": "v1",

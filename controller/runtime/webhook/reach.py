@@ -75,7 +75,6 @@ class Reach:
         address: Callable[[], tuple[str, int]],
         *,
         proof: Proof | None = None,
-        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         """`address` returns the host and port of this server."""
         self._client = client
@@ -83,14 +82,13 @@ class Reach:
         self._address = address
         self._proof = proof
         self._proved: tuple[object, ...] | None = None
-        self._look_seconds = look_seconds
         self._looked_at = float("-inf")
         self._expected: list[tuple[str, str, bytes]] = []
 
     async def check(self) -> str | None:
         """Why the API server cannot reach this server; None if it can."""
         now = asyncio.get_running_loop().time()
-        if now - self._looked_at >= self._look_seconds:
+        if now - self._looked_at >= LOOK_SECONDS:
             if reason := await self._look():
                 return reason
             self._looked_at = now

@@ -21,9 +21,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from trainwright.api.base import Object
 from trainwright.api.times import parse_duration
 from trainwright.controller.runtime.errors import ConfigurationError, TransportError
-from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.servers.bounded import BodyIncomplete, BodyTooLarge, read_body
-from trainwright.controller.runtime.servers.http import listening
+from trainwright.controller.runtime.servers.http import Listener
 from trainwright.controller.runtime.webhook.admission import (
     AdmissionHandler,
     Defaulter,
@@ -114,7 +113,7 @@ _connection_log = logging.getLogger(f"{__name__}.connection")
 _connection_log.addFilter(_OneLine())
 
 
-class WebhookServer:
+class WebhookServer(Listener):
     """Serves admission on one address. A runnable; port 0 takes a free port, read `port` once it listens."""
 
     def __init__(
@@ -123,20 +122,17 @@ class WebhookServer:
         *,
         tls: ssl.SSLContext | None,
         metrics: WebhookMetrics,
-        body_limit: int = BODY_LIMIT,
         read_seconds: float = READ_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        """`tls` None serves plain HTTP, for tests and behind proxies. Limits are in bytes and seconds."""
-        self.host, self.port = parse_address(address)
+        """`tls` None serves plain HTTP, for tests and behind proxies. Limits are in seconds."""
+        super().__init__("webhook", address)
         self._tls = tls
         self._metrics = metrics
-        self._limit = body_limit
         self._read_seconds = read_seconds
         self._answer_seconds = answer_seconds
         self._handlers: dict[str, AdmissionHandler] = {}
         self._draining = False
-        self.listening = asyncio.Event()
 
     # ------------------------------------------------------------------ putting together
 
@@ -164,7 +160,7 @@ class WebhookServer:
 
     async def run(self) -> None:
         """Listen until cancelled, then finish running requests. Raises ConfigurationError if the address is in use."""
-        application = web.Application(client_max_size=self._limit)
+        application = web.Application(client_max_size=BODY_LIMIT)
         for path, handler in self._handlers.items():
             application.router.add_route("*", path, self._route(path, handler))
         runner = web.AppRunner(
@@ -174,12 +170,7 @@ class WebhookServer:
             keepalive_timeout=IDLE_SECONDS,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
-        async with listening("webhook", runner, self.host, self.port, tls=self._tls) as self.port:
-            self.listening.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.listening.clear()
+        await self.serve(runner, self._tls)
 
     def begin_drain(self) -> None:
         """Close each connection after its next answer, so that the client opens one to another replica."""
@@ -228,23 +219,16 @@ class WebhookServer:
         except Exception as error:
             if isinstance(error, TimeoutError) and scope.expired():
                 log.warning("%s: the handler did not answer review %s within %g s", request.path, review.uid, limit)
-                late = ReviewResponse(
-                    allowed=False, code=504, reason="Timeout", message=f"the webhook did not answer within {limit:g} s"
-                )
-                return write_review(review, late)
+                return _unanswered(review, 504, "Timeout", f"the webhook did not answer within {limit:g} s")
             if isinstance(error, TransportError):
                 # Not a defect: the handler asked the API server for an object, and got no answer.
                 log.warning("%s: the API server did not answer during review %s: %s", request.path, review.uid, error)
                 message = "the webhook got no answer from the API server; try again"
-                return write_review(
-                    review, ReviewResponse(allowed=False, code=503, reason="ServiceUnavailable", message=message)
-                )
+                return _unanswered(review, 503, "ServiceUnavailable", message)
             metrics.crashed()
             log.exception("%s: the handler raised an exception for review %s", request.path, review.uid)
             message = f"the webhook failed with {type(error).__name__}; see its log"
-            return write_review(
-                review, ReviewResponse(allowed=False, code=500, reason="InternalError", message=message)
-            )
+            return _unanswered(review, 500, "InternalError", message)
 
     def _time_limit(self, request: web.Request) -> float:
         """The timeout that the API server sends, at most the own limit: a later answer would be ignored."""
@@ -259,13 +243,17 @@ class WebhookServer:
         if content_type != _JSON:
             raise MalformedReview(400, f"the content type is {content_type[:100]!r}; send {_JSON}")
         try:
-            if (request.content_length or 0) >= self._limit:
+            if (request.content_length or 0) >= BODY_LIMIT:
                 raise BodyTooLarge
-            body = await read_body(request, limit=self._limit - 1, seconds=self._read_seconds)
+            body = await read_body(request, limit=BODY_LIMIT - 1, seconds=self._read_seconds)
         except BodyTooLarge:
-            raise MalformedReview(413, f"the body is larger than {self._limit - 1} bytes") from None
+            raise MalformedReview(413, f"the body is larger than {BODY_LIMIT - 1} bytes") from None
         except BodyIncomplete as error:
             raise MalformedReview(400, str(error)) from error
         if not body:
             raise MalformedReview(400, "the body is empty")
         return body
+
+
+def _unanswered(review: ReviewRequest, code: int, reason: str, message: str) -> bytes:
+    return write_review(review, ReviewResponse(allowed=False, code=code, reason=reason, message=message))

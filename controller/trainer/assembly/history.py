@@ -9,7 +9,6 @@ from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.job.pods import present_attempt
 from trainwright.controller.trainer.progress.history import HistoryKeeper
-from trainwright.controller.trainer.progress.metrics import HistoryMetrics
 
 
 def rights(grants: Grants) -> None:
@@ -21,7 +20,7 @@ def declare(assembly: Assembly) -> None:
     HistoryKeeper(
         manager,
         assembly.coalescer.budget,
-        HistoryMetrics(manager.metrics.registry),
+        manager.metrics.registry,
         assembly.records,
         attempt_of=lambda job: _attempt(manager.cache, jobsets, job),
     )

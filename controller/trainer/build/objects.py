@@ -143,7 +143,7 @@ class JobObjects:
         Raises Conflict for a job that is gone, since its event is on its way; KubernetesError.
         """
         if not await is_there(self._client, job):
-            raise Conflict(f"TrainJob {job.name} was deleted a moment ago", code=409, reason="Conflict")
+            raise Conflict(f"TrainJob {job.name} was deleted a moment ago")
 
     async def _check_end(
         self, job: TrainJob, components: Sequence[Component], found: Mapping[Reference, AnyObject | None]
@@ -163,7 +163,7 @@ class JobObjects:
             if present is None:
                 raise
             if _is_of(job, present):
-                raise Conflict(f"the watch has not shown {error.reference} yet", code=409, reason="Conflict") from None
+                raise Conflict(f"the watch has not shown {error.reference} yet") from None
 
     async def _make_one(
         self, job: TrainJob, component: Component, memory: BuildMemory, *, is_new: bool

@@ -134,7 +134,7 @@ class Snapshots:
             # A foreign ConfigMap, which the cache does not hold, or one whose event has not arrived yet.
             found = await self._client.get(ConfigMap, key.name, key.namespace)
             _owned(found, job)
-            raise Conflict(f"ConfigMap {key.name} was created a moment ago", code=409, reason="Conflict") from error
+            raise Conflict(f"ConfigMap {key.name} was created a moment ago") from error
         return self._remember(created, text, job)
 
     async def _text(self, live: Runtime) -> str:

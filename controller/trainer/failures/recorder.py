@@ -38,7 +38,7 @@ from trainwright.controller.trainer.failures.record import (
     last_lines,
     name_of_record,
 )
-from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, WarnsUsers
+from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
 from trainwright.controller.trainer.job.pods import POD, jobset_key, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.status import is_finished
@@ -91,7 +91,7 @@ class FailureRecorder:
         Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
     )
 
-    def __init__(self, manager: Manager, told: WarnsUsers, records: JobRecords) -> None:
+    def __init__(self, manager: Manager, told: JobEvents, records: JobRecords) -> None:
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told, self._records = told, records
         self._declare(manager)

@@ -30,6 +30,11 @@ def in_order(conditions: Sequence[Condition]) -> list[Condition]:
     return sorted(conditions, key=lambda condition: _ORDER.get(condition.type, 0))
 
 
+def new_condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    """A condition without its transition time, which `set_condition` fills in."""
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
+
+
 def conditions_of(job: TrainJob) -> Sequence[Condition]:
     return job.status_or_empty.conditions or ()
 

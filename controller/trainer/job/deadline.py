@@ -8,7 +8,7 @@ retried until they are gone. After a crash between the two steps, the mark tells
 
 import datetime as dt
 
-from trainwright.api.conditions import find
+from trainwright.api.conditions import find, find_true
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED, CONDITION_SUSPENDED, REASON_DEADLINE_EXCEEDED
@@ -31,8 +31,8 @@ def seconds_left(job: TrainJob, status: TrainJobStatus, now: dt.datetime) -> flo
 
 
 def is_exceeded(job: TrainJob) -> bool:
-    failed = find(job.status_or_empty.conditions, CONDITION_FAILED)
-    return failed is not None and failed.status == "True" and failed.reason == REASON_DEADLINE_EXCEEDED
+    failed = find_true(job.status_or_empty.conditions, CONDITION_FAILED)
+    return failed is not None and failed.reason == REASON_DEADLINE_EXCEEDED
 
 
 def _started(job: TrainJob, status: TrainJobStatus) -> dt.datetime | None:

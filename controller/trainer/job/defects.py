@@ -23,19 +23,14 @@ class Defects:
     """The counter of one process; registers itself."""
 
     def __init__(self, registry: "CollectorRegistry") -> None:
-        from prometheus_client import Counter  # noqa: PLC0415 - `trainwright render` needs `is_defect` alone
+        # Imported here: `trainwright render` needs `is_defect` alone.
+        from trainwright.controller.runtime import LabelledCounter  # noqa: PLC0415
 
-        counter = Counter(
-            "trainer_trainjob_defects_total",
-            "Defects of plugins or of the manager that TrainJobs met.",
-            ["during"],
-            registry=registry,
-        )
-        # Every series starts at 0 here: Prometheus cannot see the rise to the first value of a new series.
-        self._met = {during: counter.labels(during) for during in During}
+        text = "Defects of plugins or of the manager that TrainJobs met."
+        self._met = LabelledCounter("trainer_trainjob_defects_total", text, registry, during=During)
 
     def met(self, during: During) -> None:
-        self._met[during].inc()
+        self._met.inc(during)
 
 
 def is_defect(error: BaseException) -> bool:

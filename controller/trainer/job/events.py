@@ -3,7 +3,6 @@
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from trainwright.api.messages import one_line, shortened
 from trainwright.api.objects import key_of
@@ -30,14 +29,6 @@ EVENT_LOSS_NOT_FINITE = "LossNotFinite"
 EVENT_STALLED = "Stalled"
 NOTE_LIMIT = 950
 """Characters of an event's note; the API server takes 1024 bytes."""
-
-
-class WarnsUsers(Protocol):
-    """What `JobEvents` is for those who follow the training."""
-
-    def warn(self, job: TrainJob, event: str, note: str) -> None:
-        """Tell users that something goes wrong with it; `event` is one of the names above."""
-        ...
 
 
 class JobEvents:

@@ -8,11 +8,10 @@ rank says nothing is no sign, because most ranks never report; its end is one, w
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, dig, labels_of, name_of
-from trainwright.api.times import format_time, parse
+from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.job.pods import attempt_of, number
 
@@ -112,13 +111,9 @@ def _end_of(pod: Document) -> tuple[int, datetime] | None:
     ]
     is_over = status.get("phase") in ("Succeeded", "Failed")
     counted = [state for name, state in ends if is_over or (name == NODE and not state.get("exitCode"))]
-    known = [(int(state.get("exitCode") or 0), at) for state in counted if (at := _moment(state)) is not None]
+    known = [
+        (int(state.get("exitCode") or 0), at)
+        for state in counted
+        if (at := moment(state.get("finishedAt"))) is not None
+    ]
     return max(known, key=lambda one: (one[0] != 0, one[1])) if known else None
-
-
-def _moment(state: Any) -> datetime | None:
-    text = state.get("finishedAt")
-    try:
-        return parse(text) if text else None
-    except ValueError:  # no API server stores such a time
-        return None

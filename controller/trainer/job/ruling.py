@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from trainwright.api.conditions import find
+from trainwright.api.conditions import find_true
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
 
@@ -32,5 +32,5 @@ class Ruling:
 
 def is_ended(job: TrainJob) -> bool:
     """Whether the job has been marked as ended by its record, so that what runs it is deleted."""
-    failed = find(job.status_or_empty.conditions, CONDITION_FAILED)
-    return failed is not None and failed.status == "True" and failed.reason in END_REASONS
+    failed = find_true(job.status_or_empty.conditions, CONDITION_FAILED)
+    return failed is not None and failed.reason in END_REASONS

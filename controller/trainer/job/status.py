@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.conditions import find, is_true, remove_condition
+from trainwright.api.conditions import find_true, is_true, remove_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.messages import shortened
 from trainwright.api.objects import resource_version_of
@@ -32,7 +32,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job import deadline
-from trainwright.controller.trainer.job.conditions import CONDITION_CREATED, in_order
+from trainwright.controller.trainer.job.conditions import CONDITION_CREATED, in_order, new_condition
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.stall import COMPLETE
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
@@ -82,18 +82,18 @@ def wanted_status(
     found = _ended_once(job, status.conditions or [])
     conditions = [condition for condition in found if condition.type in had]
     if job.spec_or_empty.suspend:
-        suspended = _condition(CONDITION_SUSPENDED, "True", REASON_SUSPENDED, "TrainJob is suspended")
+        suspended = new_condition(CONDITION_SUSPENDED, "True", REASON_SUSPENDED, "TrainJob is suspended")
         conditions = set_condition(conditions, suspended, now=now)
     elif is_true(conditions, CONDITION_SUSPENDED):
-        resumed = _condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
+        resumed = new_condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
         conditions = set_condition(conditions, resumed, now=now)
     # A new end comes after `Suspended`, as Kubeflow Trainer writes it.
     conditions += [condition for condition in found if condition.type not in had]
     if created:
-        applied = _condition(CONDITION_CREATED, "True", REASON_CREATED, "all objects of the TrainJob are applied")
+        applied = new_condition(CONDITION_CREATED, "True", REASON_CREATED, "all objects of the TrainJob are applied")
         conditions = set_condition(conditions, applied, now=now)
     if blocked is not None:
-        condition = _condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
+        condition = new_condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
         condition.observed_generation = job.metadata_or_empty.generation
         conditions = set_condition(conditions, condition, now=now)
     elif settled:
@@ -116,8 +116,8 @@ def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_cl
 
 def with_ruling(status: TrainJobStatus, reason: str, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
     """The status of a job that its record of recovery ends; one that is Complete stays so."""
-    failed = find(status.conditions, CONDITION_FAILED)
-    is_told = failed is not None and failed.status == "True" and failed.reason == reason
+    failed = find_true(status.conditions, CONDITION_FAILED)
+    is_told = failed is not None and failed.reason == reason
     if is_told or is_true(status.conditions, CONDITION_COMPLETE):
         return status
     return _failed(status, reason, shortened(message), now)
@@ -134,7 +134,7 @@ def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatu
 
 def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> TrainJobStatus:
     marked = status.deepcopy()
-    failed = _condition(CONDITION_FAILED, "True", reason, message)
+    failed = new_condition(CONDITION_FAILED, "True", reason, message)
     marked.conditions = in_order(_without_obstacles(set_condition(status.conditions, failed, now=now)))
     return marked
 
@@ -187,11 +187,6 @@ def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:
 def _without_obstacles(conditions: list[Condition]) -> list[Condition]:
     """The conditions of a job that is over: nothing keeps it from training any more."""
     return [condition for condition in conditions if condition.type not in _OBSTACLES]
-
-
-def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
-    """A condition without its transition time, which `set_condition` fills in."""
-    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
 
 
 # ---------------------------------------------------------------------- progress, for views and metrics

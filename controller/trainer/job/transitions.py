@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from trainwright.api.objects import key_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import TaskScope
+from trainwright.controller.runtime import LabelledCounter, TaskScope
 from trainwright.controller.trainer.job.state import Transition
 from trainwright.plugins.contract import FollowsTransitions, JobState
 from trainwright.plugins.registry import Loaded
@@ -33,23 +33,6 @@ LIMIT_SECONDS = 10.0
 HANGING = 4
 """Threads of one plugin that may hang, before it gets no further call."""
 RESULTS = ("ok", "failed", "timeout", "dropped")
-
-
-class TransitionMetrics:
-    def __init__(self, registry: CollectorRegistry, plugins: Sequence[str]) -> None:
-        """`plugins`: names of those that have the hook."""
-        calls = Counter(
-            "trainer_plugin_transitions_total",
-            "Changes of a TrainJob's state that a plugin was to be told.",
-            ["plugin", "result"],
-            registry=registry,
-        )
-        # Every series starts at 0 here: Prometheus cannot see the rise to the first value of a new series.
-        self._calls = {(plugin, result): calls.labels(plugin, result) for plugin in plugins for result in RESULTS}
-
-    def count(self, plugin: str, result: str, number: int = 1) -> None:
-        """Count calls; `result` is of `RESULTS`."""
-        self._calls[plugin, result].inc(number)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +63,9 @@ class PluginTransitions:
         self._followers = [
             _Follower(entry.name, cast("FollowsTransitions", entry.plugin).on_transition) for entry in plugins
         ]
-        self._metrics = TransitionMetrics(registry, [entry.name for entry in plugins])
+        text = "Changes of a TrainJob's state that a plugin was to be told."
+        names = [entry.name for entry in plugins]
+        self._calls = LabelledCounter("trainer_plugin_transitions_total", text, registry, plugin=names, result=RESULTS)
         self._leads, self._limit = leads, limit
 
     def __call__(self, transition: Transition) -> None:
@@ -104,7 +89,7 @@ class PluginTransitions:
                 await asyncio.Event().wait()
         finally:
             for follower in self._followers:
-                self._metrics.count(follower.name, "dropped", len(follower.queue))
+                self._calls.inc(follower.name, "dropped", by=len(follower.queue))
                 follower.queue.clear()
 
     async def _follow(self, follower: _Follower) -> None:
@@ -125,7 +110,7 @@ class PluginTransitions:
         except TimeoutError:
             follower.hanging += 1
             done.add_done_callback(lambda _: self._returned(follower))
-            self._metrics.count(follower.name, "timeout")
+            self._calls.inc(follower.name, "timeout")
             log.warning(
                 "plugin %s: on_transition of TrainJob %s from %s to %s takes more than %g s and is left to itself%s",
                 follower.name,
@@ -137,9 +122,9 @@ class PluginTransitions:
             )
             return
         if error is None:
-            self._metrics.count(follower.name, "ok")
+            self._calls.inc(follower.name, "ok")
             return
-        self._metrics.count(follower.name, "failed")
+        self._calls.inc(follower.name, "failed")
         log.warning(
             "plugin %s: on_transition of TrainJob %s from %s to %s failed: %s: %s",
             follower.name,
@@ -158,7 +143,7 @@ class PluginTransitions:
         follower.wake.set()
 
     def _drop(self, follower: _Follower) -> None:
-        self._metrics.count(follower.name, "dropped")
+        self._calls.inc(follower.name, "dropped")
         if not follower.has_dropped:
             follower.has_dropped = True
             log.warning("plugin %s is too slow: it is not told of some changes of states", follower.name)

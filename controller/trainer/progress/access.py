@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
@@ -22,7 +22,7 @@ from trainwright.api.objects import labels_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
+from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime import (
     Cache,
     CacheError,
@@ -30,6 +30,7 @@ from trainwright.controller.runtime import (
     ClusterConfig,
     Kind,
     KubernetesError,
+    LabelledCounter,
     MetadataOnly,
     NotFound,
     TokenMemory,
@@ -85,10 +86,6 @@ class _Seen:
     """Why the pod could not be read."""
 
 
-def audience(namespace: str, name: str) -> str:
-    return f"{GROUP}/{VERSION}/namespaces/{namespace}/trainjobs/{name}/status"
-
-
 class ReportAccess:
     """Checks tokens and pods. It is a runnable: `run` reads the API server's keys and keeps them current."""
 
@@ -120,15 +117,9 @@ class ReportAccess:
         self._pods: TokenMemory[str, tuple[_Seen, datetime]] = TokenMemory(REMEMBERED, time=clock)
         self._now = now
         self._reading: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        checks = Counter(
-            "trainer_progress_pod_checks",
-            "Reports by whether their pod belongs to the TrainJob; unknown ones are accepted.",
-            ["result"],
-            registry=registry,
-        )
-        self._belongs = checks.labels("belongs")
-        self._refused = checks.labels("refused")
-        self._unknown = checks.labels("unknown")
+        text = "Reports by whether their pod belongs to the TrainJob; unknown ones are accepted."
+        results = ("belongs", "refused", "unknown")
+        self._checks = LabelledCounter("trainer_progress_pod_checks", text, registry, result=results)
 
     async def run(self) -> None:
         """Keep the keys of tokens current until cancelled."""
@@ -149,7 +140,7 @@ class ReportAccess:
         if len(fields) != 2 or fields[0].lower() != "bearer":
             raise ReporterForbidden(why="the Authorization header is missing or is not a bearer token")
         try:
-            claims = await self._verifier.verify(fields[1], audience(namespace, name))
+            claims = await self._verifier.verify(fields[1], report_audience(namespace, name))
         except TokenRefused as error:
             raise ReporterForbidden(why=str(error)) from None
         except TokensUnavailable as error:
@@ -175,11 +166,11 @@ class ReportAccess:
             seen = await self._look(reporter, job.namespace)
         jobsets = self._jobsets_of(job)
         if seen.problem or jobsets is None:
-            self._unknown.inc()
+            self._checks.inc("unknown")
         elif seen.jobset and seen.jobset in jobsets:
-            self._belongs.inc()
+            self._checks.inc("belongs")
         else:
-            self._refused.inc()
+            self._checks.inc("refused")
             raise ReporterForbidden(why=f"pod {reporter.pod} does not belong to TrainJob {job.namespace}/{job.name}")
 
     def _remembered(self, pod_uid: str) -> _Seen | None:

@@ -33,7 +33,7 @@ from trainwright.controller.runtime import (
     Result,
     RetryAfter,
 )
-from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, WarnsUsers
+from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_at
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
@@ -104,7 +104,7 @@ class ProgressFiles:
         manager: Manager,
         target_of: Callable[[TrainJob], Awaitable[FileTarget | None]],
         accept: Callable[[TrainJob, ProgressReport], Awaitable[None]],
-        told: WarnsUsers,
+        told: JobEvents,
         metrics: FileMetrics,
         records: JobRecords,
         *,
@@ -114,16 +114,9 @@ class ProgressFiles:
     ) -> None:
         """Declare everything, inside a running event loop; `manager.run` starts it.
 
-        Args:
-            manager: of the process; its client lists pods and runs commands in them.
-            target_of: where a job is read; None if no file is to be read. May raise KubernetesError.
-            accept: takes a report. May raise ReportRefused.
-            told: tells users.
-            metrics: counts.
-            records: what is remembered of jobs.
-            reads_files: False leaves the last reports, for which no command is run.
-            now: the time of day.
-            uniform: a random number between two, to spread the reads.
+        `target_of` tells where a job is read, None if no file is to be read, and may raise KubernetesError; `accept`
+        takes a report, and may raise ReportRefused. Without `reads_files`, only last reports are taken, for which no
+        command is run. `uniform` spreads the reads.
         """
         self._client, self._cache = manager.client, manager.cache
         self._target_of, self._accept, self._told = target_of, accept, told
@@ -255,7 +248,7 @@ class ProgressFiles:
         return max(declared, read / RATE)
 
     def _after(self, file: JobFile, result: ReadResult) -> float:
-        self._metrics.count(result)
+        self._metrics.results.inc(result)
         return file.after(result, self._time(), self._interval(file), self._uniform)
 
     def _is_full(self, node: str) -> bool:
@@ -290,7 +283,7 @@ class ProgressFiles:
         if reading.result is not ReadResult.NOT_READY:
             self._metrics.duration.observe(self._time() - begun)
         if reading.result is ReadResult.FORBIDDEN:
-            self._metrics.count(reading.result)
+            self._metrics.results.inc(reading.result)
             self._stop_reading(reading.detail)
             return 0.0
         self._complained = False

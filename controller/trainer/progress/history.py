@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from prometheus_client import CollectorRegistry
+
 from trainwright.api import surroundings
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, key_of, resource_version_of, uid_of
 from trainwright.api.rights import Rule
-from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.times import Now, moment, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.history import (
     KEY,
@@ -40,6 +42,7 @@ from trainwright.controller.runtime import (
     Forbidden,
     Group,
     KubernetesError,
+    LabelledCounter,
     Manager,
     NotFound,
     Result,
@@ -51,7 +54,6 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_at, is_ours
 from trainwright.controller.trainer.job.status import is_finished
-from trainwright.controller.trainer.progress.metrics import HistoryMetrics
 from trainwright.controller.trainer.progress.writer import Budget
 
 log = logging.getLogger(__name__)
@@ -113,7 +115,7 @@ class HistoryKeeper:
         self,
         manager: Manager,
         budget: Budget,
-        metrics: HistoryMetrics,
+        registry: CollectorRegistry,
         records: JobRecords,
         *,
         attempt_of: Callable[[TrainJob], int | None],
@@ -126,9 +128,15 @@ class HistoryKeeper:
         `uniform` spreads the first writes.
         """
         self._client, self._cache = manager.client.with_defaults(retries=0), manager.cache
-        self._budget, self._metrics, self._records = budget, metrics, records
+        self._budget, self._records = budget, records
         self._attempt_of, self._now, self._uniform = attempt_of, now, uniform
         self._time = asyncio.get_running_loop().time
+        self._writes = LabelledCounter(
+            "trainer_progress_history_writes_total",
+            "Writes of histories by result.",
+            registry,
+            result=("stored", "foreign", "failed"),
+        )
         self._queue: WorkQueue[Key] | None = None
         """None on a replica that does not lead."""
         self._choosing = asyncio.Lock()
@@ -179,12 +187,11 @@ class HistoryKeeper:
             queue.add(history.key, after=max(at, history.not_before) - self._time())
 
     def _add(self, ring: Ring, job: TrainJob, status: TrainerStatus) -> bool:
-        try:
-            moment = parse(status.last_updated_time or "")
-        except ValueError:  # no API server stores such a time: its schema forbids it
+        at = moment(status.last_updated_time)
+        if at is None:
             return False
         metrics = {metric.name: metric.value for metric in status.metrics or ()}
-        return ring.add(moment, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
+        return ring.add(at, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
 
     def _ended_lately(self, job: TrainJob) -> bool:
         at = ended_at(job)
@@ -253,7 +260,7 @@ class HistoryKeeper:
         finally:
             history.is_busy = False
         history.failures, history.written = 0, self._time()
-        self._metrics.count("stored" if is_stored else "foreign")
+        self._writes.inc("stored" if is_stored else "foreign")
         if not is_stored:
             return self._again(history, FOREIGN_SECONDS)
         if history.is_dirty:
@@ -276,7 +283,7 @@ class HistoryKeeper:
                 pass
             case _:
                 log.error("TrainJob %s: writing its history failed", history.key, exc_info=error)
-        self._metrics.count("failed")
+        self._writes.inc("failed")
         history.failures += 1
         shortest, longest = RETRY_SECONDS
         pause = longest if isinstance(error, Forbidden) else min(longest, shortest * 2.0 ** (history.failures - 1))

@@ -15,10 +15,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from trainwright.api.conditions import find
+from trainwright.api.conditions import find_true
 from trainwright.api.objects import deletion_timestamp_of
-from trainwright.api.times import parse
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import LabelledCounter
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.job.status import is_finished, percentage_of, remaining_seconds_of
@@ -35,22 +36,20 @@ WRITES = ("stored", "superseded", "gone", "refused", "throttled", "failed")
 
 
 class ProgressMetrics:
-    """Counts reports and writes. All series start at 0, so that the first increase is visible."""
+    """Counts reports and writes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """`registry`: of the manager."""
         prefix = "trainer_progress"
-        reports = Counter(
-            f"{prefix}_reports_total", "Reports by what became of them.", ["source", "result"], registry=registry
+        self.reports = LabelledCounter(
+            f"{prefix}_reports_total", "Reports by what became of them.", registry, source=ReportSource, result=REPORTS
         )
-        self._reports: dict[tuple[str, str], Counter] = {
-            (source, result): reports.labels(source, result) for source in ReportSource for result in REPORTS
-        }
         self.duration = Histogram(
             f"{prefix}_report_duration_seconds", "Time to answer a report.", buckets=ANSWER_BUCKETS, registry=registry
         )
-        writes = Counter(f"{prefix}_writes_total", "Values by what became of them.", ["result"], registry=registry)
-        self._writes = {result: writes.labels(result) for result in WRITES}
+        self.writes = LabelledCounter(
+            f"{prefix}_writes_total", "Values by what became of them.", registry, result=WRITES
+        )
         self.coalesced = Counter(
             f"{prefix}_coalesced_total", "Values that a newer one replaced before they were written.", registry=registry
         )
@@ -67,32 +66,8 @@ class ProgressMetrics:
         )
         self._pending = Gauge(f"{prefix}_pending", "Values that wait to be written.", registry=registry)
 
-    def report(self, source: ReportSource, result: str) -> None:
-        """Count a report; `result` is one of REPORTS."""
-        self._reports[source, result].inc()
-
-    def write(self, result: str) -> None:
-        self._writes[result].inc()
-
     def watch_pending(self, count: Callable[[], int]) -> None:
         self._pending.set_function(count)
-
-
-HISTORIES = ("stored", "foreign", "failed")
-"""What became of a write of a history: `foreign` where a ConfigMap of others has its name."""
-
-
-class HistoryMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """`registry`: of the manager."""
-        writes = Counter(
-            "trainer_progress_history_writes_total", "Writes of histories by result.", ["result"], registry=registry
-        )
-        self._writes = {result: writes.labels(result) for result in HISTORIES}
-
-    def count(self, result: str) -> None:
-        """Count one; `result` is of `HISTORIES`."""
-        self._writes[result].inc()
 
 
 class ReadResult(StrEnum):
@@ -124,20 +99,15 @@ class FileMetrics:
     """Counts reads by their result, and measures how long they take."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        probes = Counter(
-            "trainer_progress_probes", "Reads of a progress file in a pod, by result.", ("result",), registry=registry
+        self.results = LabelledCounter(
+            "trainer_progress_probes", "Reads of a progress file in a pod, by result.", registry, result=ReadResult
         )
-        self._results = {result: probes.labels(result.value) for result in ReadResult}
         self.duration = Histogram(
             "trainer_progress_probe_duration_seconds",
             "Time of a read of a progress file in a pod.",
             buckets=FILE_BUCKETS,
             registry=registry,
         )
-
-    def count(self, result: ReadResult) -> None:
-        """Count one read."""
-        self._results[result].inc()
 
 
 JOBS = 200
@@ -175,8 +145,7 @@ class StalledJobs(_OfJobs):
         family = GaugeMetricFamily("trainer_trainjobs_stalled", "TrainJobs that stand still.", labels=("reason",))
         counts: Counts[str] = Counts()
         for job in self._unfinished():
-            held = find(job.status_or_empty.conditions, CONDITION_STALLED)
-            if held is not None and held.status == "True":
+            if held := find_true(job.status_or_empty.conditions, CONDITION_STALLED):
                 counts[held.reason] += 1
         for reason in StallReason if self._leads() else ():
             family.add_metric([reason], counts[reason])
@@ -222,9 +191,5 @@ def _age(job: TrainJob) -> tuple[str, str, str]:
 def _reported(job: TrainJob) -> float | None:
     """When the job reported last, in seconds since 1970; None: never."""
     status = job.status_or_empty.trainer_status
-    if status is None or not status.last_updated_time:
-        return None
-    try:
-        return parse(status.last_updated_time).timestamp()
-    except ValueError:  # no API server stores such a time: its schema forbids it
-        return None
+    at = moment(status.last_updated_time) if status is not None else None
+    return at.timestamp() if at is not None else None

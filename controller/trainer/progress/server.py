@@ -17,7 +17,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -37,7 +37,7 @@ from trainwright.controller.runtime import (
     NotSynced,
     TokenMemory,
 )
-from trainwright.controller.trainer.progress.access import AccessUnknown, ReporterForbidden, ReportingPod
+from trainwright.controller.trainer.progress.access import AccessUnknown, ReportAccess, ReporterForbidden
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.report import (
     MalformedReport,
@@ -63,18 +63,6 @@ _JSON = {"Content-Type": "application/json"}
 _ENCODER = msgspec.json.Encoder()
 _SPACES = " \t\n\r"
 _INT32 = range(-(2**31), 2**31)
-
-
-class ChecksReports(Protocol):
-    """Decides who may report; `access.ReportAccess` does."""
-
-    async def check(self, authorization: str | None, namespace: str, name: str) -> ReportingPod:
-        """Who reports. Raises ReporterForbidden, AccessUnknown."""
-        ...
-
-    async def belongs(self, reporter: ReportingPod, job: TrainJob) -> None:
-        """Check that a pod belongs to the TrainJob. Raises ReporterForbidden."""
-        ...
 
 
 class JobLookup:
@@ -120,7 +108,7 @@ class JobLookup:
 class StatusEndpoint:
     def __init__(
         self,
-        access: ChecksReports,
+        access: ReportAccess,
         jobs: JobLookup,
         coalescer: Coalescer,
         metrics: ProgressMetrics,
@@ -157,7 +145,7 @@ class StatusEndpoint:
         except BodyTooLarge:
             return self._refused("too_large", _failure(413, "RequestEntityTooLarge", "Payload too large"))
         except BodyIncomplete:
-            self._metrics.report(ReportSource.PUSH, "invalid")
+            self._metrics.reports.inc(ReportSource.PUSH, "invalid")
             raise
         except ReporterForbidden as error:
             log.debug("TrainJob %s: a report is refused: %s", key, error.why)
@@ -171,7 +159,7 @@ class StatusEndpoint:
             return self._refused("failed", self.failure(500))
 
     def _refused(self, result: str, answer: BoundedAnswer) -> BoundedAnswer:
-        self._metrics.report(ReportSource.PUSH, result)
+        self._metrics.reports.inc(ReportSource.PUSH, result)
         return answer
 
     async def _accept(self, call: BoundedCall, key: Key) -> BoundedAnswer:
@@ -180,7 +168,7 @@ class StatusEndpoint:
         reporter = await self._access.check(call.header("Authorization"), key.namespace, key.name)
         value = decode(await call.body())
         if value is None:
-            self._metrics.report(ReportSource.PUSH, "empty")
+            self._metrics.reports.inc(ReportSource.PUSH, "empty")
             return BoundedAnswer(200, b"{}", _JSON)
         job = await self._jobs.find(key)
         await self._access.belongs(reporter, job)

@@ -12,15 +12,14 @@ from datetime import timedelta
 
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, dig, name_of, uid_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
-from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
-from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, WarnsUsers
+from trainwright.controller.trainer.job.conditions import conditions_of, new_condition, write_conditions
+from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
 from trainwright.controller.trainer.job.records import JobRecords
@@ -58,7 +57,7 @@ class StallController:
     def __init__(
         self,
         manager: Manager,
-        told: WarnsUsers,
+        told: JobEvents,
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
         records: JobRecords,
@@ -71,17 +70,13 @@ class StallController:
     ) -> None:
         """Declare everything; `manager.run` starts it.
 
-        Args:
-            manager: of the process.
-            told: tells users.
-            runtime_of: gives the runtime of a job, whose annotations count where the job has none.
-            default: seconds without progress after which a job without the annotation counts as stalled; None: never.
-            records: what is remembered of jobs.
-            pods_of: the pods of a job, where the cache holds them; None: ranks that end are not seen.
-            attempt_of: tells the lives of all ranks of a job apart; None: none is there, or all are held back.
-            is_alone: whether all reports come to this process, so that it can tell which rank is silent.
-            now: the wall clock, for transition times.
-            monotonic: seconds on a clock that never goes back; None: the event loop's.
+        `runtime_of` gives the runtime of a job, whose annotations count where the job has none. `default` are the
+        seconds without progress after which a job without the annotation counts as stalled; None: never.
+
+        `pods_of` gives the pods of a job, where the cache holds them; without it, ranks that end are not seen.
+        `attempt_of` tells the lives of all ranks of a job apart; None: none is there, or all are held back. `is_alone`:
+        all reports come to this process, so that it can tell which rank is silent. `monotonic` replaces the clock of
+        the event loop.
         """
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
         self._runtime_of, self._pods_of, self._is_alone = runtime_of, pods_of, is_alone
@@ -210,13 +205,7 @@ class StallController:
         if stall is None:
             wanted = remove_condition(had, CONDITION_STALLED)
         else:
-            condition = Condition(
-                type=CONDITION_STALLED,
-                status="True",
-                reason=stall.reason,
-                message=stall.message,
-                last_transition_time="",
-            )
+            condition = new_condition(CONDITION_STALLED, "True", stall.reason, stall.message)
             wanted = set_condition(had, condition, now=self._now)
         return await write_conditions(self._client, job, wanted) and find(had, CONDITION_STALLED) is None
 

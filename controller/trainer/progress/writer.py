@@ -179,9 +179,9 @@ class Coalescer:
         reports.learn(job)
         reports.came(report)
         if reports.lowers(report):
-            self.metrics.report(report.source, "ignored")
+            self.metrics.reports.inc(report.source, "ignored")
             return
-        self.metrics.report(report.source, "accepted")
+        self.metrics.reports.inc(report.source, "accepted")
         if reports.put(report):
             self.metrics.coalesced.inc()
         self._plan(reports)
@@ -215,7 +215,7 @@ class Coalescer:
             reports.wrote(self._time(), self._interval())
             while reports.is_behind(stored):
                 reports.drop()
-                self.metrics.write("superseded")
+                self.metrics.writes.inc("superseded")
                 reports.answer(None)
         self._plan(reports)
 
@@ -229,7 +229,7 @@ class Coalescer:
             self._records.drop(reports.key, JobReports)
         while reports.pending is not None:
             reports.drop()
-            self.metrics.write("gone")
+            self.metrics.writes.inc("gone")
         reports.answer(UnknownJob())
 
     async def _stored(self, reports: JobReports) -> None:
@@ -335,7 +335,7 @@ class Coalescer:
             except BaseException as error:
                 is_foreign = isinstance(error, Superseded) and error.stored not in reports.own
                 if is_foreign or reports.is_overtaken(report, known):
-                    self.metrics.write("superseded")
+                    self.metrics.writes.inc("superseded")
                     reports.answer(None)
                 else:
                     reports.put_back(report, since)
@@ -357,7 +357,7 @@ class Coalescer:
             log.exception("TrainJob %s: writing its progress failed", reports.key)
             self._fail(reports, error, "failed")
         else:
-            self.metrics.write("stored")
+            self.metrics.writes.inc("stored")
             self.metrics.delay.observe(self._time() - report.arrived)
             reports.stored, reports.failures, reports.not_before = report.status, 0, float("-inf")
             reports.has_diverged = report.diverged
@@ -366,7 +366,7 @@ class Coalescer:
             reports.writing = None
 
     def _fail(self, reports: JobReports, error: Exception, result: str) -> None:
-        self.metrics.write(result)
+        self.metrics.writes.inc(result)
         reports.failures += 1
         reports.not_before = self._time() + min(LONGEST_RETRY_SECONDS, 2.0 ** (reports.failures - 1))
         if reports.failures == 1:
@@ -374,7 +374,7 @@ class Coalescer:
             log.warning("TrainJob %s: its progress is not stored yet: %s", reports.key, said)
 
     def _refuse(self, reports: JobReports, report: ProgressReport, error: Invalid | BadRequest) -> None:
-        self.metrics.write("refused")
+        self.metrics.writes.inc("refused")
         if reports.pending is report:
             reports.drop()
         if not reports.was_refused:
@@ -476,7 +476,7 @@ class StatusWriter:
         """What the API server holds. Undecoded: the progress of a job is written whatever else is wrong with it."""
         job = await self._client.get(TrainJob.RESOURCE, key.name, key.namespace)
         if uid_of(job) != uid:
-            raise NotFound(f"TrainJob {key} was recreated", code=404, reason="NotFound")
+            raise NotFound(f"TrainJob {key} was recreated")
         return job
 
 

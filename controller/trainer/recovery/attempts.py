@@ -13,7 +13,7 @@ from functools import cached_property
 
 import msgspec
 
-from trainwright.api.conditions import find
+from trainwright.api.conditions import find, find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, uid_of
@@ -107,8 +107,8 @@ class Glance:
     @cached_property
     def failed_since(self) -> datetime | None:
         """Since when the JobSet is Failed; None: it is not."""
-        condition = find(self.jobset.status_or_empty.conditions, "Failed")
-        return parse(condition.last_transition_time) if condition is not None and condition.status == "True" else None
+        condition = find_true(self.jobset.status_or_empty.conditions, "Failed")
+        return parse(condition.last_transition_time) if condition is not None else None
 
     @property
     def ended_by_rule(self) -> bool:
@@ -119,16 +119,13 @@ class Glance:
     @property
     def end(self) -> tuple[str, str] | None:
         """Reason and message of the end that Kubernetes has given the JobSet."""
-        condition = find(self.jobset.status.conditions if self.jobset.status is not None else None, "Failed")
-        if condition is None or condition.status != "True":
-            return None
-        return condition.reason, condition.message
+        condition = find_true(self.jobset.status_or_empty.conditions, "Failed")
+        return (condition.reason, condition.message) if condition is not None else None
 
     @property
     def completed(self) -> bool:
         """Whether the JobSet has succeeded."""
-        condition = find(self.jobset.status_or_empty.conditions, "Completed")
-        return condition is not None and condition.status == "True"
+        return is_true(self.jobset.status_or_empty.conditions, "Completed")
 
     @property
     def ended(self) -> int:
@@ -186,10 +183,7 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
 def entries_of_present(entries: Mapping[int, Entry], found: Summary, jobset: str) -> dict[int, Entry]:
     """The recorded culprits, but for attempts that another JobSet had begun, and that were not judged.
 
-    Args:
-        entries: by attempt.
-        found: the summary.
-        jobset: the uid of the present JobSet, which makes attempts with the same numbers.
+    `jobset` is the uid of the present JobSet, which makes attempts with the same numbers.
     """
     return {
         attempt: entry
@@ -203,12 +197,8 @@ def advance(
 ) -> Progression:
     """Judge the attempts that have ended since the last look.
 
-    Args:
-        known: of the job; `observe` was called.
-        glance: what the cache shows.
-        entries: the recorded culprits, by attempt.
-        wanted: the declaration of the job.
-        replaceable: whether a new JobSet may take the place of one that Kubernetes has given up.
+    `entries` are the recorded culprits by attempt; `replaceable`: a new JobSet may take the place of one that
+    Kubernetes has given up. Call `observe` first.
     """
     uid = uid_of(glance.jobset)
     restarts, counted = glance.restarts, glance.counted
@@ -248,15 +238,7 @@ def may_be_replaced(jobset: JobSet) -> bool:
 def leave_node(
     known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node], *, replaceable: bool
 ) -> None:
-    """Let a new JobSet avoid the suspect node, unless that does more harm than good.
-
-    Args:
-        known: of the job.
-        glance: what the cache shows.
-        step: what `advance` has given.
-        nodes: of the cluster.
-        replaceable: as of `advance`.
-    """
+    """Let a new JobSet avoid the suspect node, unless that does more harm than good."""
     found, (node, why) = step.summary, step.suspect
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
@@ -286,11 +268,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
 def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
     """How the present attempt stands still, if its ranks are to be restarted for it; else empty.
 
-    Args:
-        known: of the job.
-        glance: what the cache shows.
-        wanted: the declaration of the job.
-        still: what was found of an attempt that stands still; it may be an earlier one.
+    `still` is what was found of an attempt that stands still; it may be an earlier one.
     """
     found = known.summary
     is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None

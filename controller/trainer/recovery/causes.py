@@ -14,7 +14,7 @@ from enum import StrEnum
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
-from trainwright.api.times import parse
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
@@ -114,10 +114,8 @@ class Witness:
     def see(self, pods: Iterable[Document], *, is_current: bool = True, is_ours: bool = False) -> None:
         """Note what the pods of the attempt show now.
 
-        Args:
-            pods: of the attempt.
-            is_current: Kubernetes has not ended the attempt yet.
-            is_ours: pods are deleted because the attempt is held back or suspended.
+        `is_current`: Kubernetes has not ended the attempt yet. `is_ours`: pods are deleted because the attempt is held
+        back or suspended.
         """
         found = list(pods)
         failing = [pod for pod in found if _has_failed(pod)]
@@ -147,10 +145,10 @@ class Witness:
         self.ended = self.ended or own
 
     def _see_times(self, pod: Document) -> None:
-        starts = [self.span.began, _moment((pod.get("status") or {}).get("startTime"))]
+        starts = [self.span.began, moment((pod.get("status") or {}).get("startTime"))]
         ends = [
             self.span.ended,
-            *(_moment(one.get("finishedAt")) for one in _ends(container_statuses(pod), failed=False)),
+            *(moment(one.get("finishedAt")) for one in _ends(container_statuses(pod), failed=False)),
         ]
         self.span = Span(
             min((one for one in starts if one is not None), default=None),
@@ -159,7 +157,7 @@ class Witness:
         if is_of_initializer(pod):
             return  # it may load data for hours
         for one in _ends((pod.get("status") or {}).get("containerStatuses") or (), failed=False):
-            start, end = _moment(one.get("startedAt")), _moment(one.get("finishedAt"))
+            start, end = moment(one.get("startedAt")), moment(one.get("finishedAt"))
             if start is not None and end is not None:
                 self.ran_seconds = max(self.ran_seconds, (end - start).total_seconds())
 
@@ -194,12 +192,8 @@ def attribute(
 ) -> Attribution:
     """Why an attempt ended.
 
-    Args:
-        entry: the culprit, as recorded; None: no container was seen to fail.
-        witness: what was seen of its pods.
-        wanted: the declaration of the job, whose exit codes count.
-        hang: whether we have stopped it because it stood still.
-        suspended: whether its owner or a queue has suspended the job.
+    `entry` is the culprit, None if no container was seen to fail; `hang`: we have stopped it because it stood still;
+    `suspended`: its owner or a queue has suspended the job.
     """
     return next(_reasons(entry, witness, wanted, hang=hang, suspended=suspended))
 
@@ -291,13 +285,13 @@ def _is_before(entry: Entry | None, gone: Sign) -> bool:
     """Whether the culprit failed by itself before the pod was deleted."""
     if entry is None or entry.is_victim or gone.began is None:
         return False
-    ended = _moment(entry.ended_at)
+    ended = moment(entry.ended_at)
     return ended is not None and ended < gone.began
 
 
 def _in_time(signs: Collection[Sign], entry: Entry | None) -> list[Sign]:
     """The signs that began before the first exit, or not much later."""
-    ended = _moment(entry.ended_at) if entry is not None else None
+    ended = moment(entry.ended_at) if entry is not None else None
     limit = ended + timedelta(seconds=LATE_SECONDS) if ended is not None else None
     return [sign for sign in signs if limit is None or sign.began is None or sign.began <= limit]
 
@@ -308,7 +302,7 @@ def _signs_of(pod: Document) -> Iterable[Sign]:
         if condition.get("type") == DISRUPTED and condition.get("status") == "True":
             reason = condition.get("reason") or DISRUPTED
             cause = FailureCause.PREEMPTED if reason == BY_SCHEDULER else FailureCause.INFRASTRUCTURE
-            yield Sign(cause, reason, rank_of(pod), name_of(pod), node, _moment(condition.get("lastTransitionTime")))
+            yield Sign(cause, reason, rank_of(pod), name_of(pod), node, moment(condition.get("lastTransitionTime")))
     if status.get("reason") and status.get("phase") == "Failed":
         # The kubelet gives a reason to a pod that it has ended as a whole: Evicted, NodeShutdown and the like.
         reason = status["reason"]
@@ -317,7 +311,7 @@ def _signs_of(pod: Document) -> Iterable[Sign]:
 
 def _deletion_of(pod: Document) -> Sign | None:
     metadata = pod.get("metadata") or {}
-    gone = _moment(metadata.get("deletionTimestamp"))
+    gone = moment(metadata.get("deletionTimestamp"))
     if gone is None:
         return None
     began = gone - timedelta(seconds=number(str(metadata.get("deletionGracePeriodSeconds") or 0)))
@@ -361,10 +355,3 @@ def _is_stopped(pod: Document) -> bool:
     """Whether all that ended in the pod did so since it is deleted."""
     ends = _ends(container_statuses(pod))
     return ended_by_deletion(pod, min((str(one.get("finishedAt") or "") for one in ends), default=""))
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return parse(text) if text else None
-    except ValueError:  # no API server stores such a time
-        return None

@@ -8,6 +8,7 @@ few other nodes, or where something else is more likely to be the reason.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet, ReplicatedJob
 from trainwright.api.kubernetes.core.v1 import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from trainwright.api.messages import counted
@@ -52,12 +53,7 @@ def still_avoided(avoided: Mapping[str, str], now: datetime) -> list[str]:
 def why_not(jobset: JobSet, nodes: Sequence[Node], avoided: Sequence[str], node: str, started: int) -> str:
     """Why the job does not leave a node, in words; empty: it may.
 
-    Args:
-        jobset: of the job.
-        nodes: of the cluster.
-        avoided: nodes that it avoids already.
-        node: the suspect.
-        started: how many pods of the attempt had started.
+    `started`: how many pods of the attempt had started.
     """
     ranks = [one for one in jobset.spec_or_empty.replicated_jobs or () if one.name not in INITIALIZERS]
     wanted = sum(map(_pods_of, ranks))
@@ -88,9 +84,7 @@ def _asks_for_topology(one: ReplicatedJob) -> bool:
 
 def _fits(node: Node, spec: PodSpec) -> bool:
     """Whether a pod may run there, by selector, affinity and state; taints and room are the scheduler's."""
-    conditions = node.status_or_empty.conditions or ()
-    is_ready = any(one.type == "Ready" and one.status == "True" for one in conditions)
-    if not is_ready or node.spec_or_empty.unschedulable:
+    if not is_true(node.status_or_empty.conditions, "Ready") or node.spec_or_empty.unschedulable:
         return False
     labels = labels_of(node)
     if any(labels.get(key) != value for key, value in (spec.node_selector or {}).items()):

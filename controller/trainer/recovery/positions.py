@@ -53,10 +53,7 @@ def position_of(report: TrainerStatus | None) -> Position:
 def is_since(position: Position, span: Span, before: Span | None) -> bool:
     """Whether a report was made by this attempt or a later one; True where it is not known.
 
-    Args:
-        position: as reported.
-        span: of the attempt.
-        before: of the attempt before; None: there is none.
+    `before` is the span of the attempt before; None: there is none.
     """
     if not position.at or span.began is None:
         return True

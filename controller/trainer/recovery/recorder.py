@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.conditions import find
+from trainwright.api.conditions import find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Node
@@ -45,7 +45,7 @@ from trainwright.controller.trainer.failures.recorder import (
     Recorded,
     is_deleted_record,
 )
-from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, WarnsUsers
+from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import INITIALIZERS, POD, attempt_of, is_of_initializer, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.job.records import JobRecords
@@ -97,15 +97,8 @@ class RecoveryRecorder(FailureRecorder):
         Rule.on(POD, "delete"),
     )
 
-    def __init__(self, manager: Manager, told: WarnsUsers, records: JobRecords, recoveries: Recoveries) -> None:
-        """Declare the controller.
-
-        Args:
-            manager: of the process.
-            told: tells users of each attempt.
-            records: what is remembered of jobs.
-            recoveries: what is known of the attempts; this is the one who changes it.
-        """
+    def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
+        """Declare the controller."""
         self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
@@ -342,8 +335,7 @@ class RecoveryRecorder(FailureRecorder):
         except Forbidden:
             answers = True  # a manager of one namespace may not look at nodes, and must not end pods unseen
         else:
-            conditions = found.status_or_empty.conditions or ()
-            answers = any(one.type == "Ready" and one.status == "True" for one in conditions)
+            answers = is_true(found.status_or_empty.conditions, "Ready")
         # Nodes come and go under new names: only what still counts is kept.
         self._nodes = {name: seen for name, seen in self._nodes.items() if now - seen[0] < NODE_SECONDS}
         self._nodes[node] = (now, answers)
@@ -385,8 +377,8 @@ def _is_new_or_over(event: Event[TrainJob]) -> bool:
 
 def _stall(job: TrainJob) -> tuple[str, str] | None:
     """Reason and time: within a gap of the watch, a condition may go and come again."""
-    found = find(job.status_or_empty.conditions, CONDITION_STALLED)
-    return (found.reason, found.last_transition_time) if found is not None and found.status == "True" else None
+    found = find_true(job.status_or_empty.conditions, CONDITION_STALLED)
+    return (found.reason, found.last_transition_time) if found is not None else None
 
 
 def _is_of_interest(event: Event[Any]) -> bool:

@@ -52,13 +52,8 @@ class Recoveries:
     ) -> None:
         """Create it before the controllers that use it.
 
-        Args:
-            manager: of the process.
-            snapshots: give the runtime of a job, whose annotations count where the job has none.
-            records: what is remembered of jobs.
-            allowed: what an administrator allows.
-            newest: the newest report of a job that this process took, also before it is written; None: it took none.
-            now: the wall clock.
+        `snapshots` give the runtime of a job, whose annotations count where the job has none. `newest` gives the newest
+        report of a job that this process took, also before it is written.
         """
         self._client, self._cache = manager.client, manager.cache
         self._snapshots, self._allowed, self._now = snapshots, allowed, now

@@ -85,12 +85,8 @@ def text_of(summary: Summary) -> str:
 def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted: int) -> Summary:
     """The summary with counts that are not lower than those of the JobSet.
 
-    Args:
-        summary: as read from the record, or an empty one.
-        jobset: the uid of the JobSet.
-        base: attempts before its first one, as its pods carry it.
-        restarts: of the JobSet.
-        counted: those that count towards its limit.
+    `base` are the attempts before its first one, as its pods carry it; `counted` are the restarts that count towards
+    its limit.
     """
     known = sum(summary.counts.causes.values())
     if summary.judged >= base + restarts and known >= summary.judged:

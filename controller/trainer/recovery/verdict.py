@@ -114,13 +114,7 @@ class Judgement:
 
 
 def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement:
-    """What follows from the end of an attempt.
-
-    Args:
-        before: what the attempts before have cost.
-        ended: the attempt.
-        wanted: the declaration of the job.
-    """
+    """What follows from the end of an attempt."""
     counts, cause, budget = before.reached(ended.step, ended.percent), ended.why.cause, ended.why.charged
     counts.causes[cause] = counts.causes.get(cause, 0) + 1
     if _is_further(before, ended):

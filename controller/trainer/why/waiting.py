@@ -39,7 +39,7 @@ from trainwright.controller.runtime import (
     Trigger,
     current_reconcile,
 )
-from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
+from trainwright.controller.trainer.job.conditions import conditions_of, new_condition, write_conditions
 from trainwright.controller.trainer.job.pods import POD, calm_in, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
@@ -286,7 +286,7 @@ def with_cause(conditions: Sequence[Condition], cause: Cause | None, now: Now) -
         return [one for one in conditions if one.type not in EXPLAINING]
     # Another cause holds since another time.
     kept = [one for one in conditions if one.type not in EXPLAINING or (one.type, one.reason) == (kind, cause.reason)]
-    wanted = Condition(type=kind, status="True", reason=cause.reason, message=cause.message, last_transition_time="")
+    wanted = new_condition(kind, "True", cause.reason, cause.message)
     return set_condition(kept, wanted, now=now)
 
 

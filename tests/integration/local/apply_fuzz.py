@@ -16,16 +16,16 @@ from typing import Any
 
 from tests.integration.local.documents import GROUP, KIND, Documents, Schemas, version
 from tests.integration.local.oracle import Answer, Oracle
-from trainwright.controller.local.apiserver.apply import fieldset, naming
-from trainwright.controller.local.apiserver.apply.crd import custom_resource_models
-from trainwright.controller.local.apiserver.apply.errors import ApplyError, ConflictError, MissingVersionError
-from trainwright.controller.local.apiserver.apply.extraction import extract
-from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager
-from trainwright.controller.local.apiserver.apply.lastapplied import ANNOTATION
-from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.validation import UnfitError, check
-from trainwright.controller.local.apiserver.apply.values import json_text
-from trainwright.controller.local.apiserver.apply.versions import Convert, same_schema
+from trainwright.controller.local.apiserver.merge.apply import fieldset, naming
+from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_models
+from trainwright.controller.local.apiserver.merge.apply.errors import ApplyError, ConflictError, MissingVersionError
+from trainwright.controller.local.apiserver.merge.apply.extraction import extract
+from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.merge.apply.lastapplied import ANNOTATION
+from trainwright.controller.local.apiserver.merge.apply.openapi import Types
+from trainwright.controller.local.apiserver.merge.apply.validation import UnfitError, check
+from trainwright.controller.local.apiserver.merge.apply.values import json_text
+from trainwright.controller.local.apiserver.merge.apply.versions import Convert, same_schema
 
 # Later than what the objects hold, as the oracle's own clock is.
 NOW = datetime(2050, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.local.gadgets import definition
-from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 _ALONE = ("namespaces", "nodes", "customresourcedefinitions", "tokenreviews", "mutatingwebhookconfigurations")

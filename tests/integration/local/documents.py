@@ -8,7 +8,7 @@ import copy
 from random import Random
 from typing import Any
 
-from trainwright.controller.local.apiserver.apply.crd import custom_resource_models
+from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_models
 
 Schema = dict[str, Any]
 Document = dict[str, Any]

@@ -12,8 +12,8 @@ from typing import Any
 
 from deepdiff import DeepDiff
 
-from trainwright.controller.local.apiserver.apply.errors import ApplyError, ConflictError
-from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.merge.apply.errors import ApplyError, ConflictError
+from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
 from trainwright.controller.runtime.client.transport import Request, Transport
 
 Document = dict[str, Any]

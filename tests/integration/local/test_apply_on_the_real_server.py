@@ -16,8 +16,8 @@ import pytest
 
 from tests.integration.local.gadgets import Gadgets, definition
 from tests.integration.local.replay import Replay
-from trainwright.controller.local.apiserver.apply.crd import custom_resource_managers
-from trainwright.controller.local.apiserver.apply.lastapplied import ANNOTATION
+from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_managers
+from trainwright.controller.local.apiserver.merge.apply.lastapplied import ANNOTATION
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.integration.local.replay import Replay
-from trainwright.controller.local.apiserver.apply import fieldset
-from trainwright.controller.local.apiserver.apply.crd import OBJECT_META
-from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager
-from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.published import empty_object
+from trainwright.controller.local.apiserver.merge.apply import fieldset
+from trainwright.controller.local.apiserver.merge.apply.crd import OBJECT_META
+from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.merge.apply.openapi import Types
+from trainwright.controller.local.apiserver.merge.apply.published import empty_object
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import built_in
-from trainwright.controller.local.apiserver import discovery
-from trainwright.controller.local.apiserver.discovery import (
+from trainwright.controller.local.apiserver.views import discovery
+from trainwright.controller.local.apiserver.views.discovery import (
     CUSTOM_VERBS,
     DiscoveryGroup,
     DiscoveryResource,

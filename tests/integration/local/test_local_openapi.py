@@ -12,14 +12,14 @@ import pytest
 from aiohttp import web
 
 from tests.unit.local.things import built_in
-from trainwright.controller.local.apiserver import discovery
-from trainwright.controller.local.apiserver.discovery import (
+from trainwright.controller.local.apiserver.views import discovery
+from trainwright.controller.local.apiserver.views.discovery import (
     CUSTOM_VERBS,
     DiscoveryResource,
     Subresource,
     groups_of,
 )
-from trainwright.controller.local.apiserver.openapi import document, document_path, index
+from trainwright.controller.local.apiserver.views.openapi import document, document_path, index
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.comparison import SENTENCES
-from trainwright.controller.local.apiserver.patch import (
+from trainwright.controller.local.apiserver.merge.patch import (
     PatchError,
     json_patch,
     merge_patch,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.local.test_local_tables import CLUSTER_OBJECTS, OBJECTS
-from trainwright.controller.local.apiserver.protobuf import MEDIA_TYPE, decode
+from trainwright.controller.local.apiserver.request.protobuf import MEDIA_TYPE, decode
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane

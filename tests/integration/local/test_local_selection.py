@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.selection import (
+from trainwright.controller.local.apiserver.views.selection import (
     SelectorError,
     custom_selectable_fields,
     parse_field_selector,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trainwright.api.times import wall_clock
-from trainwright.controller.local.apiserver.tables import (
+from trainwright.controller.local.apiserver.views.tables import (
     custom_table_format,
     table_format,
     table_of_list,

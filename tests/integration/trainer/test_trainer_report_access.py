@@ -21,6 +21,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, key_of, uid_of
 from trainwright.api.owners import owner_reference
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, NotFound, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
@@ -32,7 +33,6 @@ from trainwright.controller.trainer.progress.access import (
     ReportAccess,
     ReporterForbidden,
     ReportingPod,
-    audience,
 )
 from trainwright.controller.trainer.progress.writer import StatusWriter
 
@@ -70,7 +70,7 @@ class Team:
 
     async def token(self, for_job: str, *, pod: str = "", namespace: str = "", audience_: str = "") -> str:
         """A token of the account for reports of a job, bound to a pod or to nothing."""
-        spec: Document = {"audiences": [audience_ or audience(namespace or self.namespace, for_job)]}
+        spec: Document = {"audiences": [audience_ or report_audience(namespace or self.namespace, for_job)]}
         if pod:
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod}
         made = await self.client.post_subresource(ACCOUNT, "training", self.namespace, "token", {"spec": spec})

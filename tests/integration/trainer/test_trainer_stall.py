@@ -3,7 +3,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.integration.trainer.reporting import definitions
 from trainwright.api.conditions import find
@@ -13,6 +13,7 @@ from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.manager.settings import ServerSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually
+from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.stall import StallController
 
@@ -50,7 +51,7 @@ async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
         await install(client, definitions(), owner="test")
         servers = ServerSettings(metrics=None, probes=None)
         manager = Manager(api.config, field_manager="test", servers=servers, transport=api.transport())
-        StallController(manager, told, no_runtime, STALL_SECONDS, JobRecords())
+        StallController(manager, cast("JobEvents", told), no_runtime, STALL_SECONDS, JobRecords())
         running = tasks.start("manager", manager.run())
         await manager.wait_ready()
 

@@ -25,7 +25,7 @@ def test_files_that_modules_load_are_in_the_wheel() -> None:
             if module.parent == file.parent and module.suffix == ".py"
         )
     ]
-    assert Path("controller/local/apiserver/published/kinds.json") in loaded
+    assert Path("controller/local/apiserver/schema/published/kinds.json") in loaded
     missing = [
         str(file)
         for file in loaded

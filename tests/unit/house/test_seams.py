@@ -41,7 +41,7 @@ ALLOWED: dict[str, tuple[frozenset[str], str]] = {
         ),
         "the seam itself",
     ),
-    "controller/local/apiserver/requestlog.py": (
+    "controller/local/apiserver/http/requestlog.py": (
         frozenset({"concurrent.futures.ThreadPoolExecutor"}),
         "a world keeps no log of requests",
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainwright.controller.initialize.contract import InitializeError, Kind, ProviderRequest
+from trainwright.controller.initialize.folder import PARTS
 from trainwright.controller.initialize.providers import provider_class
 from trainwright.controller.initialize.reports import Progress
 from trainwright.controller.initialize.run import Run
@@ -30,6 +31,11 @@ class Outcome:
 
     def said(self, text: str) -> bool:
         return any(text in line for line in self.lines)
+
+
+def part_of_the_largest(target: Path) -> Path:
+    """What there is of the largest file. Smaller ones may have been on their way, too, when the run ended."""
+    return max((target / PARTS).iterdir(), key=lambda part: part.stat().st_size)
 
 
 async def initialize(

@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 
 from tests.unit.initialize.hub import Hub, Repository, serving
-from tests.unit.initialize.runs import Outcome, initialize
+from tests.unit.initialize.runs import Outcome, initialize, part_of_the_largest
 from trainwright.controller.initialize import huggingface
-from trainwright.controller.initialize.folder import PARTS
 
 PIECE = 1000
 NAME = "model.safetensors"
@@ -101,8 +100,7 @@ async def test_a_range_that_breaks_off_leaves_a_part_that_goes_on(hub: Hub, tmp_
 
     hub.faults.append(cut)
     assert (await fetch(hub, tmp_path, TRAINWRIGHT_CONNECTIONS="4")).word == "Unreachable"
-    (part,) = (tmp_path / PARTS).iterdir()
-    assert part.read_bytes() == WEIGHTS[: 5 * PIECE]
+    assert part_of_the_largest(tmp_path).read_bytes() == WEIGHTS[: 5 * PIECE]
     hub.faults.clear()
     sent = hub.bytes_sent
     assert (await fetch(hub, tmp_path, TRAINWRIGHT_CONNECTIONS="4")).error is None

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from trainwright.controller.local.apiserver.execs import PROTOCOLS, PodExecs
-from trainwright.controller.local.apiserver.podaccess import ExecRequest, UnavailableExecError
-from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, ServerWebSocket
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, ServerWebSocket
+from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS, PodExecs
+from trainwright.controller.local.apiserver.verbs.podaccess import ExecRequest, UnavailableExecError
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 PATH = "/api/v1/namespaces/default/pods/p/exec"

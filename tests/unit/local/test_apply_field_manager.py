@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import SPEC, VERSION, Document, Things, models, thing
-from trainwright.controller.local.apiserver.apply.errors import (
+from trainwright.controller.local.apiserver.merge.apply.errors import (
     BadRequestError,
     ConflictError,
     ConversionError,
@@ -16,10 +16,10 @@ from trainwright.controller.local.apiserver.apply.errors import (
     InternalError,
     MissingVersionError,
 )
-from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager, check_entries
-from trainwright.controller.local.apiserver.apply.lastapplied import ANNOTATION
-from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.timestamps import without_new_times
+from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager, check_entries
+from trainwright.controller.local.apiserver.merge.apply.lastapplied import ANNOTATION
+from trainwright.controller.local.apiserver.merge.apply.openapi import Types
+from trainwright.controller.local.apiserver.merge.apply.timestamps import without_new_times
 
 
 @pytest.fixture
@@ -117,6 +117,48 @@ def test_items_and_undeclared_keys_go_with_what_others_own_in_them(things: Thing
     things.apply("one", {"text": "a", "free": {"k": {"a": 1}}, "items": [{"name": "n"}]})
     things.update("two", {"text": "a", "free": {"k": {"a": 1, "b": 2}}, "items": [{"name": "n", "x": "1"}]})
     assert things.apply("one", {"text": "a"})["spec"] == {"text": "a", "free": None, "items": None}
+
+
+def with_entry(things: Things, owned: Document, spec: Document) -> None:
+    """Let the object be one that `one` applied, with the managed fields as a person may edit them."""
+    entry = {"manager": "one", "operation": "Apply", "apiVersion": VERSION, "fieldsType": "FieldsV1", "fieldsV1": owned}
+    things.live = thing(spec, metadata={"name": "it", "uid": "u", "managedFields": [entry]})
+
+
+@pytest.mark.parametrize(
+    ("owned", "live", "applied", "left"),
+    [
+        # The key and the item are not the manager's, only what is in them.
+        (
+            {"f:free": {"f:k": {"f:a": {}}}},
+            {"free": {"k": {"a": 1, "b": 2}}},
+            {"free": {"l": 3}},
+            {"k": {"b": 2}, "l": 3},
+        ),
+        (
+            {"f:items": {'k:{"name":"n"}': {"f:x": {}}}},
+            {"items": [{"name": "n", "x": "1", "y": "2"}]},
+            {"items": [{"name": "m"}]},
+            [{"name": "n", "y": "2"}, {"name": "m"}],
+        ),
+        # A list without items is in no set, so it is not missed either.
+        (
+            {"f:inner": {"f:tags": {'v:"a"': {}}}},
+            {"inner": {"tags": []}},
+            {"inner": {"a": "1"}},
+            {"tags": [], "a": "1"},
+        ),
+    ],
+)
+def test_what_goes_in_part(owned: Document, live: Document, applied: Document, left: Any, things: Things) -> None:
+    with_entry(things, {"f:spec": owned}, live)
+    assert things.apply("one", applied)["spec"] == dict.fromkeys(live, left)
+
+
+def test_an_object_that_would_lose_its_version(things: Things) -> None:
+    with_entry(things, {"f:apiVersion": {}, "f:spec": {"f:text": {}}}, {"text": "a", "flag": True})
+    with pytest.raises(InternalError, match=r"^failed to prune fields: .* from an invalid group/version: None$"):
+        things.apply("one", {"flag": True})
 
 
 def test_an_empty_field_that_is_applied_again_goes_with_content_that_has_no_owner(things: Things) -> None:
@@ -225,6 +267,25 @@ def test_entries_are_checked_after_admission(things: Things) -> None:
     entry = {"operation": "Update", "apiVersion": VERSION, "fieldsType": "V2"}
     with pytest.raises(EntryError, match=r'^invalid fieldsType "V2" in managed fields entry 0$'):
         check_entries(thing({}, metadata={"managedFields": [entry]}))
+
+
+def test_an_object_that_equals_the_document_only_in_python(things: Things) -> None:
+    things.apply("one", {"number": 1})
+    things.live["spec"] = {"number": True}
+    with pytest.raises(
+        InternalError, match=r"^failed to create typed live object .*: \.spec\.number: expected numeric"
+    ):
+        things.apply("one", {"number": 1})
+
+
+def test_sets_are_written_in_order_whatever_order_was_read_before(things: Things) -> None:
+    spec: Document = {"f:free": {".": {}, "f:a": {}, "f:b": {"f:c": {}}}, "f:text": {}}
+    ordered: Document = {"f:spec": spec, "v:1": {"f:a": {}}}
+    odd = {**ordered, "f:spec": {"f:text": {".": {}}, "f:free": {"f:b": {"f:c": {}}, "f:a": {}, ".": {}}}}
+    for owned in (ordered, odd, ordered, odd, {"f:spec": spec, "v:1.0": {"f:a": {}}}):
+        with_entry(things, owned, {"free": {"a": 1, "b": {"c": 2}}, "text": "a"})
+        things.apply("two", {"number": 1})
+        assert json.dumps(things.owners["one"]) == json.dumps(ordered)
 
 
 def test_the_order_of_entries_and_the_zones_of_times(things: Things) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.apply import element, fieldset, values
-from trainwright.controller.local.apiserver.apply.errors import EntryError
+from trainwright.controller.local.apiserver.merge.apply import element, fieldset, values
+from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
 
 A, B, C = "f:a", "f:b", "f:c"
 

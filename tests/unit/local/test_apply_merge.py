@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import SPEC, Document, view
-from trainwright.controller.local.apiserver.apply import fieldset, naming
-from trainwright.controller.local.apiserver.apply.compare import compare
-from trainwright.controller.local.apiserver.apply.extraction import extract
-from trainwright.controller.local.apiserver.apply.merge import TypedMerge
-from trainwright.controller.local.apiserver.apply.reconcile import reconcile
-from trainwright.controller.local.apiserver.apply.removal import remove
-from trainwright.controller.local.apiserver.apply.schema import SchemaView
+from trainwright.controller.local.apiserver.merge.apply import fieldset, naming
+from trainwright.controller.local.apiserver.merge.apply.compare import compare
+from trainwright.controller.local.apiserver.merge.apply.extraction import extract
+from trainwright.controller.local.apiserver.merge.apply.merge import TypedMerge
+from trainwright.controller.local.apiserver.merge.apply.reconcile import reconcile
+from trainwright.controller.local.apiserver.merge.apply.removal import remove
+from trainwright.controller.local.apiserver.merge.apply.schema import SchemaView
 
 
 def merge(view: SchemaView, live: Document, config: Document) -> Any:
@@ -200,3 +200,8 @@ def test_sets_after_a_change_of_the_schema(name: str, words: Document, before: A
     fields = fieldset.read({"f:spec": {f"f:{name}": before, "f:text": {}}})
     assert wire(reconcile(view(changed), fields)) == {f"f:{name}": after, "f:text": {}}
     assert reconcile(view(), fields) is fields
+    # The same text again is the same set, which stays what it was.
+    again = fieldset.read({"f:spec": {f"f:{name}": before, "f:text": {}}})
+    assert again["f:spec"] is fields["f:spec"]
+    assert wire(reconcile(view(changed), again)) == {f"f:{name}": after, "f:text": {}}
+    assert wire(again) == {f"f:{name}": before, "f:text": {}}

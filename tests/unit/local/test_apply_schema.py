@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import SPEC, TEXT, thing, view
-from trainwright.controller.local.apiserver.apply.crd import custom_resource_managers, custom_resource_models
-from trainwright.controller.local.apiserver.apply.errors import SchemaError
-from trainwright.controller.local.apiserver.apply.openapi import DEDUCED, Types
-from trainwright.controller.local.apiserver.apply.published import empty_object
-from trainwright.controller.local.apiserver.apply.validation import UnfitError, check
+from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_managers, custom_resource_models
+from trainwright.controller.local.apiserver.merge.apply.errors import SchemaError
+from trainwright.controller.local.apiserver.merge.apply.openapi import DEDUCED, Types
+from trainwright.controller.local.apiserver.merge.apply.published import empty_object
+from trainwright.controller.local.apiserver.merge.apply.validation import UnfitError, check
 
 REFERENCE = "#/components/schemas/"
 NO_KEYS = ".tags: element 0: associative list without keys has"
@@ -150,6 +150,7 @@ def test_schemas_that_cannot_be_compiled(schema: dict[str, Any], message: str) -
         ({"items": [None]}, ".items: element 0: associative list with keys may not have a null element"),
         ({"items": ["a"]}, ".items: element 0: associative list with keys may not have non-map elements"),
         ({"items": [{"name": "a"}, {"x": "b"}]}, OMITTED),
+        ({"items": [{"name": "a"}, {"name": "a", "x": "b"}]}, '.items: duplicate entries for key [name="a"]'),
         ({"items": [{"name": "a", "flag": 1}]}, '.items[name="a"].flag: field not declared in schema'),
         (
             {"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]},

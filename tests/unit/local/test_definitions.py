@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from trainwright.controller.local.apiserver.built_in import serve_built_in
-from trainwright.controller.local.apiserver.definitions import COLLECTION, Definitions
-from trainwright.controller.local.apiserver.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.kinds.builtin.definitions import CLEANUP
+from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
+from trainwright.controller.local.apiserver.kinds.custom.definitions import COLLECTION, Definitions
+from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.strategies.definitions import CLEANUP
 
 GROUP, PLURAL = "test.example", "things"
 DEFINITION = ObjectName("", f"{PLURAL}.{GROUP}")

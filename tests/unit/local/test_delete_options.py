@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from trainwright.controller.local.apiserver.requests import Query, ServerRequest
+from trainwright.controller.local.apiserver.request.info import Query, ServerRequest
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import RunningServer, api_server
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON bodies in which an object has a key twice."""
 
-from trainwright.controller.local.apiserver.doubledkeys import doubled_fields, merged, pairs_of
+from trainwright.controller.local.apiserver.request.doubledkeys import doubled_fields, merged, pairs_of
 
 BODY = rb"""{"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b"}], "nodeSelector": {"a": "b"},
     "terminationGracePeriodSeconds": 5, "hostname": "h"},

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.played import Server, Session, played_server
-from trainwright.controller.local.apiserver.podaccess import ExecRequest, UnavailableExecError
+from trainwright.controller.local.apiserver.verbs.podaccess import ExecRequest, UnavailableExecError
 from trainwright.controller.runtime import Client, HTTPTransport
 from trainwright.controller.runtime.client.exec import LIMIT, ExecResult
 from trainwright.controller.runtime.client.transport import Transport

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.unit.local.played import PATH, UPGRADE, Server, Session, played_server
-from trainwright.controller.local.apiserver.execs import PROTOCOLS
-from trainwright.controller.local.apiserver.podaccess import ExecRequest, UnavailableExecError
+from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS
+from trainwright.controller.local.apiserver.verbs.podaccess import ExecRequest, UnavailableExecError
 
 
 class Socket:

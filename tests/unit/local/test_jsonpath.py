@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.jsonpath import JSONPathError, compile_path, result_text
+from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError, compile_path, result_text
 
 DOCUMENT: dict[str, Any] = {
     "a": {"b.c": 1, "d": "x"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.identity.conftest import Asker
-from trainwright.controller.local.apiserver.requests import go_integer
+from trainwright.controller.local.apiserver.request.info import go_integer
 from trainwright.controller.local.cluster import api_server
 
 WRONG_TOKENS = {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.unit.local.identity.conftest import Asker
-from trainwright.controller.local.apiserver.requests import ServerRequest
+from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.runtime.testing.clock import ManualClock
 

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.local.identity.conftest import Asker, Document
 from tests.unit.local.test_definitions import settled
 from trainwright.api.manifest import DEEPEST
-from trainwright.controller.local.apiserver.nesting import is_too_deep
-from trainwright.controller.local.apiserver.requests import ServerRequest
+from trainwright.controller.local.apiserver.merge.nesting import is_too_deep
+from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import api_server
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.apiserver.precedence import SECONDS, Precedence
-from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse
-from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.apiserver.http.precedence import SECONDS, Precedence
+from trainwright.controller.local.apiserver.http.transport import InProcessTransport
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request

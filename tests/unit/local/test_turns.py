@@ -4,7 +4,7 @@
 import asyncio
 from collections.abc import Callable
 
-from trainwright.controller.local.apiserver.turns import Turns
+from trainwright.controller.local.apiserver.http.turns import Turns
 
 
 async def count_turns(work: Callable[[], object]) -> list[int]:

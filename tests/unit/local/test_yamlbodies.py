@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.controller.local.apiserver.yamlbodies import YAMLBodyError, read_yaml
+from trainwright.controller.local.apiserver.request.yamlbodies import YAMLBodyError, read_yaml
 
 
 def test_the_last_of_equal_keys_wins_and_each_is_told() -> None:

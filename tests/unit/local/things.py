@@ -4,15 +4,15 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trainwright.controller.local.apiserver.apply import fieldset
-from trainwright.controller.local.apiserver.apply.crd import custom_resource_models
-from trainwright.controller.local.apiserver.apply.fieldmanager import FieldManager
-from trainwright.controller.local.apiserver.apply.openapi import Types
-from trainwright.controller.local.apiserver.apply.schema import SchemaView
-from trainwright.controller.local.apiserver.built_in import serve_built_in
-from trainwright.controller.local.apiserver.discovery import DiscoveryResource
-from trainwright.controller.local.apiserver.pages import DiscoveryPages
-from trainwright.controller.local.apiserver.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.http.pages import DiscoveryPages
+from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
+from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.merge.apply import fieldset
+from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_models
+from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.merge.apply.openapi import Types
+from trainwright.controller.local.apiserver.merge.apply.schema import SchemaView
+from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource
 
 Document = dict[str, Any]
 

@@ -21,6 +21,7 @@ from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, DecodeError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import listing, status_body
+from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.files import ProgressFiles
 from trainwright.controller.trainer.progress.metrics import FileMetrics
@@ -273,7 +274,7 @@ class Bench:
             cast("Manager", self.leader),
             lambda job: self.of(job),  # noqa: PLW0108 - tests replace it
             self.accept,
-            self,
+            cast("JobEvents", self),
             FileMetrics(registry),
             self.records,
             reads_files=self._reads_files,

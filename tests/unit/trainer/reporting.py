@@ -13,6 +13,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
@@ -25,12 +26,12 @@ from trainwright.controller.runtime.testing.scripted import (
     listing,
 )
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
-from trainwright.controller.trainer.progress.access import ReportAccess, ReporterForbidden, ReportingPod, audience
+from trainwright.controller.trainer.progress.access import ReportAccess, ReporterForbidden, ReportingPod
 
 FOREVER = float("inf")
 START = datetime(2026, 11, 22, tzinfo=UTC)
 SPACE, JOB = "team", "job"
-AUDIENCE = audience(SPACE, JOB)
+AUDIENCE = report_audience(SPACE, JOB)
 
 
 def is_pod(request: Request) -> bool:

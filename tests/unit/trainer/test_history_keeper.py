@@ -37,7 +37,6 @@ from trainwright.controller.trainer.progress.history import (
     HistoryKeeper,
     _History,
 )
-from trainwright.controller.trainer.progress.metrics import HistoryMetrics
 from trainwright.controller.trainer.progress.writer import Budget, Pace
 
 START = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -129,7 +128,7 @@ class Bench:
         self.keeper = HistoryKeeper(
             cast("Manager", self.leader),
             Budget(Pace(**pace), loop.time),
-            HistoryMetrics(self.registry),
+            self.registry,
             self.records,
             attempt_of=lambda job: self.attempts.get(job.name),
             now=self.clock,

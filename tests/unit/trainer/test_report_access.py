@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from tests.unit.trainer.reporting import AUDIENCE, FOREVER, JOB, SPACE, START, Cluster, is_pod, jobset, trainjob
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.rights import Rule
+from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.errors import Unreachable
@@ -25,7 +26,6 @@ from trainwright.controller.trainer.progress.access import (
     ReportAccess,
     ReporterForbidden,
     ReportingPod,
-    audience,
 )
 
 OF_POD = ReportingPod("node-0", "pod-uid", "default", 0)
@@ -74,8 +74,8 @@ async def test_the_scheme_is_bearer_in_any_case_with_one_token() -> None:
 async def test_a_token_is_for_one_job_in_its_own_namespace() -> None:
     async with Cluster() as cluster:
         refused = [
-            cluster.token(audience(SPACE, "other")),
-            cluster.token(audience("other", JOB)),
+            cluster.token(report_audience(SPACE, "other")),
+            cluster.token(report_audience("other", JOB)),
             cluster.token("https://kubernetes.default.svc"),
             # An audience is chosen by whoever asks for the token; the namespace is not.
             cluster.token(namespace="other"),

@@ -11,8 +11,9 @@ import tracemalloc
 from tests.issuers import Signer
 from tests.unit.trainer.headers import changed, random_header
 from tests.unit.trainer.reporting import JOB, SPACE, Cluster
+from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime.testing.clock import jumping
-from trainwright.controller.trainer.progress.access import ReporterForbidden, audience
+from trainwright.controller.trainer.progress.access import ReporterForbidden
 
 COUNT = 10_000
 KEPT_BYTES = 100_000
@@ -38,7 +39,7 @@ async def test_random_headers_and_changed_tokens_are_refused() -> None:
         async with Cluster(signer=signer) as cluster:
             valid = cluster.token(pod=("node-0", "pod-uid"))
             await cluster.access.check(f"Bearer {valid}", SPACE, JOB)
-            others = [cluster.token(audience(SPACE, "other")), cluster.token(exp=1), valid]
+            others = [cluster.token(report_audience(SPACE, "other")), cluster.token(exp=1), valid]
             half = COUNT // 4
             headers = [random_header(chance) for _ in range(2 * half)]
             headers += [f"Bearer {changed(chance, valid, others)}" for _ in range(2 * half)]

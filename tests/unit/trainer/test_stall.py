@@ -15,6 +15,7 @@ from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Done, Manager, NotSynced, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
+from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.progress.report import Allowance, JobReports, checked
@@ -64,7 +65,7 @@ class World:
         manager = cast("Manager", self)
         self.stall = StallController(
             manager,
-            self,
+            cast("JobEvents", self),
             self._runtime_of,
             default,
             self.records,

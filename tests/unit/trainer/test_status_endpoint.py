@@ -3,7 +3,7 @@
 """The order of the checks of a report, its rate, and where a TrainJob is looked up."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ from trainwright.controller.runtime.errors import (
 from trainwright.controller.runtime.servers.bounded import BodyTooLarge, BoundedAnswer
 from trainwright.controller.runtime.testing.clock import ManualClock
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.progress.access import AccessUnknown, ReporterForbidden, ReportingPod
+from trainwright.controller.trainer.progress.access import AccessUnknown, ReportAccess, ReporterForbidden, ReportingPod
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.report import JobReports
 from trainwright.controller.trainer.progress.server import JobLookup, StatusEndpoint
@@ -116,7 +116,8 @@ class Bench:
         self.records = JobRecords()
         self.coalescer = Coalescer(self.write, Pace(), metrics, self.records, time=self.clock)
         jobs = JobLookup(Client(self.cluster), Cache(self.cluster), time=self.clock)  # type: ignore[arg-type]  # stand-ins
-        self.endpoint = StatusEndpoint(self.access, jobs, self.coalescer, metrics, time=self.clock)
+        access = cast("ReportAccess", self.access)
+        self.endpoint = StatusEndpoint(access, jobs, self.coalescer, metrics, time=self.clock)
         self.cluster.cached["a"] = job("a")
 
     async def write(self, key: Key, uid: str, status: TrainerStatus) -> None:

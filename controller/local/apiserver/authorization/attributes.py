@@ -4,10 +4,10 @@
 from dataclasses import dataclass
 
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.names import path_segment
-from trainwright.controller.local.apiserver.requests import ServerRequest, User
-from trainwright.controller.local.apiserver.routes import Route
-from trainwright.controller.local.apiserver.verbs import verb_of
+from trainwright.controller.local.apiserver.kinds.names import path_segment
+from trainwright.controller.local.apiserver.request.info import ServerRequest, User
+from trainwright.controller.local.apiserver.request.routes import Route
+from trainwright.controller.local.apiserver.request.verbs import verb_of
 
 _UNSAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 

@@ -11,10 +11,10 @@ from trainwright.controller.local.apiserver.authorization.attributes import Attr
 from trainwright.controller.local.apiserver.authorization.authorizer import EVERYTHING, MASTERS
 from trainwright.controller.local.apiserver.authorization.rbac import GROUP, RBACAuthorizer
 from trainwright.controller.local.apiserver.authorization.rules import shown, uncovered
-from trainwright.controller.local.apiserver.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.errors import StatusError, forbidden, not_found
-from trainwright.controller.local.apiserver.fields import quoted
-from trainwright.controller.local.apiserver.requests import WriteQuery
+from trainwright.controller.local.apiserver.kinds.fields import quoted
+from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
+from trainwright.controller.local.apiserver.request.info import WriteQuery
 
 _ROLES, _BINDINGS = ("roles", "clusterroles"), ("rolebindings", "clusterrolebindings")
 _COLLECTED = ("ownerReferences", "finalizers", "managedFields")

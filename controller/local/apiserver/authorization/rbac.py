@@ -15,10 +15,10 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes
 from trainwright.controller.local.apiserver.authorization.authorizer import MASTERS, AccessDecision, UserRules
 from trainwright.controller.local.apiserver.authorization.rules import allows
-from trainwright.controller.local.apiserver.requests import User
-from trainwright.controller.local.apiserver.selection import LabelMatcher, label_selector_of
+from trainwright.controller.local.apiserver.request.info import User
+from trainwright.controller.local.apiserver.request.userinfo import ACCOUNT_PREFIX
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.userinfo import ACCOUNT_PREFIX
+from trainwright.controller.local.apiserver.views.selection import LabelMatcher, label_selector_of
 
 GROUP = "rbac.authorization.k8s.io"
 _COLLECTIONS = {

@@ -10,12 +10,12 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.authorization import Attributes, Authorizer
-from trainwright.controller.local.apiserver.call import RequestInfo
-from trainwright.controller.local.apiserver.fields import wrong
 from trainwright.controller.local.apiserver.identity.reviews import read_review
-from trainwright.controller.local.apiserver.metadata import set_namespace
-from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import ServerResponse, User
+from trainwright.controller.local.apiserver.kinds.fields import wrong
+from trainwright.controller.local.apiserver.kinds.metadata import set_namespace
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import ServerResponse, User
+from trainwright.controller.local.apiserver.verbs.reads import shown
 
 _PATH, _RESOURCE = "nonResourceAttributes", "resourceAttributes"
 

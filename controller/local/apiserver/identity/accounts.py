@@ -26,9 +26,9 @@ from trainwright.controller.local.apiserver.identity.jwt import (
     SigningKey,
     read_claims,
 )
-from trainwright.controller.local.apiserver.requests import User
+from trainwright.controller.local.apiserver.request.info import User
+from trainwright.controller.local.apiserver.request.userinfo import ACCOUNT_PREFIX, AUTHENTICATED, account_groups
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.userinfo import ACCOUNT_PREFIX, AUTHENTICATED, account_groups
 
 _LEEWAY = timedelta(minutes=1)
 """For clocks that differ, and how long a deleted object keeps its tokens valid."""

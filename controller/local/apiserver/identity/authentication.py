@@ -8,8 +8,8 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from trainwright.controller.local.apiserver.requests import ANONYMOUS, ServerRequest, User
-from trainwright.controller.local.apiserver.userinfo import AUTHENTICATED
+from trainwright.controller.local.apiserver.request.info import ANONYMOUS, ServerRequest, User
+from trainwright.controller.local.apiserver.request.userinfo import AUTHENTICATED
 
 ADMINISTRATOR = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
 ISSUER = "https://kubernetes.default.svc"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the endpoints of identity into an API server."""
 
-from trainwright.controller.local.apiserver.admission import Admission
+from trainwright.controller.local.apiserver.admission.chain import Admission
 from trainwright.controller.local.apiserver.authorization import Authorizer
+from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.identity.access import AccessReviews
 from trainwright.controller.local.apiserver.identity.accounts import AccountTokens
 from trainwright.controller.local.apiserver.identity.authentication import TokenAuthenticator
 from trainwright.controller.local.apiserver.identity.reviews import TokenReviewServer, review_self
 from trainwright.controller.local.apiserver.identity.tokenrequests import TokenRequests
-from trainwright.controller.local.apiserver.server import APIServer
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.requests import encode
+from trainwright.controller.local.apiserver.request.info import encode
 
 _ALGORITHM = "ES256"
 _HALF = 32

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.identity.jwt import SigningKey
-from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse, encode
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, encode
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _JSON, _KEY_SET = "application/json", "application/jwk-set+json"

@@ -6,15 +6,16 @@ https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, errors
-from trainwright.controller.local.apiserver.call import RequestInfo
+from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.identity.authentication import InvalidTokenError, TokenAuthenticator
-from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import ServerResponse, write_options
-from trainwright.controller.local.apiserver.userinfo import user_info
-from trainwright.controller.local.apiserver.wanted import WantedAnswer
-from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
-from trainwright.controller.local.apiserver.writes import track
+from trainwright.controller.local.apiserver.request import bodies
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
+from trainwright.controller.local.apiserver.request.userinfo import user_info
+from trainwright.controller.local.apiserver.request.wanted import WantedAnswer
+from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
+from trainwright.controller.local.apiserver.verbs.reads import shown
+from trainwright.controller.local.apiserver.verbs.writes import track
 
 
 def read_review(call: RequestInfo) -> tuple[Document, WantedAnswer]:

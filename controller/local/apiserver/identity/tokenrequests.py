@@ -8,17 +8,18 @@ from datetime import timedelta
 
 from trainwright.api import times
 from trainwright.api.objects import Document, uid_of
-from trainwright.controller.local.apiserver import bodies, errors
-from trainwright.controller.local.apiserver.admission import Admission
-from trainwright.controller.local.apiserver.call import RequestInfo
-from trainwright.controller.local.apiserver.fields import wrong
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.chain import Admission
 from trainwright.controller.local.apiserver.identity.accounts import AccountTokens, Bound
-from trainwright.controller.local.apiserver.metadata import metadata_of, set_namespace
-from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import ServerResponse, write_options
+from trainwright.controller.local.apiserver.kinds.fields import wrong
+from trainwright.controller.local.apiserver.kinds.metadata import metadata_of, set_namespace
+from trainwright.controller.local.apiserver.request import bodies
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
+from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
-from trainwright.controller.local.apiserver.writes import track
+from trainwright.controller.local.apiserver.verbs.reads import shown
+from trainwright.controller.local.apiserver.verbs.writes import track
 
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
 _DEFAULT_SECONDS = 3600

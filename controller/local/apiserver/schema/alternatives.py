@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainwright.controller.local.apiserver.apply.values import quoted
+from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.schema.problems import Check, Checks, SchemaProblem, run
 
 Schema = Mapping[str, Any]

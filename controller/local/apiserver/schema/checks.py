@@ -13,7 +13,7 @@ from typing import Any
 
 from trainwright.api.validation.formats import check_of
 from trainwright.api.validation.patterns import PatternError, compiled
-from trainwright.controller.local.apiserver.apply.values import equal, json_text, quoted
+from trainwright.controller.local.apiserver.merge.apply.values import equal, json_text, quoted
 from trainwright.controller.local.apiserver.schema.alternatives import alternative_checks
 from trainwright.controller.local.apiserver.schema.errors import (
     NOT_SUPPORTED,

@@ -8,7 +8,7 @@ Fields belong together by name, items of map lists by their keys, items of other
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainwright.controller.local.apiserver.apply.values import equal
+from trainwright.controller.local.apiserver.merge.apply.values import equal
 from trainwright.controller.local.apiserver.schema.problems import Step
 
 Schema = Mapping[str, Any]

@@ -8,7 +8,7 @@ Absent objects are not made to hold defaults of their fields. Source:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainwright.controller.local.apiserver.copying import copied
+from trainwright.controller.local.apiserver.merge.copying import copied
 
 Schema = Mapping[str, Any]
 Default = Callable[[Any], None]

@@ -11,7 +11,7 @@ Source of the texts: `k8s.io/apimachinery/pkg/util/validation/field`.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from trainwright.controller.local.apiserver.apply.values import json_text, quoted, shown
+from trainwright.controller.local.apiserver.merge.apply.values import json_text, quoted, shown
 
 REQUIRED: Final = "FieldValueRequired"
 DUPLICATE: Final = "FieldValueDuplicate"

@@ -7,7 +7,7 @@ Source: `apiextensions-apiserver/pkg/apiserver/schema/listtype`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainwright.controller.local.apiserver.apply.values import json_text
+from trainwright.controller.local.apiserver.merge.apply.values import json_text
 from trainwright.controller.local.apiserver.schema.errors import SchemaFieldError, duplicate, invalid
 from trainwright.controller.local.apiserver.schema.problems import Step
 

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainwright.controller.local.apiserver.apply.values import float_text, shown
+from trainwright.controller.local.apiserver.merge.apply.values import float_text, shown
 from trainwright.controller.local.apiserver.schema.problems import Check, SchemaProblem
 
 _LARGEST = {"int32": 2**31, "int64": 2**63}

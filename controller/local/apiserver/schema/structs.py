@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.durations import nanoseconds
+from trainwright.controller.local.apiserver.schema.durations import nanoseconds
 from trainwright.controller.local.apiserver.schema.errors import DocumentDecodeError, SchemaError
 from trainwright.controller.local.apiserver.schema.problems import Step, path_text
 

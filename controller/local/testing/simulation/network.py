@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 import msgspec
 
-from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.testing.simulation.loop import AT_SERVER
 from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.runtime import (

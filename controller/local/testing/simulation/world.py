@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
+from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError
+from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.apiserver.transport import InProcessTransport
-from trainwright.controller.local.apiserver.webhooks.calling import CallError
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, compacting, install_jobset
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings

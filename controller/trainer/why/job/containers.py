@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 
 from trainwright.api.objects import Document, dig, uid_of
+from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion, exact_end, written_failures
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
@@ -17,7 +18,7 @@ from trainwright.controller.trainer.failures.last_words import (
 from trainwright.controller.trainer.failures.record import Entry, entries_of, entries_of_jobset, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
-from trainwright.plugins.contract.picture import Picture, created_at, holds, index_of, moment, pod_order
+from trainwright.plugins.contract.picture import Picture, created_at, holds, index_of, pod_order
 
 _LOGS = 8
 """That are read to find the culprit."""

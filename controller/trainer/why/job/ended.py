@@ -7,6 +7,7 @@ from typing import Any
 
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RECOVERY, NODE, RECOVERY_GANG
 from trainwright.controller.trainer.failures.first import EVICTED, is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
@@ -21,7 +22,7 @@ from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
 from trainwright.controller.trainer.why.words import ends_with, quoted, scheduler_says
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
-from trainwright.plugins.contract.picture import EVENT, event_time, moment
+from trainwright.plugins.contract.picture import EVENT, event_time
 
 _LAST_WORDS = frozenset({"FailedScheduling", "FailedCreate", "Failed", "FailedMount", "BackOff", "Unhealthy"})
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from trainwright.api.messages import CONDITION_LIMIT, counted
 from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
+from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.why.catalogue import cause
@@ -25,7 +26,7 @@ from trainwright.controller.trainer.why.words import (
     verb,
 )
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
-from trainwright.plugins.contract.picture import created_at, index_of, moment, place_of, pod_order
+from trainwright.plugins.contract.picture import created_at, index_of, place_of, pod_order
 
 _MOMENT_SECONDS = 10.0
 STOPPED = frozenset({137, 143})

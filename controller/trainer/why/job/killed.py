@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from trainwright.api.objects import Document, dig
+from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED
 from trainwright.controller.trainer.why.catalogue import cause, of_pods
 from trainwright.controller.trainer.why.job.containers import FailedRun
 from trainwright.controller.trainer.why.words import quoted, rank_of
 from trainwright.plugins.contract import Cause, Picture, holds, since_of
-from trainwright.plugins.contract.picture import event_time, moment
+from trainwright.plugins.contract.picture import event_time
 
 _FAILED = re.compile(r"(Liveness|Startup) probe failed: ")
 """The event `Unhealthy` of a probe that ends its container; a readiness probe does not."""
@@ -37,12 +38,7 @@ def probe_that_failed(
 ) -> str:
     """The probe for which a run of a container of the pod was stopped, in words.
 
-    Args:
-        picture: of the job.
-        pod: needs no more than its uid, since events outlive their pods.
-        container: its name.
-        began: when the run began, if that is known.
-        ended: when it ended.
+    The pod needs no more than its uid, since events outlive their pods. `began`: when the run began, if that is known.
     """
     if ended is None:
         return ""

@@ -7,6 +7,7 @@ from typing import Any
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
+from trainwright.api.times import moment
 from trainwright.controller.trainer.why.catalogue import about_job, cause
 from trainwright.controller.trainer.why.job.capacity import requests_of
 from trainwright.controller.trainer.why.job.containers import made_good
@@ -14,7 +15,7 @@ from trainwright.controller.trainer.why.job.killed import eviction, made_again
 from trainwright.controller.trainer.why.kinds import NODE
 from trainwright.controller.trainer.why.words import amount, listed, quoted, rank_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, holds, since_of
-from trainwright.plugins.contract.picture import index_of, moment
+from trainwright.plugins.contract.picture import index_of
 from trainwright.plugins.contract.requests import add
 
 TERMINATING_SECONDS = 30.0

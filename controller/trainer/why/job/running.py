@@ -7,7 +7,7 @@ from datetime import datetime
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, annotations_of, dig
-from trainwright.api.times import parse_duration
+from trainwright.api.times import moment, parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
 from trainwright.controller.trainer.job.stall import COMPLETE, StallReason
@@ -19,7 +19,7 @@ from trainwright.controller.trainer.why.job.nodes import is_of_lost_node
 from trainwright.controller.trainer.why.job.refusals import about_jobset
 from trainwright.controller.trainer.why.words import listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
-from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, moment
+from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest
 from trainwright.plugins.contract.picture import counted as share
 
 NOT_READY_SECONDS = 60.0

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED
 from trainwright.controller.trainer.why.catalogue import cause, of_pods
 from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
 from trainwright.controller.trainer.why.words import last_line, quoted, rank_of
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, holds, since_of
-from trainwright.plugins.contract.picture import event_since, index_of, moment
+from trainwright.plugins.contract.picture import event_since, index_of
 
 _MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
 _KEY = re.compile(r"couldn't find key (\S+) in (ConfigMap|Secret) (\S+)")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of
-from trainwright.api.times import format_time
+from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.why.catalogue import about_job, cause
 from trainwright.controller.trainer.why.job.refusals import about_jobset, jobset_missing
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, VALIDATING_WEBHOOKS
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at
-from trainwright.plugins.contract.picture import JOBSET, moment
+from trainwright.plugins.contract.picture import JOBSET
 
 LEASE_NAME = "trainer.kubeflow.org"
 WEBHOOKS_NAME = "validator.trainer.kubeflow.org"

@@ -22,8 +22,8 @@ from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.local.cluster import RunningCluster
-from trainwright.controller.local.node.ended import ended_pods
-from trainwright.controller.local.node.pods import RESTARTS
+from trainwright.controller.local.node.document.pods import RESTARTS
+from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.tasks import TaskScope

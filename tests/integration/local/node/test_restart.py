@@ -11,8 +11,8 @@ import pytest
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, running_node, status
 from trainwright.api.objects import annotations_of, uid_of
 from trainwright.controller.local.node.interface import LogOptions
+from trainwright.controller.local.node.pod.status import FAILURES
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.status import FAILURES
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty

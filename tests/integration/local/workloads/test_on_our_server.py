@@ -19,9 +19,9 @@ from tests.integration.local.workloads.recordings import FOLDER
 from tests.integration.local.workloads.scenarios import ALONE, CPU, SCENARIOS
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
+from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectStore
-from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.cluster import assembled, install
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings

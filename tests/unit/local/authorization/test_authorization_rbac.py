@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.requests import ServerRequest
+from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

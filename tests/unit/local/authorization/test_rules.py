@@ -6,7 +6,7 @@ import pytest
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes, forbidden
 from trainwright.controller.local.apiserver.authorization.rules import allows, shown, uncovered
-from trainwright.controller.local.apiserver.requests import User
+from trainwright.controller.local.apiserver.request.info import User
 
 ALICE = User("alice", ("system:authenticated",))
 

@@ -7,9 +7,14 @@ tests/integration/local/test_local_discovery.py compares the documents with thos
 import pytest
 
 from tests.unit.local.things import built_in
-from trainwright.controller.local.apiserver import discovery
-from trainwright.controller.local.apiserver.discovery import CUSTOM_VERBS, DiscoveryResource, Subresource, groups_of
-from trainwright.controller.local.apiserver.negotiation import (
+from trainwright.controller.local.apiserver.views import discovery
+from trainwright.controller.local.apiserver.views.discovery import (
+    CUSTOM_VERBS,
+    DiscoveryResource,
+    Subresource,
+    groups_of,
+)
+from trainwright.controller.local.apiserver.views.negotiation import (
     Accepted,
     NotAcceptableError,
     metadata_or_table,

@@ -3,10 +3,10 @@
 
 import msgspec
 
-from trainwright.controller.local.apiserver.built_in import serve_built_in
-from trainwright.controller.local.apiserver.pages import DiscoveryPages, RootPage, health
-from trainwright.controller.local.apiserver.requests import ServerRequest, ServerResponse
-from trainwright.controller.local.apiserver.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, RootPage, health
+from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
+from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.unit.local.identity.conftest import AUTHENTICATION, AUTHORIZATION, Asker, Document
-from trainwright.controller.local.apiserver.requests import ServerRequest
+from trainwright.controller.local.apiserver.request.info import ServerRequest
 
 GET_PODS = {"verb": "get", "resource": "pods", "namespace": "default"}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node.attaching import Attachment, Input
-from trainwright.controller.local.node.containers import ContainerProcess, Order, start
+from trainwright.controller.local.node.process.containers import ContainerProcess, Order, start
+from trainwright.controller.local.node.streams.attaching import Attachment, Input
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 

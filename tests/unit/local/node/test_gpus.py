@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.node import locks
-from trainwright.controller.local.node.gpus import Gpus, discover
-from trainwright.controller.local.node.plan import CreateError
+from trainwright.controller.local.node.plan.gpus import Gpus, discover
+from trainwright.controller.local.node.plan.plan import CreateError
 
 INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 18

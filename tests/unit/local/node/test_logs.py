@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
-from trainwright.controller.local.node.logreading import FileChain, read_log
-from trainwright.controller.local.node.logs import last_lines, parse, run_to_show
+from trainwright.controller.local.node.streams.logreading import FileChain, read_log
+from trainwright.controller.local.node.streams.logs import last_lines, parse, run_to_show
 from trainwright.controller.runtime.testing.waiting import eventually
 
 NOW = datetime(2026, 11, 22, 10, 0, 30, tzinfo=UTC)

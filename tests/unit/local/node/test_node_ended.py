@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from trainwright.api.base import Resource
-from trainwright.controller.local.node import ended
-from trainwright.controller.local.node.ended import EndedLogs, ended_pods, remove_logs
+from trainwright.controller.local.node.pod import ended
+from trainwright.controller.local.node.pod.ended import EndedLogs, ended_pods, remove_logs
 from trainwright.controller.runtime.errors import ConnectionLost, NotFound
 
 OWNERS = {"Pod": ("Job", "j-node-0"), "Job": ("JobSet", "j"), "JobSet": ("TrainJob", "j")}

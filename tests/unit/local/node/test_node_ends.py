@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.node.pods import container, pod
-from trainwright.controller.local.node import spawning
-from trainwright.controller.local.node.ends import Ends, Ticket
-from trainwright.controller.local.node.guard import announce
-from trainwright.controller.local.node.state import EPOCH, ContainerState, PodState, Terminated, Waiting
-from trainwright.controller.local.node.status import FAILURES, annotations_to_report, status_document
+from trainwright.controller.local.node.pod.state import EPOCH, ContainerState, PodState, Terminated, Waiting
+from trainwright.controller.local.node.pod.status import FAILURES, annotations_to_report, status_document
+from trainwright.controller.local.node.process import spawning
+from trainwright.controller.local.node.process.ends import Ends, Ticket
+from trainwright.controller.local.node.process.guard import announce
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, 123456, UTC)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node import memory, termination
-from trainwright.controller.local.node.containers import Exit
+from trainwright.controller.local.node.process import memory
+from trainwright.controller.local.node.process.containers import Exit
+from trainwright.controller.local.node.streams import termination
 
 LOG = """6,1,49000000,-;Out of memory: Killed process 45 (python3) total-vm:1kB
 6,1,59000000,-;oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=41,uid=0

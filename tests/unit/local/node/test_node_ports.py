@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.local.node.pods import Document, container, member, pod
 from trainwright.controller.local.node import locks as locks_module
-from trainwright.controller.local.node import ports as ports_module
 from trainwright.controller.local.node.locks import own_folder
-from trainwright.controller.local.node.ports import (
+from trainwright.controller.local.node.network import ports as ports_module
+from trainwright.controller.local.node.network.ports import (
     PortRewriter,
     Ports,
     can_rewrite,

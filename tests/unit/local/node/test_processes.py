@@ -18,14 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node import containers, processes, recovery
-from trainwright.controller.local.node import ends as ends_module
-from trainwright.controller.local.node import guard as guard_module
-from trainwright.controller.local.node.containers import ContainerProcess, Order, ProgramStartError, start
-from trainwright.controller.local.node.ends import End, Ends, Ticket
-from trainwright.controller.local.node.logs import parse
-from trainwright.controller.local.node.spawning import GUARD, SPAWNER, Spawner
-from trainwright.controller.local.node.spawning import alone as alone_
+from trainwright.controller.local.node.pod import recovery
+from trainwright.controller.local.node.process import containers, processes
+from trainwright.controller.local.node.process import ends as ends_module
+from trainwright.controller.local.node.process import guard as guard_module
+from trainwright.controller.local.node.process.containers import ContainerProcess, Order, ProgramStartError, start
+from trainwright.controller.local.node.process.ends import End, Ends, Ticket
+from trainwright.controller.local.node.process.spawning import GUARD, SPAWNER, Spawner
+from trainwright.controller.local.node.process.spawning import alone as alone_
+from trainwright.controller.local.node.streams.logs import parse
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, eventually_sync, is_empty
 
@@ -377,7 +378,7 @@ def test_nothing_survives_the_cluster(folder: Path, code: str) -> None:
     program = f"""
 import asyncio, sys
 from pathlib import Path
-from trainwright.controller.local.node.containers import Order, start
+from trainwright.controller.local.node.process.containers import Order, start
 from trainwright.controller.runtime.tasks import TaskScope
 async def main():
     async with TaskScope("main") as tasks:
@@ -491,8 +492,8 @@ def test_a_spawner_stays_until_the_last_guard_has_ended_and_ends_what_a_dead_one
     program = f"""
 import asyncio, os, sys
 from pathlib import Path
-from trainwright.controller.local.node.containers import Order, start
-from trainwright.controller.local.node.spawning import Spawner
+from trainwright.controller.local.node.process.containers import Order, start
+from trainwright.controller.local.node.process.spawning import Spawner
 from trainwright.controller.runtime.tasks import TaskScope
 async def main():
     async with TaskScope("main") as tasks:

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from trainwright.controller.local.node.temporary import make_temporary, remove_temporary
+from trainwright.controller.local.node.volumes.temporary import make_temporary, remove_temporary
 
 
 def test_it_is_made_once_and_removed(tmp_path: Path) -> None:

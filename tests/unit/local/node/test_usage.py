@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from trainwright.controller.local.node import locks
-from trainwright.controller.local.node.gpus import Gpus
-from trainwright.controller.local.node.usage import LEAST_SECONDS, GpuUsed, Meter, Used, gpus_in_use, measure
+from trainwright.controller.local.node.plan.gpus import Gpus
+from trainwright.controller.local.node.process.usage import LEAST_SECONDS, GpuUsed, Meter, Used, gpus_in_use, measure
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -65,7 +65,7 @@ async def test_cpu_is_a_rate_between_questions(monkeypatch: pytest.MonkeyPatch) 
         told["a"] = Used(told["a"].cpu_seconds + 2 * seconds, 100)
 
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: clock[0])
-    monkeypatch.setattr("trainwright.controller.local.node.usage.asyncio.sleep", sleep)
+    monkeypatch.setattr("trainwright.controller.local.node.process.usage.asyncio.sleep", sleep)
     meter = Meter(read)
     assert await meter.use({"a": 1}) == {"a": (2.0, 100)}
     told["a"] = Used(99.0, 200)

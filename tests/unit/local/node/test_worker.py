@@ -14,14 +14,14 @@ import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.times import wall_clock
-from trainwright.controller.local.node import temporary
-from trainwright.controller.local.node import worker as module
-from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.document.environment import ConfigError
 from trainwright.controller.local.node.node import STOPPED
-from trainwright.controller.local.node.runs import ContainerRunner
+from trainwright.controller.local.node.pod import worker as module
+from trainwright.controller.local.node.pod.runs import ContainerRunner
+from trainwright.controller.local.node.pod.status import status_document
+from trainwright.controller.local.node.pod.worker import PodWorker
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.status import status_document
-from trainwright.controller.local.node.worker import PodWorker
+from trainwright.controller.local.node.volumes import temporary
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import built_in
-from trainwright.controller.local.apiserver.discovery import (
+from trainwright.controller.local.apiserver.views.discovery import (
     CUSTOM_VERBS,
     DiscoveryGroup,
     DiscoveryResource,
     Subresource,
     groups_of,
 )
-from trainwright.controller.local.apiserver.openapi import document, document_path, index
+from trainwright.controller.local.apiserver.views.openapi import document, document_path, index
 
 Document = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.patch import (
+from trainwright.controller.local.apiserver.merge.patch import (
     MalformedPatchError,
     RejectedResultError,
     UnappliedPatchError,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.patch import PatchError, strategic_merge_patch
+from trainwright.controller.local.apiserver.merge.patch import PatchError, strategic_merge_patch
 
 Document = dict[str, Any]
 

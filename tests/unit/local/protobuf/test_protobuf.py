@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.controller.local.apiserver.protobuf import ProtobufError, decode
-from trainwright.controller.local.apiserver.protobuf.tables import fields_of, message_of
+from trainwright.controller.local.apiserver.request.protobuf import ProtobufError, decode
+from trainwright.controller.local.apiserver.request.protobuf.tables import fields_of, message_of
 
 
 def varint(value: int) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.selection import (
+from trainwright.controller.local.apiserver.views.selection import (
     SelectorError,
     custom_selectable_fields,
     label_selector_of,

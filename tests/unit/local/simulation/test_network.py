@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
 from trainwright.controller.local.testing.simulation.network import Network, Weather
 from trainwright.controller.local.testing.simulation.trace import Trace

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.expiry import expire_events
 from trainwright.controller.local.apiserver.store import (
     Changed,
     Disk,
@@ -23,6 +22,7 @@ from trainwright.controller.local.apiserver.store import (
     watching,
 )
 from trainwright.controller.local.apiserver.store.disk import ChangeRow
+from trainwright.controller.local.apiserver.store.expiry import expire_events
 from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS
 from trainwright.controller.runtime.testing.waiting import contains, eventually
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver import builtin_admission
-from trainwright.controller.local.apiserver.builtin_admission import Write
+from trainwright.controller.local.apiserver.admission import builtin as builtin_admission
+from trainwright.controller.local.apiserver.admission.builtin import Write
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.strategies.pods.strategy import PodStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
 
 Document = dict[str, Any]
 

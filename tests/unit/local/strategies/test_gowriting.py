@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.strategies.built_in import BuiltIn, built_in_kinds
-from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.built_in import BuiltIn, built_in_kinds
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.gowriting import rewrite
 
 Document = dict[str, Any]

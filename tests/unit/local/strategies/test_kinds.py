@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.strategies import events
-from trainwright.controller.local.apiserver.strategies.built_in import BuiltIn, built_in_kinds
-from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+from trainwright.controller.local.apiserver.kinds.builtin import events
+from trainwright.controller.local.apiserver.kinds.builtin.built_in import BuiltIn, built_in_kinds
+from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 
 Document = dict[str, Any]
 ALL = built_in_kinds(for_others=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.strategies.images import pull_policy
-from trainwright.controller.local.apiserver.strategies.pods.strategy import PodStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.images import pull_policy
+from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
 
 Document = dict[str, Any]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.published import published_models
-from trainwright.controller.local.apiserver.published.kinds import recorded
-from trainwright.controller.local.apiserver.strategies import scaling
-from trainwright.controller.local.apiserver.strategies.built_in import HOOKS, built_in_kinds
-from trainwright.controller.local.apiserver.strategies.recorded import RecordedStrategy
-from trainwright.controller.local.apiserver.tables import table_format
-from trainwright.controller.local.apiserver.tables.cells import CELLS
+from trainwright.controller.local.apiserver.kinds.builtin import scaling
+from trainwright.controller.local.apiserver.kinds.builtin.built_in import HOOKS, built_in_kinds
+from trainwright.controller.local.apiserver.kinds.builtin.recorded import RecordedStrategy
+from trainwright.controller.local.apiserver.schema.published import published_models
+from trainwright.controller.local.apiserver.schema.published.kinds import recorded
+from trainwright.controller.local.apiserver.views.tables import table_format
+from trainwright.controller.local.apiserver.views.tables.cells import CELLS
 
 Document = dict[str, Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.strategies.jobs.indexes import IndexesError, count_indexes, overlap
-from trainwright.controller.local.apiserver.strategies.jobs.strategy import JobStrategy
-from trainwright.controller.local.apiserver.strategies.pods.strategy import PodStrategy
-from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+from trainwright.controller.local.apiserver.kinds.builtin.jobs.indexes import IndexesError, count_indexes, overlap
+from trainwright.controller.local.apiserver.kinds.builtin.jobs.strategy import JobStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
+from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 
 Document = dict[str, Any]
 

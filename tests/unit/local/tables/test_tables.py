@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.jsonpath import JSONPathError
-from trainwright.controller.local.apiserver.tables import (
+from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError
+from trainwright.controller.local.apiserver.views.tables import (
     TableError,
     custom_table_format,
     human_duration,
@@ -20,7 +20,7 @@ from trainwright.controller.local.apiserver.tables import (
     table_of_list,
     table_of_object,
 )
-from trainwright.controller.local.apiserver.tables.ages import since
+from trainwright.controller.local.apiserver.views.tables.ages import since
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 Document = dict[str, Any]

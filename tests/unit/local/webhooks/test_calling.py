@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from trainwright.controller.local.apiserver.webhooks import calling
-from trainwright.controller.local.apiserver.webhooks.calling import CallError, WebhookCaller
+from trainwright.controller.local.apiserver.admission.webhooks import calling
+from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError, WebhookCaller
 
 PIECE = 700
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.apply.values import quoted
+from trainwright.controller.local.apiserver.merge.apply.values import quoted
 
 Document = dict[str, Any]
 

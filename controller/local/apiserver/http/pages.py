@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers that are about the server and not about an object: health, version, discovery."""
+
+import platform
+from collections.abc import Sequence
+
+from trainwright import __version__
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.merge.apply.values import quoted
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, encode
+from trainwright.controller.local.apiserver.views import discovery, openapi
+from trainwright.controller.local.apiserver.views.negotiation import NotAcceptableError
+
+_ALIVE = ("ping", "log", "etcd")
+_CHECKS = {
+    "healthz": _ALIVE,
+    "livez": _ALIVE,
+    "readyz": (*_ALIVE, "etcd-readiness", "informer-sync", "shutdown"),
+}
+"""Health checks by path. While the server answers, all of them pass."""
+_PATHS = (
+    *(f"/{root}" for root in _CHECKS),
+    "/.well-known/openid-configuration",
+    "/apis",
+    "/apis/",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/version",
+)
+KUBERNETES_VERSION = "1.36.3"
+_BUILD_DATE = "1970-01-01T00:00:00Z"
+_KEPT_ANSWERS = 100
+_NO_MODELS = b"\x0a\x032.0" + b"\x12\x0e" + b"\x0a\x0aKubernetes" + b"\x12\x00"
+"""An OpenAPI v2 document in protobuf: `swagger` "2.0", `info` with a title and no version, no models. kubectl reads it
+before it writes a `kind: List`, to validate the items itself. An item without a model passes here, and the server
+validates it."""
+
+
+def health(request: ServerRequest) -> ServerResponse | None:
+    """The health paths, and those of single checks below them.
+
+    https://kubernetes.io/docs/reference/using-api/health-checks/
+    """
+    root, _, check = request.path.strip("/").partition("/")
+    checks = _CHECKS.get(root)
+    if checks is None or (check and check not in checks):
+        return None
+    verbose = not check and request.says("verbose")
+    text = _all_checks(root, checks, request.all("exclude")) if verbose else "ok"
+    headers = {"X-Content-Type-Options": "nosniff"}
+    return ServerResponse(body=text.encode(), content_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _all_checks(root: str, checks: Sequence[str], excluded: Sequence[str]) -> str:
+    lines = [f"[+]{check} excluded: ok" if check in excluded else f"[+]{check} ok" for check in checks]
+    unknown = sorted(set(excluded).difference(checks))
+    if unknown:
+        listed = ",".join(map(quoted, unknown))
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
+    return "\n".join([*lines, f"{root} check passed\n"])
+
+
+def version(request: ServerRequest) -> ServerResponse | None:
+    """The version of Kubernetes that the server behaves as."""
+    if request.path.rstrip("/") != "/version":
+        return None
+    system = f"{platform.system().lower()}/{platform.machine()}"
+    git_version = f"v{KUBERNETES_VERSION}+trainwright.{__version__}"
+    accept = request.headers.get("accept", "")
+    return _answer(discovery.version(accept, git_version, platform.python_version(), system, _BUILD_DATE))
+
+
+class DiscoveryPages:
+    """Which resources there are."""
+
+    def __init__(self, registry: ResourceRegistry) -> None:
+        self._registry = registry
+        self._described: tuple[int, list[discovery.DiscoveryResource]] = (-1, [])
+        self._made: dict[tuple[str, str, str], tuple[int, bytes, str]] = {}
+        """Body and type of answers by path, Accept and Host, with the generation of the registry that they tell of."""
+
+    def __call__(self, request: ServerRequest) -> ServerResponse | None:
+        """Answer a request for discovery. Raises StatusError."""
+        parts = [part for part in request.path.split("/") if part]
+        if parts[:1] not in (["api"], ["apis"]) or len(parts) > 3:
+            return None
+        made = self._answered(parts, request.headers.get("accept", ""), request.headers.get("host", ""))
+        if made is None:
+            return None
+        if "as=APIGroupDiscoveryList" in made.content_type:
+            tag = discovery.etag(made.body)
+            if request.headers.get("if-none-match") == tag:
+                # A client replaces the headers of the answer that it keeps. With another type, kubectl takes the
+                # aggregated document for the plain one and finds no resource in it.
+                return ServerResponse(status=304, content_type=made.content_type, headers={"ETag": tag})
+            made.headers["ETag"] = tag
+        return made
+
+    def _answered(self, parts: list[str], accept: str, host: str) -> ServerResponse | None:
+        """The answer to a request without its tag; clients ask for the same ones again and again."""
+        key = ("/".join(parts), accept, host)
+        generation, body, content_type = self._made.get(key, (-1, b"", ""))
+        if generation != self._registry.generation:
+            try:
+                answer = self._discovered(parts, accept, host)
+            except NotAcceptableError as error:
+                raise errors.StatusError(error.code, error.reason, str(error)) from error
+            if answer is None:
+                return None
+            if len(self._made) >= _KEPT_ANSWERS:
+                self._made.clear()  # headers are what clients like
+            body, content_type = encode(answer.document), answer.content_type
+            self._made[key] = (self._registry.generation, body, content_type)
+        return ServerResponse(body=body, content_type=content_type)
+
+    def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.DiscoveryDocument | None:
+        described = self.resources()
+        groups = {group.name: group for group in discovery.groups_of(described)}
+        match parts:
+            case ["api"]:
+                return discovery.core_versions(accept, groups[""], host)
+            case ["apis"]:
+                return discovery.groups(accept, groups.values())
+            case ["api", name]:
+                return _version(accept, groups.get(""), name, name)
+            case ["apis", name] if name in groups:
+                return discovery.group(accept, groups[name])
+            case ["apis", name, number]:
+                return _version(accept, groups.get(name), number, f"{name}/{number}")
+        return None
+
+    def resources(self) -> list[discovery.DiscoveryResource]:
+        """All resources, described."""
+        if self._described[0] != self._registry.generation:
+            self._described = (self._registry.generation, [_described(served) for served in self._registry])
+        return self._described[1]
+
+
+class RootPage:
+    """The paths of all other pages, which `kubectl get --raw /` shows."""
+
+    def __init__(self, discovered: DiscoveryPages) -> None:
+        self._discovered = discovered
+
+    def __call__(self, request: ServerRequest) -> ServerResponse | None:
+        """Answer a request for the root."""
+        if request.path not in ("/", "/index.html"):
+            return None
+        paths = {*_PATHS, *(f"/{root}/{check}" for root, checks in _CHECKS.items() for check in checks)}
+        for group in discovery.groups_of(self._discovered.resources()):
+            folder = f"/apis/{group.name}" if group.name else "/api"
+            paths |= {folder, *(f"{folder}/{version}" for version in group.versions)}
+        return ServerResponse.of({"paths": sorted(paths)})
+
+
+class OpenAPIPages:
+    """The schemas of everything that is served, which kubectl asks for before it writes."""
+
+    def __init__(self, discovered: DiscoveryPages, registry: ResourceRegistry) -> None:
+        self._discovered = discovered
+        self._registry = registry
+        self._made: dict[str, tuple[int, bytes]] = {}
+
+    def __call__(self, request: ServerRequest) -> ServerResponse | None:
+        """Answer a request for OpenAPI v3, and for v2 in the one form that kubectl asks for."""
+        path = request.path.rstrip("/")
+        if path == "/openapi/v2" and "protobuf" in request.headers.get("accept", ""):
+            return ServerResponse(
+                body=_NO_MODELS, content_type="application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            )
+        if path == "/openapi/v3":
+            return ServerResponse.of(openapi.index(dict.fromkeys(self._versions(), str(self._registry.generation))))
+        if not path.startswith("/openapi/v3/"):
+            return None
+        name = path.removeprefix("/openapi/v3/")
+        found = self._versions().get(name)
+        if found is None:
+            return None
+        made = self._made.get(name)
+        if made is None or made[0] != self._registry.generation:
+            schemas = {
+                served.type.kind: served.schema or {}
+                for served in self._registry
+                if served.type.custom and (served.type.group, served.version) == (found[0].group, found[0].version)
+            }
+            document = openapi.document(found, schemas, KUBERNETES_VERSION.rpartition(".")[0])
+            made = self._made[name] = (self._registry.generation, encode(document))
+        return ServerResponse(body=made[1])
+
+    def _versions(self) -> dict[str, list[discovery.DiscoveryResource]]:
+        found: dict[str, list[discovery.DiscoveryResource]] = {}
+        for resource in self._discovered.resources():
+            found.setdefault(openapi.document_path(resource.group, resource.version), []).append(resource)
+        return found
+
+
+def _version(
+    accept: str, group: discovery.DiscoveryGroup | None, name: str, group_version: str
+) -> discovery.DiscoveryDocument | None:
+    if group is None or name not in group.versions:
+        return None
+    return discovery.resources(accept, group_version, group.versions[name])
+
+
+def _described(served: ServedResource) -> discovery.DiscoveryResource:
+    kind = served.type
+    return discovery.DiscoveryResource(
+        group=kind.group,
+        version=served.version,
+        kind=kind.kind,
+        plural=kind.plural,
+        singular=kind.singular,
+        namespaced=kind.namespaced,
+        verbs=discovery.CUSTOM_VERBS if kind.custom else served.verbs,
+        short_names=kind.short_names,
+        categories=kind.categories,
+        subresources=tuple(
+            discovery.Subresource(
+                name=sub.name,
+                verbs=sub.verbs,
+                kind=sub.kind,
+                group=sub.group if sub.version else None,
+                version=sub.version or None,
+            )
+            for sub in sorted(served.subresources.values(), key=lambda sub: sub.name)
+        ),
+        custom=kind.custom,
+        stored_as=kind.stored_as or (f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version),
+    )
+
+
+def _answer(made: discovery.DiscoveryDocument) -> ServerResponse:
+    return ServerResponse(body=encode(made.document), content_type=made.content_type)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API server: a request in, an answer out. It knows no sockets; `serving` and `transport` bring the requests."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
+from trainwright.controller.local.apiserver.authorization import (
+    AllowAuthenticated,
+    Attributes,
+    Authorizer,
+    attributes_of,
+    forbidden,
+)
+from trainwright.controller.local.apiserver.http.impersonation import impersonated, rights_to_impersonate
+from trainwright.controller.local.apiserver.http.precedence import Precedence
+from trainwright.controller.local.apiserver.http.requestlog import Exchange, RequestLog
+from trainwright.controller.local.apiserver.http.turns import Turns
+from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.deadlines import deadline
+from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, User, failure
+from trainwright.controller.local.apiserver.request.routes import Route, resource_route
+from trainwright.controller.local.apiserver.store import ObjectStore, StateLostError
+from trainwright.controller.local.apiserver.verbs.deletes import Deletes
+from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
+from trainwright.controller.local.apiserver.verbs.reads import ResourceReads
+from trainwright.controller.local.apiserver.verbs.watches import Watches
+from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
+
+log = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[RequestInfo], Awaitable[ServerResponse]]
+GroupHandler: TypeAlias = Callable[[ServerRequest, Route], Awaitable[ServerResponse]]
+"""Answers requests for the resources of a group."""
+_ONLY_READ = frozenset({"/api", "/api/v1", "/version"})
+Page: TypeAlias = Callable[[ServerRequest], ServerResponse | None]
+"""Answers requests that are not about a resource; None for those that it does not know."""
+
+
+class Authenticator(Protocol):
+    """Finds the user of a request."""
+
+    async def user(self, request: ServerRequest) -> User | None:
+        """The user, ANONYMOUS without credentials; None if the credentials are not valid."""
+        ...
+
+
+class APIServer:
+    """Answers requests.
+
+    Args:
+        store: of all objects.
+        registry: of all resources.
+        authenticator: tells who asks.
+        admission: what stands before each write.
+        pages: answer what is not about a resource, in this order.
+        authorizer: tells who may do what; by default everybody with credentials may do everything.
+        requests: where all requests are logged.
+        now: the time of day.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        registry: ResourceRegistry,
+        authenticator: Authenticator,
+        admission: Admission | None = None,
+        pages: tuple[Page, ...] = (),
+        *,
+        authorizer: Authorizer | None = None,
+        requests: RequestLog | None = None,
+        now: Now = wall_clock,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self._authenticator = authenticator
+        self._authorizer = authorizer or AllowAuthenticated()
+        self._pages = pages
+        self._requests = requests
+        self._now = now
+        self.admission = chain = admission or Chain()
+        self.reads = ResourceReads(store)
+        self.writes = ResourceWrites(store, chain)
+        self.deletes = Deletes(store, chain)
+        self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
+        self.precedence = Precedence()
+        self._turns = Turns()
+        self._special: dict[tuple[str, str, str], Handler] = {}
+        self._elsewhere: dict[str, GroupHandler] = {}
+
+    def handle_specially(self, group: str, plural: str, subresource: str, handler: Handler) -> None:
+        """Serve a resource or a subresource by a function of its own: reviews, logs, bindings."""
+        self._special[group, plural, subresource] = handler
+
+    def serve_group(self, group: str, handler: GroupHandler) -> None:
+        """Serve a group of which nothing is stored here, as kube-apiserver passes groups on to other servers."""
+        self._elsewhere[group] = handler
+
+    async def handle(self, request: ServerRequest) -> ServerResponse:
+        """Answer a request; never raises for what the request says."""
+        await self._turns.take()
+        exchange = Exchange(request, self._now(), route=resource_route(request.path))
+        answer = await self._answered(exchange)
+        return answer if self._requests is None else await self._requests.finish(exchange, answer)
+
+    async def _answered(self, exchange: Exchange) -> ServerResponse:
+        request = exchange.request
+        limit: asyncio.Timeout | None = None
+        try:
+            async with asyncio.timeout(deadline(request, exchange.route)) as limit:
+                return await self._done(exchange)
+        except errors.StatusError as error:
+            return failure(error)
+        except StateLostError as error:
+            return failure(errors.internal(str(error)))
+        except RecursionError:
+            # Documents are limited where they are read. This is for what only looks flat, such as a text in them.
+            log.exception("%s %s is nested too deeply", request.method, request.path)
+            return failure(errors.bad_request("the request is nested too deeply"))
+        except Exception:
+            if limit is not None and limit.expired():
+                return failure(errors.too_late())
+            log.exception("%s %s failed; this is a defect", request.method, request.path)
+            return failure(errors.internal("the request could not be answered; the server's log has the reason"))
+
+    async def _done(self, exchange: Exchange) -> ServerResponse:
+        """Find out who asks, and do what is asked. Raises StatusError."""
+        request, route = exchange.request, exchange.route
+        user = exchange.user = await self._authenticator.user(request)
+        if user is None:
+            raise errors.unauthorized()
+        wanted = impersonated(request.impersonation)
+        if wanted is not None:
+            for right in rights_to_impersonate(user, request.impersonation):
+                self._authorize(exchange, right)
+            user = exchange.impersonated = wanted
+        self._authorize(exchange, attributes_of(user, request, route))
+        if route is None:
+            return self._page(request)
+        return await self._resource(exchange, user, route)
+
+    def _authorize(self, exchange: Exchange, wanted: Attributes) -> None:
+        """Raises StatusError where it is not allowed."""
+        decision = exchange.decision = self._authorizer.decide(wanted)
+        if not decision.allowed:
+            raise forbidden(wanted, decision.reason)
+
+    def _page(self, request: ServerRequest) -> ServerResponse:
+        for page in self._pages:
+            answer = page(request)
+            if answer is not None:
+                if request.method not in ("GET", "HEAD") and self._is_only_read(request.path):
+                    raise errors.method_not_allowed()
+                return answer
+        if request.path.startswith("/api/") or self._is_of_built_in_group(request.path):
+            raise errors.no_such_resource()
+        return not_found_page()
+
+    def _is_only_read(self, path: str) -> bool:
+        """Whether the real server refuses other methods: on the lists of groups and health it does not."""
+        return path.rstrip("/") in _ONLY_READ or self._is_of_built_in_group(path)
+
+    def _is_of_built_in_group(self, path: str) -> bool:
+        """Whether the path leads below a group of built-in kinds."""
+        root, _, rest = path.strip("/").partition("/")
+        group, _, version = rest.partition("/")
+        return root == "apis" and bool(version) and self.registry.has_built_in(group)
+
+    async def _resource(self, exchange: Exchange, user: User, route: Route) -> ServerResponse:
+        request = exchange.request
+        if (elsewhere := self._elsewhere.get(route.group)) is not None:
+            return await elsewhere(request, route)
+        served = self.registry.find(route.group, route.version, route.resource)
+        if served is None:
+            if self.registry.has_built_in(route.group):
+                raise errors.no_such_resource()
+            return not_found_page()
+        special = self._special.get((route.group, route.resource, route.subresource))
+        if route.subresource and route.subresource not in served.subresources and special is None:
+            if served.type.custom:
+                raise errors.not_found(route.group, route.resource, route.name)
+            raise errors.no_such_resource()
+        if served.type.namespaced and route.name and not route.namespace:
+            raise errors.no_such_resource()
+        if not served.type.namespaced and route.namespace:
+            raise errors.no_such_resource()
+        if route.watch:
+            request.query = [*request.query, ("watch", "true")]
+        call = exchange.call = RequestInfo(
+            request=request,
+            user=user,
+            served=served,
+            namespace=route.namespace,
+            name=route.name,
+            subresource=route.subresource,
+            now=self._now(),
+            watches=route.watch,
+        )
+        if served.warning:
+            call.warn(served.warning)
+        try:
+            answer = await (special or self._endpoints.serve)(call)
+        except errors.StatusError as error:
+            answer = failure(error)
+        answer.warnings += [text for text in call.warnings if text not in answer.warnings]
+        return answer
+
+
+def not_found_page() -> ServerResponse:
+    """What a path is answered that nothing is served under."""
+    return ServerResponse(status=404, body=b"404 page not found\n", content_type="text/plain; charset=utf-8")
+
+
+def fixed(answers: Mapping[str, ServerResponse]) -> Page:
+    """Pages that are always the same, by path."""
+
+    def page(request: ServerRequest) -> ServerResponse | None:
+        return answers.get(request.path.rstrip("/") or "/")
+
+    return page

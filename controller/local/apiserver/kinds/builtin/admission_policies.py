@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ValidatingAdmissionPolicies and their bindings."""
+
+import re
+
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.api.validation.cel import compiled_over
+from trainwright.controller.local.apiserver.kinds import names
+from trainwright.controller.local.apiserver.kinds.builtin.formats import (
+    Errors,
+    choice_errors,
+    finalizer_errors,
+    name_errors,
+    repeated,
+    selector_errors,
+)
+from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, WithSpec
+from trainwright.controller.local.apiserver.kinds.builtin.webhook_validation import condition_errors, rule_errors
+from trainwright.controller.local.apiserver.kinds.expressions import CONDITION_VARIABLES, VARIABLES
+from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, unsupported, wrong
+
+_ACTIONS = ("Audit", "Deny", "Warn")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_RESERVED = frozenset(
+    {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"}
+    | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
+)
+_NOTHING_TO_DO = "validations or auditAnnotations must contain at least one item"
+_TWICE_TOLD = (
+    "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
+    "headers serves no purpose)"
+)
+
+
+class PolicyStrategy(WithSpec):
+    """ValidatingAdmissionPolicies. Nobody checks the types of their expressions, so their status stays empty."""
+
+    struct = "admissionregistration/v1.ValidatingAdmissionPolicy"
+    unconditional_update = False
+    reset_fields = {"": (("status",),), "status": (("spec",), ("metadata",))}  # noqa: RUF012 - a ClassVar above
+
+    def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
+        document["status"] = {}
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return finalizer_errors(document) + _policy_errors(part(document, "spec"), "spec")
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        return finalizer_errors(new) if subresource == "status" else self.validate(new)
+
+
+class PolicyBindingStrategy(BuiltInStrategy):
+    """ValidatingAdmissionPolicyBindings."""
+
+    struct = "admissionregistration/v1.ValidatingAdmissionPolicyBinding"
+    unconditional_update = False
+
+    def prepare_create(self, document: Document) -> None:
+        document["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+        if new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return finalizer_errors(document) + _binding_errors(part(document, "spec"), "spec")
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        return self.validate(new)
+
+
+def _policy_errors(spec: Document, field: str) -> Errors:
+    found = choice_errors(spec.get("failurePolicy"), f"{field}.failurePolicy", ("Fail", "Ignore"))
+    kind = spec.get("paramKind")
+    if kind is not None:
+        found += [required(f"{field}.paramKind.{name}") for name in ("apiVersion", "kind") if not kind.get(name)]
+    constraints = spec.get("matchConstraints")
+    where = f"{field}.matchConstraints"
+    if constraints is None:
+        found.append(required(where))
+    else:
+        found += _resource_errors(constraints, where)
+        if not entries(constraints, "resourceRules"):
+            found.append(required(f"{where}.resourceRules"))
+    conditions = entries(spec, "matchConditions")
+    found += condition_errors(conditions, f"{field}.matchConditions")
+    for index, condition in enumerate(conditions):
+        text = (condition.get("expression") or "").strip()
+        found += _expression_errors(text, f"{field}.matchConditions[{index}].expression", CONDITION_VARIABLES)
+    for index, variable in enumerate(entries(spec, "variables")):
+        found += _variable_errors(variable, f"{field}.variables[{index}]")
+    validations, annotations = entries(spec, "validations"), entries(spec, "auditAnnotations")
+    if not validations and not annotations:
+        return [*found, *(required(f"{field}.{name}", _NOTHING_TO_DO) for name in ("validations", "auditAnnotations"))]
+    for index, validation in enumerate(validations):
+        found += _validation_errors(validation, f"{field}.validations[{index}]")
+    return found + _annotation_errors(annotations, f"{field}.auditAnnotations")
+
+
+def _variable_errors(variable: Document, field: str) -> Errors:
+    name, text = variable.get("name") or "", variable.get("expression") or ""
+    found: Errors = []
+    if not name.strip():
+        found.append(required(f"{field}.name", "name is not specified"))
+    elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
+        found.append(wrong(f"{field}.name", name, "must be a valid CEL identifier"))
+    if not text.strip():
+        return [*found, required(f"{field}.expression", "expression is not specified")]
+    return found + _expression_errors(text, f"{field}.expression", VARIABLES)
+
+
+def _validation_errors(validation: Document, field: str) -> Errors:
+    text, message = validation.get("expression") or "", validation.get("message") or ""
+    said = validation.get("messageExpression") or ""
+    where = f"{field}.expression"
+    found = (
+        _expression_errors(text, where, VARIABLES) if text.strip() else [required(where, "expression is not specified")]
+    )
+    if said and not said.strip():
+        found.append(wrong(f"{field}.messageExpression", said, "must be non-empty if specified"))
+    else:
+        found += _expression_errors(said, f"{field}.messageExpression", VARIABLES)
+    if message and not message.strip():
+        found.append(wrong(f"{field}.message", message, "must be non-empty if specified"))
+    elif re.search(r"[\n\r]", message.strip()):
+        found.append(wrong(f"{field}.message", message, "must not contain line breaks"))
+    reason = validation.get("reason")
+    if reason is not None and reason not in _REASONS:
+        found.append(unsupported(f"{field}.reason", reason, _REASONS))
+    return found
+
+
+def _annotation_errors(annotations: list[Document], field: str) -> Errors:
+    found: Errors = []
+    seen: set[str] = set()
+    for index, annotation in enumerate(annotations):
+        where, text = f"{field}[{index}].valueExpression", annotation.get("valueExpression") or ""
+        if not text.strip():
+            found.append(required(where, "valueExpression is not specified"))
+        else:
+            found += _expression_errors(text.strip(), where, VARIABLES)
+        found += repeated(seen, annotation.get("key") or "", f"{field}[{index}].key")
+    return found
+
+
+def _expression_errors(text: str, field: str, variables: tuple[str, ...]) -> Errors:
+    if not text:
+        return []
+    try:
+        compiled_over(text, variables)
+    except ValueError as error:
+        return [wrong(field, text, f"compilation failed: {error}")]
+    return []
+
+
+def _resource_errors(resources: Document, field: str) -> Errors:
+    found = choice_errors(resources.get("matchPolicy"), f"{field}.matchPolicy", ("Equivalent", "Exact"))
+    for name in ("namespaceSelector", "objectSelector"):
+        found += selector_errors(resources.get(name), f"{field}.{name}")
+    for name in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(entries(resources, name)):
+            where = f"{field}.{name}[{index}]"
+            seen: set[str] = set()
+            for position, one in enumerate(texts(rule, "resourceNames")):
+                found += name_errors(one, f"{where}.resourceNames[{position}]", names.path_segment)
+                found += repeated(seen, one, f"{where}.resourceNames[{position}]")
+            found += rule_errors(rule, where)
+    return found
+
+
+def _binding_errors(spec: Document, field: str) -> Errors:
+    name = spec.get("policyName") or ""
+    found = name_errors(name, f"{field}.policyName", names.subdomain) if name else [required(f"{field}.policyName")]
+    found += _reference_errors(spec.get("paramRef"), f"{field}.paramRef")
+    if spec.get("matchResources") is not None:
+        found += _resource_errors(spec["matchResources"], f"{field}.matchResources")
+    actions, where = texts(spec, "validationActions"), f"{field}.validationActions"
+    for index, action in enumerate(actions):
+        if action not in _ACTIONS:
+            found.append(unsupported(f"{where}[{index}]", action, _ACTIONS))
+        if action in actions[:index]:
+            found.append(duplicate(f"{where}[{index}]", action))
+    if {"Deny", "Warn"} <= set(actions):
+        found.append(wrong(where, actions, _TWICE_TOLD))
+    if not actions:
+        found.append(required(where, "at least one validation action is required"))
+    return found
+
+
+def _reference_errors(reference: Document | None, field: str) -> Errors:
+    if reference is None:
+        return []
+    name, selector = reference.get("name") or "", reference.get("selector")
+    found = name_errors(name, f"{field}.name", names.path_segment) if name else []
+    exclusive = "name and selector are mutually exclusive"
+    if name and selector is not None:
+        found.append(not_allowed(f"{field}.name", exclusive))
+    found += selector_errors(selector, f"{field}.selector")
+    if name and selector is not None:
+        found.append(not_allowed(f"{field}.selector", exclusive))
+    if not name and selector is None:
+        found.append(required(field, "one of name or selector must be specified"))
+    action, where = reference.get("parameterNotFoundAction"), f"{field}.parameterNotFoundAction"
+    if not action:
+        return [*found, required(where)]
+    return found if action in ("Allow", "Deny") else [*found, unsupported(where, action, ("Deny", "Allow"))]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built-in kinds that are served, with their rules: the recorded ones, and code for those that something acts on.
+
+CustomResourceDefinition is not among them, nor are the kinds that are answered and not stored, such as reviews.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.kinds.builtin import checks, events, scaling
+from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import (
+    PolicyBindingStrategy,
+    PolicyStrategy,
+)
+from trainwright.controller.local.apiserver.kinds.builtin.configuration import (
+    ConfigMapStrategy,
+    SecretStrategy,
+    ServiceAccountStrategy,
+)
+from trainwright.controller.local.apiserver.kinds.builtin.jobs.strategy import JobStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.namespaces import NamespaceStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.nodes import LeaseStrategy, NodeStrategy, RuntimeClassStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.rbac import BindingStrategy, RoleStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.recorded import RecordedStatusStrategy, RecordedStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.scheduling import LimitRangeStrategy, PriorityClassStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.services import ServiceStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.storage import (
+    PersistentVolumeClaimStrategy,
+    PersistentVolumeStrategy,
+    StorageClassStrategy,
+)
+from trainwright.controller.local.apiserver.kinds.builtin.webhooks import WebhookStrategy
+from trainwright.controller.local.apiserver.kinds.strategy import Strategy
+from trainwright.controller.local.apiserver.schema.published.kinds import (
+    RecordedKind,
+    RecordedSubresource,
+    recorded,
+)
+
+Conversion: TypeAlias = Callable[[Document], Document]
+
+_ADMISSION, _RBAC = "admissionregistration.k8s.io/v1", "rbac.authorization.k8s.io/v1"
+HOOKS: dict[tuple[str, str], Callable[[], Strategy]] = {
+    ("v1", "ConfigMap"): ConfigMapStrategy,
+    ("v1", "Event"): events.EventStrategy,
+    ("v1", "LimitRange"): LimitRangeStrategy,
+    ("v1", "Namespace"): NamespaceStrategy,
+    ("v1", "Node"): NodeStrategy,
+    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaimStrategy,
+    ("v1", "PersistentVolume"): PersistentVolumeStrategy,
+    ("v1", "Pod"): PodStrategy,
+    ("v1", "Secret"): SecretStrategy,
+    ("v1", "ServiceAccount"): ServiceAccountStrategy,
+    ("v1", "Service"): ServiceStrategy,
+    ("batch/v1", "Job"): JobStrategy,
+    ("coordination.k8s.io/v1", "Lease"): LeaseStrategy,
+    ("events.k8s.io/v1", "Event"): events.NewEventStrategy,
+    ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClassStrategy,
+    ("node.k8s.io/v1", "RuntimeClass"): RuntimeClassStrategy,
+    ("storage.k8s.io/v1", "StorageClass"): StorageClassStrategy,
+    (_ADMISSION, "MutatingWebhookConfiguration"): lambda: WebhookStrategy(mutating=True),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): lambda: WebhookStrategy(mutating=False),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): PolicyStrategy,
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): PolicyBindingStrategy,
+    (_RBAC, "ClusterRole"): lambda: RoleStrategy(namespaced=False),
+    (_RBAC, "ClusterRoleBinding"): lambda: BindingStrategy(namespaced=False),
+    (_RBAC, "Role"): lambda: RoleStrategy(namespaced=True),
+    (_RBAC, "RoleBinding"): lambda: BindingStrategy(namespaced=True),
+}
+"""Kinds that something of this process acts on, with code of their own."""
+_CONVERSIONS: dict[tuple[str, str], tuple[Conversion, Conversion]] = {
+    ("events.k8s.io/v1", "Event"): (events.to_core, events.to_events),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): (scaling.to_v2, scaling.to_v1),
+}
+"""To the stored form, and back, of versions that are not the one that is stored."""
+_NOT_SERVED = frozenset({"ephemeralcontainers", "portforward", "proxy", "resize", "scale"})
+"""Subresources of the real server that there are none of."""
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A kind that is served."""
+
+    recorded: RecordedKind
+    strategy: Strategy
+    subresources: tuple[RecordedSubresource, ...] = ()
+    to_storage: Conversion | None = None
+    """Makes the stored form of an object, where this group version is not the one that is stored."""
+    from_storage: Conversion | None = None
+    """Makes this group version's form of a stored object."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """apiVersion and kind."""
+        return self.recorded.api_version, self.recorded.kind
+
+
+def built_in_kinds(*, for_others: bool) -> list[BuiltIn]:
+    """All stored kinds.
+
+    Args:
+        for_others: controllers from elsewhere act on what nothing of this process acts on. Else who creates such an
+            object is warned that nothing will happen.
+    """
+    return [_built_in(kind, for_others=for_others) for kind in recorded().kinds]
+
+
+def _built_in(kind: RecordedKind, *, for_others: bool) -> BuiltIn:
+    key = (kind.api_version, kind.kind)
+    to_storage, from_storage = _CONVERSIONS.get(key, (None, None))
+    served = tuple(one for one in kind.subresources if one.name not in _NOT_SERVED)
+    hook = HOOKS.get(key)
+    strategy = hook() if hook is not None else _recorded(kind, for_others=for_others)
+    return BuiltIn(kind, strategy, served, to_storage, from_storage)
+
+
+def _recorded(kind: RecordedKind, *, for_others: bool) -> Strategy:
+    notice = "" if for_others else f"{kind.kind} is stored, but nothing in this cluster acts on it"
+    made = RecordedStatusStrategy if any(one.name == "status" for one in kind.subresources) else RecordedStrategy
+    key = (kind.api_version, kind.kind)
+    return made(kind, notice, checks.CHECKS.get(key), checks.COMPLETED.get(key), checks.AS_RUN.get(key))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of claims for volumes: PersistentVolumeClaims and the templates of ephemeral volumes."""
+
+import copy
+
+from trainwright.api.objects import Document
+from trainwright.api.quantity import Quantity
+from trainwright.controller.local.apiserver.kinds import names
+from trainwright.controller.local.apiserver.kinds.builtin.amounts import read
+from trainwright.controller.local.apiserver.kinds.builtin.formats import (
+    Errors,
+    finalizer_errors,
+    label_errors,
+    name_errors,
+    qualified_errors,
+    same,
+    selector_errors,
+)
+from trainwright.controller.local.apiserver.kinds.builtin.parts import part, texts
+from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
+
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_MODES = ("Block", "Filesystem")
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+def access_mode_errors(spec: Document, field: str, detail: str) -> Errors:
+    """Access modes of a claim or a volume; the detail is said if there are none."""
+    modes = texts(spec, "accessModes")
+    found = [] if modes else [required(field, detail)]
+    return found + [unsupported(field, mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
+
+
+def exclusive_mode_errors(spec: Document, field: str) -> Errors:
+    """A volume for one pod is for nothing else."""
+    known = [mode for mode in texts(spec, "accessModes") if mode in ACCESS_MODES]
+    if "ReadWriteOncePod" in known and len(set(known)) > 1:
+        return [not_allowed(field, "may not use ReadWriteOncePod with other access modes")]
+    return []
+
+
+def claim_spec_errors(spec: Document, field: str) -> Errors:
+    """Errors of `spec`."""
+    modes = f"{field}.accessModes"
+    found = [] if texts(spec, "accessModes") else [required(modes, "at least 1 access mode is required")]
+    found += selector_errors(spec.get("selector"), f"{field}.selector")
+    found += [unsupported(modes, mode, ACCESS_MODES) for mode in texts(spec, "accessModes") if mode not in ACCESS_MODES]
+    found += exclusive_mode_errors(spec, modes)
+    storage = read(part(part(spec, "resources"), "requests")).get("storage")
+    where = f"{field}.resources[storage]"
+    if storage is None:
+        found.append(required(where))
+    elif storage.nanos <= 0:
+        found.append(wrong(where, storage.canonical(), "must be greater than zero"))
+    for name in ("storageClassName", "volumeAttributesClassName"):
+        if spec.get(name):
+            found += name_errors(spec[name], f"{field}.{name}", names.subdomain)
+    mode = spec.get("volumeMode")
+    if mode is not None and mode not in VOLUME_MODES:
+        found.append(unsupported(f"{field}.volumeMode", mode, VOLUME_MODES))
+    return found + _source_errors(spec, field)
+
+
+def _source_errors(spec: Document, field: str) -> Errors:
+    found: Errors = []
+    for name in ("dataSource", "dataSourceRef"):
+        source = spec.get(name)
+        if source is None:
+            continue
+        where = f"{field}.{name}"
+        found += [required(f"{where}.{key}") for key in ("name", "kind") if not source.get(key)]
+        group, kind = source.get("apiGroup") or "", source.get("kind") or ""
+        if not group and kind != "PersistentVolumeClaim":
+            text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+            found.append(wrong(where, kind, text))
+    return found
+
+
+def claim_template_errors(template: Document, field: str) -> Errors:
+    """Errors of the template of an ephemeral volume's claim."""
+    metadata = part(template, "metadata")
+    found: Errors = []
+    for key in part(metadata, "annotations"):
+        found += qualified_errors(key.lower(), f"{field}.metadata.annotations")
+    found += label_errors(metadata.get("labels"), f"{field}.metadata.labels")
+    found += [
+        not_allowed(f"{field}.metadata.{key}", "cannot be set")
+        for key, value in metadata.items()
+        if value and key not in ("annotations", "labels")
+    ]
+    return found + claim_spec_errors(part(template, "spec"), f"{field}.spec")
+
+
+def claim_errors(claim: Document) -> Errors:
+    """Errors of a PersistentVolumeClaim."""
+    return finalizer_errors(claim) + claim_spec_errors(part(claim, "spec"), "spec")
+
+
+def claim_update_errors(claim: Document, old: Document) -> Errors:
+    """Errors of what an update changes: most of `spec` is immutable."""
+    found = finalizer_errors(claim) + claim_errors(claim)
+    spec, before = part(claim, "spec"), part(old, "spec")
+    compared, expected = copy.deepcopy(spec), copy.deepcopy(before)
+    if not before.get("volumeName"):
+        expected["volumeName"] = spec.get("volumeName")
+    annotation = part(part(old, "metadata"), "annotations").get(_BETA_CLASS)
+    now = part(part(claim, "metadata"), "annotations").get(_BETA_CLASS)
+    chosen, chosen_before = spec.get("storageClassName"), before.get("storageClassName")
+    if annotation is not None and chosen_before is None and chosen == annotation and now in (None, annotation):
+        compared.pop("storageClassName", None)
+    else:
+        if (annotation or "") != (now or ""):
+            found.append(wrong(f"metadata.annotations.{_BETA_CLASS}", now or "", IMMUTABLE))
+        if chosen is not None and chosen_before is None and annotation in (None, chosen):
+            compared.pop("storageClassName", None)
+    size, size_before = (read(part(part(one, "resources"), "requests")).get("storage") for one in (spec, before))
+    if part(claim, "status").get("phase") == "Bound":
+        requests = part(part(compared, "resources"), "requests")
+        if requests:
+            requests["storage"] = part(part(before, "resources"), "requests").get("storage")
+        compared["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
+    if not same(compared, expected):
+        text = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
+        found.append(not_allowed("spec", text))
+    nothing = Quantity(0)
+    if (size or nothing) < (size_before or nothing):
+        capacity = read(part(part(old, "status"), "capacity")).get("storage") or nothing
+        if (size or nothing) <= capacity:
+            found.append(not_allowed("spec.resources.requests.storage", "field can not be less than status.capacity"))
+    if spec.get("volumeMode") != before.get("volumeMode"):
+        found.append(wrong("volumeMode", spec.get("volumeMode"), IMMUTABLE))
+    return found

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ConfigMaps, Secrets and ServiceAccounts."""
+
+import base64
+
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.kinds.builtin.formats import (
+    Errors,
+    config_key,
+    finalizer_errors,
+    immutable_errors,
+    same,
+)
+from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
+from trainwright.controller.local.apiserver.kinds.builtin.secrets import LARGEST, secret_errors
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.fields import not_allowed, too_long, wrong
+
+_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
+
+
+class ConfigMapStrategy(BuiltInStrategy):
+    """ConfigMaps."""
+
+    struct = "core/v1.ConfigMap"
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return finalizer_errors(document) + _config_map_errors(document)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        return finalizer_errors(new) + _sealed_errors(new, old, ("data", "binaryData")) + self.validate(new)
+
+
+class SecretStrategy(BuiltInStrategy):
+    """Secrets. What a client writes to `stringData` is stored in `data`."""
+
+    struct = "core/v1.Secret"
+
+    def fill_in(self, document: Document) -> None:
+        given = document.pop("stringData", None)
+        if given:
+            data = document["data"] = dict(part(document, "data"))
+            for key, text in given.items():
+                data[key] = base64.b64encode((text or "").encode()).decode()
+        if not document.get("type"):
+            document["type"] = "Opaque"
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return finalizer_errors(document) + secret_errors(document)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        found = finalizer_errors(new) + immutable_errors(new.get("type"), old.get("type"), "type")
+        return found + _sealed_errors(new, old, ("data",)) + self.validate(new)
+
+    def selectable(self, document: Document) -> dict[str, str]:
+        return {**super().selectable(document), "type": document.get("type") or ""}
+
+
+class ServiceAccountStrategy(BuiltInStrategy):
+    """ServiceAccounts."""
+
+    struct = "core/v1.ServiceAccount"
+    returns_deleted = True
+
+    def prepare_create(self, document: Document) -> None:
+        _names_only(document)
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return finalizer_errors(document)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        return finalizer_errors(new) + finalizer_errors(new)
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+        _names_only(new)
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:
+        if _mountable(old) or not _mountable(new):
+            return []
+        advice = "prefer separate namespaces to isolate access to mounted secrets"
+        return [f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; {advice}"]
+
+
+def _config_map_errors(document: Document) -> Errors:
+    texts, blobs = part(document, "data"), part(document, "binaryData")
+    found: Errors = []
+    for key in texts:
+        found += [wrong(f"data[{key}]", key, text) for text in config_key(key)]
+        if key in blobs:
+            found.append(wrong(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    for key in blobs:
+        found += [wrong(f"binaryData[{key}]", key, text) for text in config_key(key)]
+    size = sum(len(value.encode()) for value in texts.values()) + sum(map(_decoded_size, blobs.values()))
+    if size > LARGEST:
+        found.append(too_long("[]", LARGEST))
+    return found
+
+
+def _decoded_size(encoded: str | None) -> int:
+    return len(base64.b64decode(encoded or ""))
+
+
+def _sealed_errors(new: Document, old: Document, fields: tuple[str, ...]) -> Errors:
+    if not old.get("immutable"):
+        return []
+    text = "field is immutable when `immutable` is set"
+    found = [] if new.get("immutable") else [not_allowed("immutable", text)]
+    return found + [not_allowed(field, text) for field in fields if not same(new.get(field), old.get(field))]
+
+
+def _names_only(account: Document) -> None:
+    """Secrets are named; other fields of the references mean nothing."""
+    if account.get("secrets"):
+        kept = [{"name": secret["name"]} if secret.get("name") else {} for secret in entries(account, "secrets")]
+        account["secrets"] = kept
+
+
+def _mountable(account: Document | None) -> bool:
+    return account is not None and _MOUNTABLE in part(part(account, "metadata"), "annotations")

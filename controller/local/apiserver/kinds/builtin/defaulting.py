@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fills in what a document of a built-in kind leaves open, by the defaults that were recorded of its structs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.merge.copying import copied
+from trainwright.controller.local.apiserver.schema.published import published_models
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault, recorded, struct_of
+from trainwright.controller.local.gowriting import fields_of
+
+_PLAIN = ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")
+"""Structs without defaults, at which the walk ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Struct:
+    """What the walk needs to know of a model."""
+
+    defaults: tuple[RecordedDefault, ...]
+    filled: frozenset[str]
+    """Fields whose zero value counts as absent: Go has no pointers there."""
+    inner: tuple[tuple[str, str], ...]
+    """Fields that hold structs, lists or maps of them, with the model."""
+
+
+def fill(document: Document, model: str, kind: str = "", field: str = "") -> None:
+    """Set the defaults of a document, which is in the form in which Go writes it, and of all that it holds.
+
+    Args:
+        document: an object or a part of one.
+        model: the published model.
+        kind: of the object.
+        field: that holds the part.
+    """
+    known = _struct(model)
+    for default in known.defaults:
+        value = document.get(default.field)
+        if value is not None and (value or default.field not in known.filled):
+            continue
+        if default.when is None or _holds(default.when, document, kind, field):
+            document[default.field] = copied(default.value)
+    for name, inner in known.inner:
+        for part in _structs(document.get(name)):
+            fill(part, inner, kind, name)
+
+
+def fill_object(document: Document, struct: str) -> None:
+    """Set the defaults of a whole object; `struct` is its Go type."""
+    model, kind = _objects()[struct]
+    fill(document, model, kind)
+
+
+@cache
+def _objects() -> Mapping[str, tuple[str, str]]:
+    """Model and kind of objects by their Go types."""
+    return {one.struct: (one.model, f"{one.api_version} {one.kind}") for one in recorded().kinds}
+
+
+def _holds(when: tuple[str, str], document: Document, kind: str, field: str) -> bool:
+    name, value = when
+    if name == "@kind":
+        return kind == value
+    if name == "@field":
+        return field == value
+    return feature(document.get(name)) == value
+
+
+def feature(value: Any) -> str:
+    """What conditions of defaults say of a field: a text as it is, of others whether they are there."""
+    return value if isinstance(value, str) else "set" if value not in (None, {}, []) else ""
+
+
+def _structs(value: Any) -> Iterable[Document]:
+    """The structs in a field: itself, or those of a list or map."""
+    if isinstance(value, list):
+        return [one for one in value if isinstance(one, dict)]
+    return [value] if isinstance(value, dict) else []
+
+
+@cache
+def _struct(model: str) -> _Struct:
+    found = fields_of(struct_of(model))
+    inner = tuple(
+        (name, held) for name, held in held_structs(model).items() if held not in _PLAIN and _has_defaults(held)
+    )
+    filled = frozenset(name for name, one in found.items() if not one.shape.pointer)
+    return _Struct(tuple(recorded().defaults.get(model, ())), filled, inner)
+
+
+@cache
+def _has_defaults(model: str) -> bool:
+    """Whether a struct or one within it has defaults."""
+    seen: set[str] = set()
+    waiting = [model]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name in _PLAIN:
+            continue
+        seen.add(name)
+        if name in recorded().defaults:
+            return True
+        waiting += held_structs(name).values()
+    return False
+
+
+@cache
+def held_structs(model: str) -> Mapping[str, str]:
+    """The fields of a model that hold other models with fields, or lists of them."""
+    made: dict[str, str] = {}
+    for name, schema in (published_models().get(model, {}).get("properties") or {}).items():
+        reference = reference_of(schema) or reference_of(schema.get("items") or {})
+        if reference and published_models().get(reference, {}).get("properties"):
+            made[name] = reference
+    return made
+
+
+def reference_of(schema: Mapping[str, Any]) -> str:
+    """The model that a field refers to; empty where it has a schema of its own."""
+    combined = schema.get("allOf") or []
+    found = schema.get("$ref") or (combined[0].get("$ref") if len(combined) == 1 else None) or ""
+    return str(found).rpartition("/")[2]

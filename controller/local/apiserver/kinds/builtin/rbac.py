@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roles and bindings. They are stored and not enforced."""
+
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.kinds import names
+from trainwright.controller.local.apiserver.kinds.builtin.formats import (
+    Errors,
+    finalizer_errors,
+    name_errors,
+    selector_errors,
+)
+from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
+from trainwright.controller.local.apiserver.kinds.fields import required, unsupported, wrong
+
+GROUP = "rbac.authorization.k8s.io"
+
+
+class RoleStrategy(BuiltInStrategy):
+    """Roles and ClusterRoles.
+
+    Args:
+        namespaced: whether these are Roles.
+    """
+
+    create_on_update = True
+    name_rule = staticmethod(names.path_segment)
+
+    def __init__(self, *, namespaced: bool) -> None:
+        self._namespaced = namespaced
+        self.struct = "rbac/v1.Role" if namespaced else "rbac/v1.ClusterRole"
+
+    def prepare_create(self, document: Document) -> None:
+        null_if_empty(document, "rules")
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+        null_if_empty(new, "rules")
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        found = finalizer_errors(document)
+        for index, rule in enumerate(entries(document, "rules")):
+            found += _rule_errors(rule, f"rules[{index}]", namespaced=self._namespaced)
+        aggregation = document.get("aggregationRule")
+        if aggregation is None or self._namespaced:
+            return found
+        where, selectors = "aggregationRule.clusterRoleSelectors", entries(aggregation, "clusterRoleSelectors")
+        if not selectors:
+            text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+            found.append(required(where, text))
+        for index, selector in enumerate(selectors):
+            found += selector_errors(selector, f"{where}[{index}]")
+        return found
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        return self.validate(new) + finalizer_errors(new)
+
+
+def _rule_errors(rule: Document, field: str, *, namespaced: bool) -> Errors:
+    found: Errors = []
+    if not rule.get("verbs"):
+        found.append(required(f"{field}.verbs", "verbs must contain at least one value"))
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        where = f"{field}.nonResourceURLs"
+        if namespaced:
+            found.append(wrong(where, urls, "namespaced rules cannot apply to non-resource URLs"))
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            found.append(wrong(where, urls, "rules cannot apply to both regular resources and non-resource URLs"))
+        return found
+    for name, one in (("apiGroups", "api group"), ("resources", "resource")):
+        if not rule.get(name):
+            found.append(required(f"{field}.{name}", f"resource rules must supply at least one {one}"))
+    return found
+
+
+class BindingStrategy(BuiltInStrategy):
+    """RoleBindings and ClusterRoleBindings.
+
+    Args:
+        namespaced: whether these are RoleBindings.
+    """
+
+    create_on_update = True
+    name_rule = staticmethod(names.path_segment)
+
+    def __init__(self, *, namespaced: bool) -> None:
+        self._namespaced = namespaced
+        self.struct = "rbac/v1.RoleBinding" if namespaced else "rbac/v1.ClusterRoleBinding"
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        found = finalizer_errors(document)
+        role = part(document, "roleRef")
+        group, kind, name = (role.get(field) or "" for field in ("apiGroup", "kind", "name"))
+        if group != GROUP:
+            found.append(unsupported("roleRef.apiGroup", group, (GROUP,)))
+        kinds = ("Role", "ClusterRole") if self._namespaced else ("ClusterRole",)
+        if kind not in kinds:
+            found.append(unsupported("roleRef.kind", kind, kinds))
+        found += name_errors(name, "roleRef.name", names.path_segment) if name else [required("roleRef.name")]
+        for index, subject in enumerate(entries(document, "subjects")):
+            found += _subject_errors(subject, f"subjects[{index}]", namespaced=self._namespaced)
+        return found
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        found = self.validate(new) + finalizer_errors(new)
+        if new.get("roleRef") != old.get("roleRef"):
+            found.append(wrong("roleRef", new["roleRef"], "cannot change roleRef"))
+        return found
+
+
+def _subject_errors(subject: Document, field: str, *, namespaced: bool) -> Errors:
+    kind, name, group = (subject.get(one) or "" for one in ("kind", "name", "apiGroup"))
+    found = [] if name else [required(f"{field}.name")]
+    if kind == "ServiceAccount":
+        if name:
+            found += name_errors(name, f"{field}.name", names.subdomain)
+        if group:
+            found.append(unsupported(f"{field}.apiGroup", group, ("",)))
+        if not namespaced and not subject.get("namespace"):
+            found.append(required(f"{field}.namespace"))
+    elif kind in ("User", "Group"):
+        if group != GROUP:
+            found.append(unsupported(f"{field}.apiGroup", group, (GROUP,)))
+    else:
+        found.append(unsupported(f"{field}.kind", kind, ("ServiceAccount", "User", "Group")))
+    return found

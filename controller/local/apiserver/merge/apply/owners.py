@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who owns which fields: the entries of `metadata.managedFields`, read and written."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from trainwright.api import times
+from trainwright.controller.local.apiserver.merge.apply import fieldset
+from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
+from trainwright.controller.local.apiserver.merge.apply.fieldset import Tree
+from trainwright.controller.local.apiserver.merge.apply.values import json_text, quoted
+
+APPLY = "Apply"
+UPDATE = "Update"
+_FIELDS_TYPE = "FieldsV1"
+_TEXTS = ("manager", "operation", "apiVersion", "fieldsType", "subresource")
+
+
+class ManagerIdentity(NamedTuple):
+    """What tells managers apart."""
+
+    name: str
+    operation: str
+    version: str = ""
+    """Of the API; empty for applies, since what one applies in a new version takes the place of the old."""
+    subresource: str = ""
+
+    @property
+    def identifier(self) -> str:
+        """The text that Kubernetes sorts managers by."""
+        parts = {"manager": self.name, "operation": self.operation, "apiVersion": self.version}
+        parts["subresource"] = self.subresource
+        return "{" + ",".join(f'"{key}":{json_text(value)}' for key, value in parts.items() if value) + "}"
+
+    def __str__(self) -> str:
+        text = quoted(self.name)
+        if self.subresource:
+            text += f" with subresource {quoted(self.subresource)}"
+        return f"{text} using {self.version}" if self.operation == UPDATE else text
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What one manager owns."""
+
+    fields: Tree
+    version: str
+    """The apiVersion that the fields are named in."""
+    applied: bool
+
+    def with_fields(self, fields: Tree) -> "Ownership":
+        """The same of other fields."""
+        return replace(self, fields=fields)
+
+
+Owners = dict[ManagerIdentity, Ownership]
+
+
+@dataclass(slots=True)
+class Managed:
+    """All owners of an object and when each last changed what it owns."""
+
+    owners: Owners = field(default_factory=dict)
+    times: dict[ManagerIdentity, str] = field(default_factory=dict)
+    """RFC 3339. A manager has none whose first apply changed nothing."""
+    as_read: dict[ManagerIdentity, tuple[Tree, dict[str, Any]]] = field(default_factory=dict)
+    """Fields and their form on the wire, of which what stays is not written again."""
+
+
+def entries_of(document: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The entries of an object; None if it has none, or what stands there is no list of entries."""
+    metadata = document.get("metadata")
+    entries = metadata.get("managedFields") if type(metadata) is dict else None
+    if type(entries) is not list or not all(map(_is_entry, entries)):
+        return None
+    return entries
+
+
+def _is_entry(entry: Any) -> bool:
+    if type(entry) is not dict or any(type(entry.get(key, "")) not in (str, type(None)) for key in _TEXTS):
+        return False
+    moment = entry.get("time")
+    if moment is not None:
+        try:
+            times.parse(moment)
+        except (ValueError, TypeError):
+            return False
+    return True
+
+
+def is_reset(entries: list[dict[str, Any]] | None) -> bool:
+    """Whether the entries of an update ask to forget all owners: an empty list, or one empty entry."""
+    if entries is None or len(entries) > 1:
+        return False
+    return not any(entry.get(key) for entry in entries for key in (*_TEXTS, "time")) and not any(
+        entry.get("fieldsV1") is not None for entry in entries
+    )
+
+
+def read(entries: Iterable[dict[str, Any]] | None) -> Managed:
+    """The owners that entries tell of.
+
+    Raises:
+        EntryError: an entry is not valid; the text is what Kubernetes says of it.
+    """
+    managed = Managed()
+    for index, entry in enumerate(entries or ()):
+        operation, version = entry.get("operation") or "", entry.get("apiVersion") or ""
+        if operation not in (APPLY, UPDATE):
+            raise EntryError("operation must be `Apply` or `Update`")
+        if not version:
+            raise EntryError("apiVersion must not be empty")
+        fields_type = entry.get("fieldsType") or ""
+        if not fields_type:
+            raise EntryError(f"missing fieldsType in managed fields entry {index}")
+        if fields_type != _FIELDS_TYPE:
+            raise EntryError(f"invalid fieldsType {quoted(fields_type)} in managed fields entry {index}")
+        applied = operation == APPLY
+        manager = ManagerIdentity(
+            entry.get("manager") or "", operation, "" if applied else version, entry.get("subresource") or ""
+        )
+        wire: Any = entry.get("fieldsV1")
+        fields, in_form = fieldset.read_and_compare(wire)
+        managed.owners[manager] = Ownership(fields, version, applied)
+        if in_form:
+            managed.as_read[manager] = fields, wire
+        managed.times.pop(manager, None)
+        if moment := entry.get("time"):
+            managed.times[manager] = moment if moment.endswith("Z") else times.format_time(times.parse(moment))
+    return managed
+
+
+def write(managed: Managed) -> list[dict[str, Any]]:
+    """The entries, in the order in which Kubernetes writes them: by operation, time in seconds and name."""
+    return [_write(manager, managed) for manager in sorted(managed.owners, key=lambda one: _order(one, managed))]
+
+
+def _order(manager: ManagerIdentity, managed: Managed) -> tuple[str, int, str, str, str]:
+    owned = managed.owners[manager]
+    seconds = seconds_of(managed.times.get(manager))
+    return (manager.operation, seconds, manager.name, owned.version, manager.subresource)
+
+
+def seconds_of(moment: str | None) -> int:
+    """Whole seconds since 1970 of a time of the wire; 0 without one."""
+    return 0 if moment is None else int(times.parse(moment).timestamp())
+
+
+def _write(manager: ManagerIdentity, managed: Managed) -> dict[str, Any]:
+    owned = managed.owners[manager]
+    entry: dict[str, Any] = {}
+    if manager.name:
+        entry["manager"] = manager.name
+    entry["operation"] = manager.operation
+    entry["apiVersion"] = owned.version
+    if (moment := managed.times.get(manager)) is not None:
+        entry["time"] = moment
+    entry["fieldsType"] = _FIELDS_TYPE
+    entry["fieldsV1"] = fieldset.write(owned.fields, *managed.as_read.get(manager, ()))
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
+    return entry

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategic merge patch, Kubernetes' own: lists are merged by the keys of their items, and directives say more.
+
+https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainwright.controller.local.apiserver.merge.apply.values import shown
+from trainwright.controller.local.apiserver.merge.copying import copied
+from trainwright.controller.local.apiserver.merge.patch.errors import (
+    BrokenPatchError,
+    Document,
+    MalformedPatchError,
+    UnappliedPatchError,
+)
+from trainwright.controller.local.apiserver.merge.patch.order import (
+    Items,
+    identity,
+    item_identity,
+    missing_key,
+    ordered,
+    wrong_type,
+)
+from trainwright.controller.local.apiserver.merge.patch.shapes import MergeShape, Schema, shape_of
+
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_FROM = "$deleteFromPrimitiveList"
+_ORDER = "$setElementOrder"
+
+
+def strategic_merge_patch(
+    document: Document, patch: Document, models: Mapping[str, Schema], model_name: str
+) -> Document:
+    """The document after a strategic merge patch; neither is changed.
+
+    Args:
+        document: the object, as its kind is encoded.
+        patch: the decoded patch.
+        models: OpenAPI v3 schemas by name, with the patch extensions.
+        model_name: the model of the kind.
+
+    Raises:
+        BrokenPatchError: the patch does not fit the object, 500 on the API server.
+        MalformedPatchError: a directive is malformed, 400.
+        UnappliedPatchError: a list of lists would have to be merged, 422.
+        KeyError: there is no such model.
+    """
+    return _merge(copied(document), copied(patch), shape_of(models, model_name))
+
+
+def _merge(into: Document, patch: Document, shape: MergeShape) -> Document:
+    if _DIRECTIVE in patch:
+        return _replaced_or_deleted(patch)
+    _retain_keys(into, patch)
+    for key in [key for key in patch if key.startswith(_ORDER)]:
+        _merge_in_order(into, patch, key, shape)
+    for key, value in patch.items():
+        deletes = key.startswith(_DELETE_FROM)
+        name = _directed_field(key, _DELETE_FROM) if deletes else key
+        if value is None:
+            into.pop(name, None)
+        elif name in into and type(into[name]) is type(value):
+            _merge_field(into, name, value, shape, deletes=deletes)
+        elif not deletes:
+            _drop_nulls(value)
+            _put(into, name, value)
+    return into
+
+
+def _merge_field(into: Document, name: str, value: Any, shape: MergeShape, *, deletes: bool) -> None:
+    """Merge a field that the object has, with a value of the same type."""
+    if type(value) is dict:
+        inner = shape.field(name)
+        into[name] = value if inner.strategy == "replace" else _merge(into[name], value, inner)
+    elif type(value) is list:
+        items = shape.items(name)
+        if deletes or items.strategy == "merge":
+            into[name] = _merge_lists(into[name], value, items, deletes=deletes)
+        else:
+            into[name] = value
+    else:
+        into[name] = value
+
+
+def _replaced_or_deleted(patch: Document) -> Document:
+    directive = patch[_DIRECTIVE]
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != _DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise _unknown_directive(patch)
+
+
+def _unknown_directive(patch: Document) -> BrokenPatchError:
+    return BrokenPatchError(f"unknown patch type: {shown(patch[_DIRECTIVE])} in map: {shown(patch)}")
+
+
+def _directed_field(key: str, directive: str) -> str:
+    """The field that a directive such as `$setElementOrder/containers` is for."""
+    found, slash, name = key.partition("/")
+    if slash and found == directive:
+        return name
+    kinds = {_DELETE_FROM: "primitive list", _ORDER: "setElementOrder list"}
+    raise MalformedPatchError(f"invalid patch format of {kinds[directive]}")
+
+
+def _retain_keys(into: Document, patch: Document) -> None:
+    if _RETAIN not in patch:
+        return
+    retained = patch.pop(_RETAIN)
+    if type(retained) is not list:
+        raise MalformedPatchError("invalid patch format of retainKeys")
+    kept = {identity(key) for key in retained}
+    for key, value in patch.items():
+        if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and (str, key) not in kept:
+            raise MalformedPatchError("invalid patch format of retainKeys")
+    for key in [key for key in into if (str, key) not in kept]:
+        del into[key]
+
+
+def _merge_in_order(into: Document, patch: Document, directive: str, shape: MergeShape) -> None:
+    """Merge the list that `$setElementOrder` is for, and put it in that order. Its patch is done with afterwards."""
+    order = _list(patch.pop(directive))
+    name = _directed_field(directive, _ORDER)
+    live = _list(into[name]) if name in into else None
+    change = _list(patch[name]) if name in patch else None
+    items = shape.items(name)
+    _check_order(change or [], order, items.merge_key)
+    if live is None and change is None:
+        return
+    before = list(live or [])
+    if change is None:
+        merged = before
+    elif live is None:
+        merged = _without_directives(change)
+    elif items.strategy == "merge":
+        merged = _merge_lists(live, change, items, deletes=False)
+    else:
+        merged = change
+    _check_same_type(before, change or [])
+    into[name] = ordered(merged, order, before, items.merge_key)
+    patch.pop(name, None)
+
+
+def _list(value: Any) -> Items:
+    if type(value) is not list:
+        raise wrong_type("[]interface {}", value)
+    return value
+
+
+def _check_order(change: Items, order: Items, merge_key: str) -> None:
+    """The items of a patch must stand in the order that it gives."""
+    if not change or not order:
+        return
+    if merge_key:
+        for item in change:
+            if type(item) is not dict:
+                raise wrong_type("map[string]interface {}", item)
+    rest = iter(order)
+    for item in change:
+        if merge_key and _DIRECTIVE in item:
+            continue
+        if not any(item_identity(item, merge_key) == item_identity(other, merge_key) for other in rest):
+            raise BrokenPatchError(
+                f"The order in patch list:\n{shown(change)}\n doesn't match {_ORDER} list:\n{shown(order)}\n"
+            )
+
+
+def _merge_lists(live: Items, change: Items, items: MergeShape, *, deletes: bool) -> Items:
+    if not live and not change:
+        return live
+    kind = _check_same_type(live, change)
+    if kind is not dict:
+        if deletes:
+            gone = {identity(item) for item in change}
+            return [item for item in live if identity(item) not in gone]
+        merged, merge_key = _distinct([*live, *change]), items.merge_key
+    else:
+        merge_key = items.merge_key
+        if not merge_key:
+            raise BrokenPatchError("cannot merge lists without merge key for struct")
+        live, change = _apply_item_directives(live, change, merge_key)
+        merged = _merge_items(live, change, items)
+    return ordered(merged, change, live, merge_key)
+
+
+def _check_same_type(*lists: Items) -> type:
+    """The type of all items."""
+    found: type | None = None
+    for item in (item for items in lists for item in items):
+        if found is None:
+            found = type(item)
+            if found is list:
+                raise UnappliedPatchError("lists of lists are not supported")
+        elif type(item) is not found:
+            said = " ".join(map(shown, lists))
+            raise BrokenPatchError(f"list element types are not identical: [{said}]")
+    if found is None:
+        raise BrokenPatchError("no elements in any of the given slices")
+    return found
+
+
+def _distinct(items: Items) -> Items:
+    return list({identity(item): item for item in items}.values())
+
+
+def _apply_item_directives(live: Items, change: Items, merge_key: str) -> tuple[Items, Items]:
+    """Delete the items that the patch deletes, or all if it replaces. Returns what is left of both lists."""
+    rest, replaces = [], False
+    for item in change:
+        directive = item.get(_DIRECTIVE)
+        if _DIRECTIVE not in item:
+            rest.append(item)
+        elif directive == "delete":
+            if merge_key not in item:
+                raise missing_key(item, merge_key)
+            gone = identity(item[merge_key])
+            live = [one for one in live if merge_key not in one or identity(one[merge_key]) != gone]
+        elif directive == "replace":
+            replaces = True
+        elif directive == "merge":
+            raise BrokenPatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise _unknown_directive(item)
+    return (rest, []) if replaces else (live, rest)
+
+
+def _merge_items(live: Items, change: Items, items: MergeShape) -> Items:
+    merge_key = items.merge_key
+    merged = list(live)
+    places: dict[Any, int] = {}
+    for index, item in enumerate(live):
+        if merge_key in item:
+            places.setdefault(identity(item[merge_key]), index)
+    for item in change:
+        key = item_identity(item, merge_key)
+        if key in places:
+            merged[places[key]] = _merge(merged[places[key]], item, items)
+        else:
+            places[key] = len(merged)
+            merged.append(item)
+    return merged
+
+
+def _put(into: Document, name: str, value: Any) -> None:
+    """Set a field that the object has not, or has with another type. A directive in it has nothing to act on."""
+    if type(value) is dict and _DIRECTIVE in value:
+        into.pop(name, None)
+    else:
+        into[name] = _without_directives(value)
+
+
+def _without_directives(value: Any) -> Any:
+    """The value without the objects inside it that carry `$patch`."""
+    if type(value) is dict:
+        return {key: _without_directives(inner) for key, inner in value.items() if not _is_directive(inner)}
+    if type(value) is list:
+        return [_without_directives(inner) for inner in value if not _is_directive(inner)]
+    return value
+
+
+def _is_directive(value: Any) -> bool:
+    return type(value) is dict and _DIRECTIVE in value
+
+
+def _drop_nulls(value: Any) -> None:
+    if type(value) is dict:
+        for key in [key for key, inner in value.items() if inner is None]:
+            del value[key]
+        for inner in value.values():
+            _drop_nulls(inner)
+    elif type(value) is list:
+        for inner in value:
+            _drop_nulls(inner)

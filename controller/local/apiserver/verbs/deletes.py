@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deletions: at once, after a grace period, or once finalizers are gone.
+
+https://kubernetes.io/docs/concepts/architecture/garbage-collection/ has the policies; dependents are the garbage
+collector's, which finds the finalizers that are set here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.kinds import fields
+from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
+from trainwright.controller.local.apiserver.request import bodies, bodykinds, protobuf
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import WriteQuery, dry_run_errors, whole_number
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError
+from trainwright.controller.local.apiserver.schema.published import models_by_kind
+from trainwright.controller.local.apiserver.schema.published.structs import published_structs
+from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    """What a deletion asks for."""
+
+    grace: int | None = None
+    """Seconds."""
+    uid: str | None = None
+    version: str | None = None
+    orphans: bool | None = None
+    policy: str = ""
+    dry_run: bool = False
+
+    @property
+    def as_write(self) -> WriteQuery:
+        """For admission."""
+        return WriteQuery(manager="", dry_run=self.dry_run, validation="")
+
+
+def goes_now(meta: Document, old: Document) -> bool:
+    """Whether an update takes away the last thing that a deletion waited for."""
+    return (
+        not meta.get("finalizers") and bool(old.get("deletionTimestamp")) and not old.get("deletionGracePeriodSeconds")
+    )
+
+
+class Deletes:
+    """Deletes objects of any kind."""
+
+    def __init__(self, store: ObjectStore, admission: Admission) -> None:
+        self._store = store
+        self._admission = admission
+
+    async def delete(self, call: RequestInfo, options: DeleteOptions) -> tuple[Document, bool]:
+        """Delete one object. Returns its last state and whether it is gone. Raises StatusError."""
+        collection = call.served.type.stored_in
+        while True:
+            existing = self._store.get(collection, call.key)
+            if existing is None:
+                raise call.not_found()
+            try:
+                return await self._delete(call, options, existing)
+            except Changed:
+                continue
+
+    async def _delete(self, call: RequestInfo, options: DeleteOptions, existing: StoredObject) -> tuple[Document, bool]:
+        strategy, served = call.served.strategy, call.served
+        document = served.named(existing.document())
+        meta = document["metadata"]
+        check_preconditions(call, options, meta)
+        strategy.before_delete(document)
+        grace = self._grace(call, options, document)
+        if grace.pending:
+            await self._store.committed()
+            return document, False
+        before = served.named(existing.document())
+        await self._admission.mutate(call, "DELETE", None, before, options.as_write)
+        await self._admission.validate(call, "DELETE", None, before, options.as_write)
+        self._set_policy(call, options, meta)
+        waits = bool(meta.get("finalizers")) or strategy.is_held(document)
+        if not grace.graceful and waits:
+            self._mark(call, document)
+        stays = waits or grace.seconds > 0
+        if options.dry_run:
+            await self._store.committed()
+            return document, not stays
+        if (grace.graceful or waits) and document != before:
+            existing = self._store.write(served.type.stored_in, call.key, served.stored(document), existing)
+        if not stays:
+            # Nothing is awaited between the mark, which watchers see first, and the removal: the client may go at any
+            # moment, and nothing else would remove what is only marked.
+            existing = self._store.delete(served.type.stored_in, existing)
+        await self._store.committed()
+        return served.named(existing.document()), not stays
+
+    def _grace(self, call: RequestInfo, options: DeleteOptions, document: Document) -> "_Grace":
+        """Mark a graceful deletion in the metadata, and say what it means."""
+        strategy, meta = call.served.strategy, document["metadata"]
+        asked = 1 if options.grace is not None and options.grace < 0 else options.grace
+        if not strategy.graceful:
+            return _Grace()
+        period: int | None = meta.get("deletionGracePeriodSeconds")
+        if meta.get("deletionTimestamp"):
+            if not period:
+                return _Grace()
+            if asked is None or asked >= period:
+                return _Grace(pending=True)
+            moment = times.parse(meta["deletionTimestamp"]) - timedelta(seconds=period) + timedelta(seconds=asked)
+            if moment < call.now:
+                moment, asked = call.now, min(asked, 1)
+            meta["deletionTimestamp"] = times.format_time(moment)
+            meta["deletionGracePeriodSeconds"] = asked
+            return _Grace(graceful=True, seconds=asked)
+        seconds = strategy.grace_of(document, asked)
+        if seconds is None:
+            return _Grace()
+        meta["deletionTimestamp"] = times.format_time(call.now + timedelta(seconds=seconds))
+        meta["deletionGracePeriodSeconds"] = seconds
+        if meta.get("generation"):
+            meta["generation"] += 1
+        strategy.begin_deletion(document)
+        return _Grace(graceful=True, seconds=seconds)
+
+    def _set_policy(self, call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
+        """Set or remove the finalizers that tell the garbage collector what to do with dependents."""
+        strategy = call.served.strategy
+        if not strategy.collects_garbage:
+            return
+        old = meta.get("finalizers") or []
+        orphan, foreground = _policy(options, old, by_default=strategy.orphans_by_default)
+        kept = [name for name in old if name not in (ORPHAN, FOREGROUND)]
+        new = [*kept, *([ORPHAN] if orphan else []), *([FOREGROUND] if foreground else [])]
+        if set(new) == set(old):
+            return
+        if new:
+            meta["finalizers"] = new
+        else:
+            meta.pop("finalizers", None)
+
+    def _mark(self, call: RequestInfo, document: Document) -> None:
+        meta = document["metadata"]
+        plain = call.served.strategy.marks_time_only
+        begins = not meta.get("deletionTimestamp")
+        if begins or times.parse(meta["deletionTimestamp"]) > call.now:
+            meta["deletionTimestamp"] = times.format_time(call.now)
+        if begins:
+            if meta.get("generation") and not plain:
+                meta["generation"] += 1
+            call.served.strategy.begin_deletion(document)
+        if not plain:
+            meta["deletionGracePeriodSeconds"] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Grace:
+    graceful: bool = False
+    pending: bool = False
+    """It is being deleted, and this request changes nothing."""
+    seconds: int = 0
+
+
+def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) -> tuple[bool, bool]:
+    """Whether dependents are orphaned, and whether they go first."""
+    if options.orphans is not None:
+        return options.orphans, False
+    if options.policy:
+        return options.policy == "Orphan", options.policy == "Foreground"
+    for name in finalizers:
+        if name in (ORPHAN, FOREGROUND):
+            return name == ORPHAN, name == FOREGROUND
+    return by_default, False
+
+
+def check_preconditions(call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
+    """Refuse to delete an object that is not the one that is meant. Raises StatusError."""
+    name = str(meta["name"])
+    if options.uid is not None and options.uid != meta["uid"]:
+        raise errors.conflict(
+            call.group,
+            call.kind,
+            name,
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated",
+        )
+    if options.version is not None and options.version != meta["resourceVersion"]:
+        raise errors.conflict(
+            call.group,
+            call.kind,
+            name,
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
+            f"record ({meta['resourceVersion']}). The object might have been modified",
+        )
+
+
+def read_options(call: RequestInfo) -> DeleteOptions:
+    """The options of a deletion, from the body or else from the query. Raises StatusError."""
+    request = call.request
+    given: Mapping[str, Any]
+    if request.body:
+        media = bodies.content_type(request.headers.get("content-type", "")) or bodies.JSON
+        if media not in bodies.ACCEPTED:
+            raise errors.unsupported_media_type(bodies.ACCEPTED)
+        document = _decoded(request.body, media)
+        given = _as_options({} if document is None else document)
+    else:
+        given = _from_query(call)
+    return checked_options(given)
+
+
+def _decoded(body: bytes, media: str) -> Any:
+    if media != protobuf.MEDIA_TYPE:
+        try:
+            return bodies.parse(body, yaml_allowed=media == bodies.YAML)
+        except bodies.UnreadableError as error:
+            raise errors.bad_request(str(error)) from error
+    try:
+        return protobuf.decode(body, ("v1", "DeleteOptions"))
+    except protobuf.ProtobufError as error:
+        raise errors.bad_request(str(error)) from error
+
+
+def _as_options(document: Any) -> Document:
+    """A body as DeleteOptions. Raises StatusError."""
+    problem = bodykinds.wrong_type_meta(document) if isinstance(document, dict) else bodykinds.NOT_AN_OBJECT
+    if problem is not None:
+        raise errors.bad_request(problem)
+    kind, version = document.get("kind") or "DeleteOptions", document.get("apiVersion") or "v1"
+    if kind != "DeleteOptions":
+        raise errors.bad_request(bodykinds.unregistered(kind, version))
+    try:
+        published_structs().decode(models_by_kind()["v1", kind], document)
+    except DocumentDecodeError as error:
+        raise errors.bad_request(str(error)) from error
+    options: Document = document
+    return options
+
+
+def _from_query(call: RequestInfo) -> Mapping[str, Any]:
+    request = call.request
+    given: dict[str, Any] = {"dryRun": request.all("dryRun")}
+    if request.says("gracePeriodSeconds"):
+        given["gracePeriodSeconds"] = whole_number(request.asked("gracePeriodSeconds"))
+    if request.says("orphanDependents"):
+        given["orphanDependents"] = request.flag("orphanDependents")
+    if request.asked("propagationPolicy"):
+        given["propagationPolicy"] = request.asked("propagationPolicy")
+    given["preconditions"] = {name: request.asked(name) or None for name in ("uid", "resourceVersion")}
+    return given
+
+
+def checked_options(given: Mapping[str, Any]) -> DeleteOptions:
+    """DeleteOptions in wire form, checked. Raises StatusError."""
+    policy, orphans = given.get("propagationPolicy"), given.get("orphanDependents")
+    dry_run = given.get("dryRun") or []
+    found = []
+    if policy is not None and orphans is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(fields.wrong("propagationPolicy", policy, text))
+    if policy is not None and policy not in _POLICIES:
+        found.append(fields.unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    found += dry_run_errors(dry_run)
+    if found:
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", found)
+    preconditions = given.get("preconditions") or {}
+    return DeleteOptions(
+        grace=given.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid"),
+        version=preconditions.get("resourceVersion"),
+        orphans=orphans,
+        policy=policy or "",
+        dry_run=bool(dry_run),
+    )
+
+
+def key_of(document: Document) -> ObjectName:
+    """Where a stored object is."""
+    meta = document["metadata"]
+    return ObjectName(meta.get("namespace") or "", meta["name"])

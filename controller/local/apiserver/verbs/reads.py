@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One object, or a list of them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.request import bodykinds, rendering
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import ServerResponse
+from trainwright.controller.local.apiserver.request.listoptions import (
+    Continuation,
+    InvalidVersionError,
+    ListOptions,
+    parsed_version,
+)
+from trainwright.controller.local.apiserver.request.selecting import ObjectSelection, selection_of
+from trainwright.controller.local.apiserver.request.wanted import WantedAnswer
+from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
+from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.views.tables import (
+    Include,
+    TableError,
+    include_of,
+    partial_metadata,
+    partial_metadata_list,
+    table_of_list,
+    table_of_object,
+)
+
+FUTURE_SECONDS = 3.0
+"""How long a read waits for a version that is not there yet."""
+
+
+class ResourceReads:
+    """Reads objects of any kind."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def get(self, call: RequestInfo) -> ServerResponse:
+        """One object. Raises StatusError."""
+        wanted = wanted_by(call)
+        try:
+            await self.reach(parsed_version(call.request.asked("resourceVersion")))
+        except InvalidVersionError as error:
+            raise errors.plain_internal(str(error)) from error
+        one = self._store.get(call.served.type.stored_in, call.key)
+        await self._store.committed(one.version if one else None)
+        if one is None:
+            raise call.not_found()
+        if wanted.form == "object" and not wanted.yaml:
+            return ServerResponse(body=rendering.object_bytes(call.served, one))
+        return shown(call, call.served.named(one.document()), wanted)
+
+    async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
+        """A list, or a page of one. Raises StatusError."""
+        wanted = wanted_by(call)
+        selection = selection_of(call)
+        items, version, next_page, remaining = await self.select(call, options, selection)
+        return self.listed(call, items, rendering.list_metadata(version, next_page, remaining), wanted)
+
+    def listed(
+        self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document, wanted: WantedAnswer
+    ) -> ServerResponse:
+        """Objects as a list, in the form that the client wants. Raises StatusError."""
+        if call.served.type.custom and wanted.form == "object":
+            # Lists of custom resources are maps to the real server, which sets the token even if there is none.
+            metadata.setdefault("continue", "")
+        if wanted.form == "object" and not wanted.yaml:
+            return ServerResponse(body=rendering.list_bytes(call.served, items, metadata))
+        documents = [call.served.named(one.document()) for one in items]
+        made: Document
+        if wanted.form == "table":
+            made = table_of_list(
+                call.served.table, documents, metadata, now=call.now, include=include(call), version=wanted.version
+            )
+        elif wanted.form == "metadata":
+            if not wanted.as_list:
+                raise errors.form_not_acceptable(
+                    "you requested PartialObjectMetadata, but the requested object is a list "
+                    f"({bodykinds.go_type(call.served, of_list=True)})"
+                )
+            made = partial_metadata_list(documents, metadata, wanted.version)
+        else:
+            served = call.served
+            made = {"apiVersion": served.api_version, "kind": served.type.listed_as, "metadata": metadata}
+            made["items"] = documents if served.type.custom else [_without_kind(one) for one in documents]
+        return answered(made, wanted)
+
+    def selection(self, call: RequestInfo) -> ObjectSelection:
+        """The selectors of a call. Raises StatusError."""
+        return selection_of(call)
+
+    async def select(
+        self, call: RequestInfo, options: ListOptions, selection: ObjectSelection
+    ) -> tuple[Sequence[StoredObject], int, str, int | None]:
+        """The objects of a list, its version, the token of the next page, and how many are left."""
+        version = self._store.version
+        after = ""
+        try:
+            asked = parsed_version(options.version)
+        except InvalidVersionError as error:
+            raise errors.bad_request(f"invalid resource version: {error}") from error
+        if options.page is not None:
+            version, after = (
+                (options.page.version, options.page.after)
+                if options.page.version > 0
+                else (version, options.page.after)
+            )
+        elif options.match == "Exact" or (options.limit and asked and not options.match):
+            version = asked
+        await self.reach(asked)
+        if not options.page and not (options.match == "Exact" or (options.limit and asked and not options.match)):
+            version = self._store.version
+        try:
+            collection = self._store.at(call.served.type.stored_in, version)
+        except Expired as error:
+            raise self._expired(options) from error
+        matches, single = selection.stored, "" if after else selection.single
+        chosen: list[StoredObject] = []
+        more = 0
+        for one in collection.listed(selection.namespace, after):
+            if single and one.name.name != single:
+                continue
+            if options.limit and len(chosen) == options.limit:
+                # Whether it matches is the question of the next page, which may be empty.
+                more += 1
+                if not selection.everything:
+                    break
+            elif matches(one):
+                chosen.append(one)
+        await self._store.committed(min(version, self._store.version))
+        if not more:
+            return chosen, version, "", None
+        token = Continuation(version, chosen[-1].name.sort_key).token()
+        return chosen, version, token, more if selection.everything else None
+
+    async def reach(self, version: int) -> None:
+        """Wait a little for a version from the future. Raises StatusError if it does not come."""
+        if version <= self._store.version:
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + FUTURE_SECONDS
+        while version > self._store.version:
+            if loop.time() >= end:
+                raise errors.too_large_version(version, self._store.version)
+            await asyncio.sleep(0.05)
+
+    def _expired(self, options: ListOptions) -> errors.StatusError:
+        if options.page is None:
+            return errors.expired("The resourceVersion for the provided list is too old.")
+        token = Continuation(-1, options.page.after).token()
+        error = errors.expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+            "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+            "the results. Continuing with the provided token results in an inconsistent list - objects that were "
+            "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+            "list."
+        )
+        error.list_metadata = {"continue": token}
+        return error
+
+
+def shown(call: RequestInfo, document: Document, wanted: WantedAnswer, status: int = 200) -> ServerResponse:
+    """One object in the form that the client wants."""
+    if wanted.form == "table":
+        made = table_of_object(call.served.table, document, now=call.now, include=include(call), version=wanted.version)
+        return answered(made, wanted, status)
+    if wanted.form == "metadata":
+        if wanted.as_list:
+            raise errors.form_not_acceptable(
+                "you requested PartialObjectMetadataList, but the requested object is not a list "
+                f"({bodykinds.go_type(call.served)})"
+            )
+        return answered(partial_metadata(document, wanted.version), wanted, status)
+    return answered(document, wanted, status)
+
+
+def _without_kind(document: Document) -> Document:
+    """An item of a list of a built-in kind."""
+    return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
+
+
+def include(call: RequestInfo) -> Include:
+    """What of each object goes into its row of a table. Raises StatusError."""
+    try:
+        return include_of(call.request.asked("includeObject"))
+    except TableError as error:
+        raise errors.bad_request(str(error)) from error
+
+
+def answered(document: Any, wanted: WantedAnswer, status: int = 200) -> ServerResponse:
+    """A document as JSON or YAML."""
+    if wanted.yaml:
+        return ServerResponse(status=status, body=yaml.safe_dump(document).encode(), content_type="application/yaml")
+    return ServerResponse.of(document, status)

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creations, updates and patches: from a decoded body to a stored object.
+
+The order is the real server's: managed fields, mutating admission, the kind's own preparation, validation, validating
+admission, the write. A write that meets another one in between begins again with what is there now.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.kinds import fields, metadata
+from trainwright.controller.local.apiserver.merge.apply import (
+    InternalError,
+    check_entries,
+    without_managed_fields,
+    without_new_times,
+)
+from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
+from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
+from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.verbs.deletes import goes_now
+
+NAME_TRIES = 8
+"""How many names are generated where the first ones are taken."""
+_OWNERS_TWICE = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+_OWNERS_TWICE_AFTER = (
+    ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner "
+    "references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+    "duplicate UID(s) observed: {}"
+)
+_ENTRIES_BROKEN = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating "
+    "admission controller; please fix your requests: {}"
+)
+
+Transform = Callable[[Document | None], Awaitable[Document]]
+"""Makes the new object from the live one, which is None where there is none. The live one may not be changed."""
+
+
+class ResourceWrites:
+    """Writes objects of any kind."""
+
+    def __init__(self, store: ObjectStore, admission: Admission) -> None:
+        self._store = store
+        self._admission = admission
+
+    async def create(self, call: RequestInfo, document: Document, options: WriteQuery) -> Document:
+        """Create an object from a body with defaults. Returns it as stored. Raises StatusError."""
+        meta = metadata.metadata_of(document)
+        metadata.wipe(meta)
+        metadata.set_namespace(meta, call.namespace)
+        call.name = call.name or meta.get("name") or ""
+        self._drop_double_owners(call, meta, _OWNERS_TWICE)
+        document = track(call, None, document, options)
+        document = await self._mutated(call, document, None, options)
+        generated = bool(meta_of(document).get("generateName")) and not meta_of(document).get("name")
+        for _ in range(NAME_TRIES if generated else 1):
+            attempt = {**document, "metadata": dict(meta_of(document))}
+            try:
+                return await self._create(call, attempt, options, create_only=True)
+            except Changed:
+                call.name = attempt["metadata"]["name"]
+        if generated:
+            raise errors.no_unique_name(call.group, call.plural, call.name)
+        error = errors.already_exists(call.group, call.plural, call.name)
+        existing = self._store.get(call.served.type.stored_in, call.key)
+        if existing is not None and existing.document()["metadata"].get("deletionTimestamp"):
+            error.message = f"object is being deleted: {error.message}"
+        raise error
+
+    async def _create(
+        self, call: RequestInfo, document: Document, options: WriteQuery, *, create_only: bool = False
+    ) -> Document:
+        """Raises Changed where the name is taken."""
+        if call.served.ending:
+            why = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(call.group, call.plural, str(meta_of(document).get("name") or ""), why)
+        meta = meta_of(document)
+        metadata.begin(meta, call.now)
+        served, strategy = call.served, call.served.strategy
+        strategy.prepare_create(document)
+        name = str(meta.get("name") or "")
+        known = metadata.validate(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
+        found = _type_errors(call, document, known) or strategy.errors(known, document, None, "")
+        if found:
+            raise _invalid(call, document, name, found)
+        if create_only and _has_version(meta):
+            # Only the store gives versions. A PUT that creates may say one.
+            raise errors.plain_internal("resourceVersion should not be set on objects to be created")
+        for text in strategy.warnings(document, None):
+            call.warn(text)
+        call.name = name
+        await self._admission.validate(call, "CREATE", document, None, options)
+        key = ObjectName(call.namespace if served.type.namespaced else "", name)
+        collection = served.type.stored_in
+        if options.dry_run:
+            if self._store.get(collection, key) is not None:
+                raise Changed
+            return document
+        one = self._store.write(collection, key, served.stored(document), None)
+        await self._store.committed()
+        return served.named(one.document())
+
+    async def update(
+        self, call: RequestInfo, transform: Transform, options: WriteQuery, *, create: bool
+    ) -> tuple[Document, bool]:
+        """Make a new object of the live one and store it. Returns it, and whether it was created. Raises StatusError.
+
+        Args:
+            call: which object.
+            transform: makes the new object, with defaults and managed fields.
+            options: of the request.
+            create: whether to create the object if it is not there.
+        """
+        collection = call.served.type.stored_in
+        while True:
+            existing = self._store.get(collection, call.key)
+            if existing is None and not create:
+                raise call.not_found()
+            live = call.served.named(existing.document()) if existing is not None else None
+            try:
+                new = await transform(live)
+                new = await self._mutated(call, new, live, options)
+                if existing is None or live is None:
+                    return await self._create(call, new, options), True
+                return await self._replace(call, new, live, existing, options), False
+            except Changed:
+                continue
+
+    async def change(
+        self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery
+    ) -> Document:
+        """Change a stored object past the rules of its kind, for endpoints that have their own. Raises StatusError."""
+        new = self.begin_change(call, transform, options)
+        await self._store.committed()
+        return new
+
+    def begin_change(
+        self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery
+    ) -> Document:
+        """As `change`, for whoever waits for the commit with another change that belongs to it. Raises StatusError."""
+        collection = call.served.type.stored_in
+        existing = self._store.get(collection, call.key)
+        if existing is None:
+            raise call.not_found()
+        new = transform(call.served.named(existing.document()))
+        if not options.dry_run and new != call.served.named(existing.document()):
+            one = self._store.write(collection, call.key, call.served.stored(new), existing)
+            new = call.served.named(one.document())
+        return new
+
+    async def _replace(
+        self, call: RequestInfo, new: Document, live: Document, existing: StoredObject, options: WriteQuery
+    ) -> Document:
+        served, strategy = call.served, call.served.strategy
+        meta, old = meta_of(new), live["metadata"]
+        self._check_version(call, meta, old)
+        metadata.set_namespace(meta, call.namespace)
+        if "generation" in old:
+            meta["generation"] = old["generation"]
+        else:
+            meta.pop("generation", None)
+        strategy.prepare_update(new, live, call.subresource)
+        meta = meta_of(new)  # custom resources take all of it from the stored object where the status is written
+        metadata.keep_system_fields(meta, old)
+        known = metadata.validate(meta, namespaced=served.type.namespaced)
+        # Twice, as the real server does: once for all kinds, and once in the strategy of each kind.
+        known += 2 * metadata.validate_update(meta, old)
+        found = _type_errors(call, new, known) or strategy.errors(known, new, live, call.subresource)
+        if found:
+            raise _invalid(call, new, str(meta.get("name") or ""), found)
+        for text in strategy.warnings(new, live):
+            call.warn(text)
+        new = without_new_times(live, new)
+        await self._admission.validate(call, "UPDATE", new, live, options)
+        if goes_now(new["metadata"], old) and not strategy.is_held(new):
+            if not options.dry_run:
+                self._store.delete(served.type.stored_in, existing)
+                await self._store.committed()
+            return new
+        if new == live and (not served.type.custom or served.stored(new) == existing.document()):
+            # What is stored of a custom resource may still have the form of an older schema.
+            await self._store.committed()
+            return live
+        if options.dry_run:
+            return new
+        one = self._store.write(served.type.stored_in, call.key, served.stored(new), existing)
+        await self._store.committed()
+        return served.named(one.document())
+
+    def _check_version(self, call: RequestInfo, meta: Document, old: Document) -> None:
+        try:
+            version = version_of(meta)
+        except ValueError as error:
+            raise errors.plain_internal(str(error)) from error
+        if not version:
+            if not call.served.strategy.unconditional_update:
+                missing = fields.wrong("metadata.resourceVersion", 0, "must be specified for an update")
+                raise errors.invalid(call.group, call.plural, call.name, [missing])
+            meta["resourceVersion"] = old["resourceVersion"]
+        elif version != int(old["resourceVersion"]):
+            raise call.conflict()
+
+    async def _mutated(self, call: RequestInfo, new: Document, live: Document | None, options: WriteQuery) -> Document:
+        before = meta_of(new).get("managedFields")
+        made = await self._admission.mutate(call, "CREATE" if live is None else "UPDATE", new, live, options)
+        assert made is not None
+        meta = metadata.metadata_of(made)
+        if made is not new:
+            try:
+                check_entries(made)
+            except EntryError as error:
+                call.warn(_ENTRIES_BROKEN.format(error))
+                meta["managedFields"] = before
+        self._drop_double_owners(call, meta, _OWNERS_TWICE_AFTER)
+        return made
+
+    def _drop_double_owners(self, call: RequestInfo, meta: Document, text: str) -> None:
+        doubled = metadata.without_duplicate_owners(meta)
+        if doubled:
+            call.warn(text.format(", ".join(doubled)))
+
+
+def version_of(meta: Document) -> int:
+    """The version that an object says; 0 for none. Raises ValueError if it is no number."""
+    return go_integer(str(meta.get("resourceVersion") or "0"), signed=False)
+
+
+def _has_version(meta: Document) -> bool:
+    try:
+        return version_of(meta) != 0
+    except ValueError:
+        return False
+
+
+def _type_errors(call: RequestInfo, document: Document, known: list[DocumentError]) -> list[DocumentError]:
+    """Errors of a custom resource that says another kind or version: then its schema is not looked at."""
+    given = (document["kind"], document["apiVersion"])
+    wanted = (call.served.type.kind, call.served.api_version)
+    if not call.served.type.custom or given == wanted:
+        return []
+    names = zip(("kind", "apiVersion"), given, wanted, strict=True)
+    return [*known, *(fields.wrong(name, said, f"must be {right}") for name, said, right in names if said != right)]
+
+
+def _invalid(call: RequestInfo, document: Document, name: str, found: list[DocumentError]) -> errors.StatusError:
+    """The error names the kind that the object says it is of."""
+    group = call.served.strategy.error_group
+    if group is None:
+        group = str(document["apiVersion"]).rpartition("/")[0]
+    return errors.invalid(group, str(document["kind"]), name, found)
+
+
+def meta_of(document: Document) -> Document:
+    """The metadata, which is there."""
+    found: Document = document["metadata"]
+    return found
+
+
+def track(call: RequestInfo, live: Document | None, new: Document, options: WriteQuery) -> Document:
+    """The new object with managed fields for an update by the one who asks."""
+    manager = call.served.managers.get(call.subresource)
+    if manager is None:
+        if not new["metadata"].get("managedFields"):
+            new["metadata"].pop("managedFields", None)
+        return new
+    try:
+        made = manager.update(live or manager.empty, new, call.manager(options), now=call.now)
+    except InternalError:
+        # As the real server: the write goes on, and what is owned is not known any more.
+        made = without_managed_fields(new)
+    if made is not new and made.get("metadata") is new.get("metadata"):
+        made = {**made, "metadata": dict(made["metadata"])}
+    return made

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses, names and ports of pods."""

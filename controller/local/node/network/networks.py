@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of jobs: the pods of a JobSet share one that has a loopback and no way out (`--network=isolated`).
+
+A process outside of the pods holds each of them, and opens sockets in it for probes.
+"""
+
+import asyncio
+import socket
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.node.network.holders import Holder, Holders, holder_of
+from trainwright.controller.local.node.network.network import OPEN, READY
+from trainwright.controller.local.node.process.spawning import start_program
+from trainwright.controller.runtime import made_in_thread
+
+_PROGRAM = Path(__file__).with_name("network.py")
+_START_SECONDS = 10.0
+_END_SECONDS = 10.0
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Dial(Protocol):
+    """Connects to a port of a pod, as `asyncio.open_connection` does. Raises OSError."""
+
+    async def __call__(self, host: str, port: int, **how: Any) -> Streams:
+        """Connect; `how` are options of `asyncio.open_connection`."""
+        ...
+
+
+class Network:
+    """One network. The methods block, except `dial`."""
+
+    def __init__(self) -> None:
+        """Make it. Raises OSError."""
+        self._lock = threading.Lock()
+        self._process, self._requests = start_program(_PROGRAM)
+        self._requests.settimeout(_START_SECONDS)
+        try:
+            said = self._requests.recv(4096)
+        except TimeoutError:
+            said = f"no answer within {_START_SECONDS:g} s".encode()
+        if said != READY:
+            self.end()
+            raise OSError(f"a network namespace cannot be made: {said.decode() or 'its process ended'}")
+
+    @property
+    def pid(self) -> int:
+        """The process whose namespaces a container joins."""
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether it can still be joined."""
+        return self._process.poll() is None
+
+    def open(self) -> socket.socket:
+        """A TCP socket in it. Raises OSError."""
+        with self._lock:
+            self._requests.sendall(OPEN)
+            _, descriptors, _, _ = socket.recv_fds(self._requests, len(OPEN), 1)
+        if not descriptors:
+            raise OSError("the process that holds the network has ended")
+        return socket.socket(fileno=descriptors[0])
+
+    async def dial(self, host: str, port: int, **how: Any) -> Streams:
+        """Connect to a port in it; see `Dial`."""
+        opened = await made_in_thread(self.open, socket.socket.close)
+        opened.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(opened, (host, port))
+            if how.get("ssl"):
+                how["server_hostname"] = host
+            return await asyncio.open_connection(sock=opened, **how)
+        except BaseException:
+            opened.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of it: it ends with the last process in it. Returns at once."""
+        self._requests.close()
+        self._process.kill()
+
+    def wait(self) -> None:
+        """Wait for the end of the process that held it."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+
+    def end(self) -> None:
+        """Let go of it, and wait for that."""
+        self.close()
+        self.wait()
+
+
+class Networks:
+    """The networks of a node, by who has one: a JobSet, or a pod without one."""
+
+    def __init__(self) -> None:
+        self._networks: dict[Holder, Network] = {}
+        self._holders = Holders()
+        self._making = asyncio.Lock()
+        self._ended: list[Network] = []
+        """Their processes end, and are still to be waited for."""
+
+    async def of(self, pod: Document) -> Network:
+        """The network of a pod, made if there is none. Raises OSError."""
+        holder = holder_of(pod)
+        async with self._making:
+            self._ended = [one for one in self._ended if one.is_alive()]
+            network = self._networks.get(holder)
+            if network is None or not network.is_alive():
+                if network is not None:
+                    network.close()
+                network = self._networks[holder] = await made_in_thread(Network, Network.end)
+            self._holders.join(pod)
+        return network
+
+    def release(self, pod: Document) -> None:
+        """Nothing of the pod runs any more. The network goes with the last pod."""
+        if self._holders.leave(pod) and (network := self._networks.pop(holder_of(pod), None)) is not None:
+            network.close()
+            self._ended.append(network)
+
+    def close(self) -> None:
+        """Let go of all of them, at the end of the node. Blocks."""
+        for network in self._networks.values():
+            network.close()
+        for network in (*self._ended, *self._networks.values()):
+            network.wait()
+        self._ended.clear()
+        self._networks.clear()
+        self._holders.clear()
+
+
+def refused() -> str:
+    """Make a network once. Returns why that does not work on this machine; empty if it does. Blocks."""
+    try:
+        tried = Network()
+    except OSError as error:
+        return str(error)
+    tried.end()
+    return ""

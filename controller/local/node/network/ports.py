@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports: all pods share those of this machine, and every framework meets on the same one.
+
+A declared containerPort is held by its JobSet (or by its pod). A second JobSet that declares it gets a free port
+instead, if everything that says the number can be rewritten: a variable with PORT in its name and exactly that value,
+and `name:port` with a name of its own pods. Otherwise its pods wait.
+"""
+
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from trainwright.api.objects import Document
+from trainwright.api.surroundings import fraction
+from trainwright.controller.local.node.document.pods import all_containers
+from trainwright.controller.local.node.locks import MachineLocks
+from trainwright.controller.local.node.network.holders import Holder, Holders, holder_of
+from trainwright.controller.local.node.network.hostnames import name_pattern
+
+_FIRST = 10000
+"""Of the ports that are chosen: below, programs of a machine as a rule have theirs."""
+_TRIES = 100
+REFUSED = "the node didn't have free ports for the requested pod ports"
+
+
+class Ports:
+    """Who holds which port of this machine."""
+
+    def __init__(
+        self,
+        *,
+        is_free: Callable[[int], bool] | None = None,
+        pick: Callable[[], int] | None = None,
+        locks: MachineLocks | None = None,
+    ) -> None:
+        """`is_free`: whether no process of the machine listens on a port; `pick` returns a free one."""
+        self._is_free = is_free or port_is_free
+        self._pick = pick or free_port
+        self._locks = locks or MachineLocks()
+        self.separate = False
+        """Whether each holder has a network of its own, with all ports."""
+        self._used: dict[Holder, dict[int, int]] = {}
+        """The real port by declared one."""
+        self._holders = Holders()
+
+    def admit(self, pod: Document, pods: Iterable[Document]) -> bool:
+        """Hold the ports that a pod declares; False if one of them is not to be had. Can be called again.
+
+        `pods` are those of the node, for host names.
+        """
+        if self.separate:
+            return True
+        holder = holder_of(pod)
+        held = self._used.get(holder, {})
+        used = dict(held)
+        known = list(pods)
+        fits = True
+        for port in declared_ports(pod):
+            if port not in used:
+                used[port] = port if self._take(port) else self._other()
+            fits = fits and (used[port] == port or can_rewrite(pod, port, known))
+        if not fits:
+            for port in used.keys() - held.keys():
+                self._locks.give_back(str(used[port]))
+            return False
+        if used:
+            self._used[holder] = used
+            self._holders.join(pod)
+        return True
+
+    def release(self, pod: Document) -> None:
+        """Nothing of the pod runs any more. The last pod of a holder gives its ports back."""
+        if self._holders.leave(pod):
+            used = self._used.get(holder_of(pod), {})
+            for declared, port in list(used.items()):
+                self._locks.give_back(str(port))
+                del used[declared]  # what is left is tried again, should this have failed
+            self._used.pop(holder_of(pod), None)
+
+    def close(self) -> None:
+        """Give all ports back, at the end of the node."""
+        self._used.clear()
+        self._holders.clear()
+        self._locks.close()
+
+    def moved(self, pod: Document) -> dict[int, int]:
+        """The ports of a pod that differ from what it declares: the real one by declared one."""
+        return {old: new for old, new in self._used.get(holder_of(pod), {}).items() if old != new}
+
+    def _take(self, port: int) -> bool:
+        """Hold a port, if neither this node, nor another one of the machine, nor any other program has it."""
+        if any(port in ports.values() for ports in self._used.values()) or not self._locks.take(str(port)):
+            return False
+        if self._is_free(port):
+            return True
+        self._locks.give_back(str(port))
+        return False
+
+    def _other(self) -> int:
+        while not self._take(port := self._pick()):
+            continue
+        return port
+
+
+def declared_ports(pod: Document) -> list[int]:
+    """The TCP ports that the containers of a pod declare, each once."""
+    found = [
+        int(port["containerPort"])
+        for container in all_containers(pod)
+        for port in container.get("ports") or ()
+        if port.get("protocol", "TCP") == "TCP"
+    ]
+    return list(dict.fromkeys(found))
+
+
+def can_rewrite(pod: Document, port: int, pods: Iterable[Document]) -> bool:
+    """Whether the pod says the port at all, and only where it can be rewritten."""
+    number = re.compile(rf"(?<!\d){port}(?!\d)")
+    at_name = _at_name(pod, port, pods)
+    said = 0
+    for name, text in _texts(pod):
+        if "PORT" in name and text == str(port):
+            said += 1
+            continue
+        mentions = len(number.findall(text))
+        if mentions != (len(at_name.findall(text)) if at_name is not None else 0):
+            return False
+        said += mentions
+    return said > 0
+
+
+class PortRewriter:
+    """Says the real ports where a pod says the declared ones."""
+
+    def __init__(self, pod: Document, moved: Mapping[int, int], pods: Iterable[Document]) -> None:
+        known = list(pods)
+        self._moved = {str(old): str(new) for old, new in moved.items()}
+        self._patterns = [(pattern, str(new)) for old, new in moved.items() if (pattern := _at_name(pod, old, known))]
+
+    def text(self, text: str) -> str:
+        """Replace the port after a name of the pod's group."""
+        for pattern, new in self._patterns:
+            text = pattern.sub(rf"\g<1>:{new}", text)
+        return text
+
+    def variables(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Replace ports in all values, and values of port variables."""
+        return {
+            name: self._moved[value] if "PORT" in name and value in self._moved else self.text(value)
+            for name, value in values.items()
+        }
+
+
+def _at_name(pod: Document, port: int, pods: Iterable[Document]) -> re.Pattern[str] | None:
+    names = name_pattern(pod, pods)
+    return None if names is None else re.compile(rf"({names.pattern}):{port}(?!\d)")
+
+
+def _texts(pod: Document) -> Iterator[tuple[str, str]]:
+    """Everything of the document that may say a port: name of the variable (or nothing) and text."""
+    for container in all_containers(pod):
+        for entry in container.get("env") or ():
+            yield entry["name"], entry.get("value") or ""
+        for word in [*(container.get("command") or ()), *(container.get("args") or ())]:
+            yield "", word
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a program could listen on a port of all addresses now."""
+    with closing(socket.socket()) as one:
+        # Without SO_REUSEADDR, as XGBoost's tracker: it cannot listen where a connection was closed a minute ago.
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    """A port on which nothing listens.
+
+    If there is one, it is outside of the range that the kernel takes the ports of outgoing connections from: a program
+    begins to listen some time after its port was chosen, and meanwhile a connection of any other program may get a port
+    of that range, so that a rank of a training would end with EADDRINUSE.
+    """
+    lowest = ephemeral_ports()[0]
+    for _ in range(_TRIES if lowest > _FIRST else 0):
+        port = _FIRST + int(fraction() * (lowest - _FIRST))
+        if port_is_free(port):
+            return port
+    with closing(socket.socket()) as one:
+        one.bind(("", 0))
+        return int(one.getsockname()[1])
+
+
+def ephemeral_ports(file: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> tuple[int, int]:
+    """The first and the last port that the kernel gives outgoing connections.
+
+    Where the file is missing (macOS), those of RFC 6335, section 6.
+    """
+    try:
+        first, last = map(int, file.read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return 49152, 65535
+    return first, last

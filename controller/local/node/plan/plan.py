@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container becomes: program, arguments, environment and working folder of a process.
+
+Variables come in layers, each over the one before: inherited from this process, of the mapped environment, of the node,
+of the pod's document.
+"""
+
+import asyncio
+import fnmatch
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright.api.objects import Document, name_of
+from trainwright.controller.local.node.document.asked import OWN, NodeAnnotations
+from trainwright.controller.local.node.document.environment import Lookup, variables_of
+from trainwright.controller.local.node.document.expansion import expand
+from trainwright.controller.local.node.document.images import DEFAULT, PYTHONS, Environment, Images
+from trainwright.controller.local.node.document.pods import shown_hostname_of
+from trainwright.controller.local.node.document.refusals import (
+    command_of,
+    no_command,
+    refused_image,
+    unrunnable_command,
+)
+from trainwright.controller.local.node.files import lies_below, write_fresh
+from trainwright.controller.local.node.network.hostnames import name_pattern
+from trainwright.controller.local.node.network.ports import PortRewriter
+from trainwright.controller.local.node.plan import writer
+from trainwright.controller.local.node.plan.rewriting import Rewriter
+from trainwright.controller.local.node.volumes import outputs
+from trainwright.controller.local.node.volumes.volumes import Mount, Volumes
+from trainwright.controller.runtime import ConfigurationError
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_EXCEPTIONS = ("no_proxy", "NO_PROXY")
+_OWN_HOSTS = ("127.0.0.1", "localhost")
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*"),
+    *_PROXIES,
+    *_EXCEPTIONS,
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *(
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "CUDA_CACHE_PATH",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        "DYLD_FALLBACK_LIBRARY_PATH",
+    ),
+    *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "TORCH_HOME", "TRITON_CACHE_DIR", "PIP_CACHE_DIR", "UV_CACHE_DIR"),
+    "HF_ENDPOINT",
+)
+"""Variables of this process that containers inherit; `PREFIX_*` stands for all with a prefix."""
+
+TERMINATION_PATH = "/dev/termination-log"
+TERMINATION_VARIABLE = "TERMINATION_LOG"
+"""In mode B it holds the path of the termination message file, since the one in the document is rewritten only where
+the document names it."""
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
+
+
+class CreateError(Exception):
+    """The container cannot be created: CreateContainerError with this message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run, before any isolation."""
+
+    command: Sequence[str]
+    environment: dict[str, str]
+    folder: str
+    image_id: str
+    mounts: Sequence[Mount]
+    replaced: Mapping[str, str]
+    """Mode B: what was replaced, for the log."""
+    rewriter: Rewriter | None
+    """Mode B: what does the same for the commands that run beside that of the container."""
+    warnings: Sequence[str]
+    """For events."""
+    text: Callable[[str], str]
+    """Mode B: the same replacements, for what runs beside the process; else nothing is replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What a plan needs from the node."""
+
+    images: Images
+    lookup: Lookup
+    inherited: Mapping[str, str]
+    """Variables of this process that containers get."""
+    service: Mapping[str, str]
+    """KUBERNETES_SERVICE_HOST and its like."""
+    rewrite: bool
+    """Mode B."""
+    allocatable: Callable[[], Mapping[str, str]]
+    pods: Callable[[], Iterable[Document]]
+    """All pods of the node, for host names."""
+    job_set: Callable[[Document], Awaitable[Document | None]]
+    """The JobSet that a pod belongs to."""
+    cluster: Path
+    """The state folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Folders and files of one container on this machine."""
+
+    work: Path
+    """Working folder of a container that names none."""
+    temporary: Path
+    """TMPDIR of the pod."""
+    termination: Path
+    """Where the container leaves its termination message."""
+    programs: Path
+    """Put first on PATH where the names of programs need a folder of their own."""
+
+
+async def make_plan(
+    pod: Document,
+    container: Document,
+    volumes: Volumes,
+    places: Places,
+    workplace: Workplace,
+    *,
+    devices: Mapping[str, str],
+    moved: Mapping[int, int],
+) -> Plan:
+    """The plan of a container. `devices` are variables that name its devices, `moved` the ports that differ.
+
+    Raises CreateError for an image that cannot run here, ConfigError for a missing object of the environment.
+    """
+    asked = NodeAnnotations.of(pod, container["name"])
+    try:
+        environment = asked.environment(workplace.images.environment_of(container.get("image") or ""))
+    except ConfigurationError as error:
+        raise CreateError(str(error)) from error
+    document_variables = await variables_of(
+        pod, container, workplace.lookup, service=workplace.service, allocatable=workplace.allocatable()
+    )
+    known = {**workplace.service, **document_variables}
+    mounts = volumes.mounts_of(container, known)
+    if environment.refusal:
+        # Where its volumes lie: what it would have made can be put there by hand.
+        folders = ", ".join(f"{mount.path} is {mount.source}" for mount in mounts)
+        raise CreateError(refused_image(container, environment) + (f" (its volumes: {folders})" if folders else ""))
+    command = [expand(word, known) for word in command_of(container, environment)]
+    if not command:
+        raise CreateError(no_command(container, workplace.images))
+    if why := unrunnable_command(command, environment, list(document_variables)):
+        raise CreateError(f"container {container['name']} cannot run on a local cluster: {why}")
+    if moved:
+        ports = PortRewriter(pod, moved, workplace.pods())
+        command = [ports.text(word) for word in command]
+        document_variables = ports.variables(document_variables)
+    termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
+    if why := asked.missing():
+        raise CreateError(why)
+    owner = outputs.owner_of(pod, await workplace.job_set(pod), workplace.cluster)
+    output = await _output(asked, owner)
+    named = await _own_folder(pod, output, places) if asked.folder == OWN else asked.folder
+    folder = named or container.get("workingDir") or environment.folder or str(places.work)
+    replaced: Mapping[str, str] = {}
+    warnings: list[str] = []
+    text: Callable[[str], str] = str
+    node_variables = {
+        **devices,
+        "HOSTNAME": shown_hostname_of(pod),
+        "TMPDIR": str(places.temporary),
+        "PYTHONUNBUFFERED": "1",
+        **({outputs.VARIABLE: str(output)} if output else {}),
+        **({outputs.CHECKPOINTS_VARIABLE: str(outputs.checkpoints_in(output, owner))} if output else {}),
+        **workplace.service,
+    }
+    rewriter: Rewriter | None = None
+    if workplace.rewrite:
+        rewriter = Rewriter(
+            name_pattern(pod, workplace.pods()), {mount.path: mount.source for mount in [*mounts, termination]}
+        )
+        text = rewriter.text
+        command = rewriter.texts(command)
+        document_variables = rewriter.variables(document_variables)
+        folder = _folder(rewriter, folder, places, mounts)
+        replaced = rewriter.replaced
+        warnings = _existing(mounts)
+        node_variables |= {TERMINATION_VARIABLE: str(places.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
+    variables = {**workplace.inherited, **environment.variables, **node_variables, **document_variables}
+    if "PATH" not in document_variables:
+        first = [*_pythons(environment, places), *environment.folders]
+        variables["PATH"] = os.pathsep.join([*first, variables.get("PATH") or os.defpath])
+    if environment.folders != DEFAULT.folders:
+        last = await asyncio.to_thread(_writer, workplace)
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (variables.get("PYTHONPATH"), last)))
+    return Plan(
+        command=command,
+        environment=variables,
+        folder=folder,
+        image_id=environment.image_id,
+        mounts=[*mounts, termination],
+        replaced=replaced,
+        rewriter=rewriter,
+        warnings=warnings,
+        text=text,
+    )
+
+
+def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]:
+    """The variables of this process that containers get."""
+    patterns = [*INHERITED, *more]
+    found = {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+    if any(name in found for name in _PROXIES):
+        # No proxy leads to the servers of this cluster, which listen on the loopback.
+        for name in _EXCEPTIONS:
+            hosts = [host for host in found.get(name, "").split(",") if host]
+            if hosts != ["*"]:
+                found[name] = ",".join([*hosts, *(host for host in _OWN_HOSTS if host not in hosts)])
+    return found
+
+
+async def _output(asked: NodeAnnotations, owner: outputs.OutputOwner) -> Path | None:
+    """The folder for what the job makes, claimed for it; None if none is asked for. Raises CreateError."""
+    if not asked.output and not asked.runs:
+        return None
+    try:
+        if not asked.output:
+            return await asyncio.to_thread(outputs.claim_below, Path(asked.runs), owner)
+        await asyncio.to_thread(outputs.claim, Path(asked.output), owner)
+    except outputs.OutputError as error:
+        raise CreateError(str(error)) from error
+    return Path(asked.output)
+
+
+async def _own_folder(pod: Document, output: Path | None, places: Places) -> str:
+    """A folder of the pod, which stays with the output. Raises CreateError."""
+    if output is None:
+        return str(places.work)
+    folder = output / outputs.PODS / name_of(pod)
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CreateError(f"working folder {folder} cannot be made: {error.strerror or error}") from error
+    return str(folder)
+
+
+def _writer(workplace: Workplace) -> str:
+    """An entry of PYTHONPATH for environments that are not ours. Raises CreateError."""
+    try:
+        return writer.provide(workplace.cluster / writer.FOLDER)
+    except OSError as error:
+        raise CreateError(f"{error.filename}: {error.strerror or error}") from error
+
+
+def _pythons(environment: Environment, places: Places) -> list[str]:
+    """A folder in which `python` and `python3` start the interpreter of the environment, if PATH alone has others."""
+    if not environment.interpreter:
+        return []
+    places.programs.mkdir(parents=True, exist_ok=True)
+    for name in PYTHONS:
+        # Not a link: an interpreter that is started by another path does not find its virtual environment.
+        program = places.programs / name
+        # Replaced, not written in place: a container may have made it a link to an interpreter of the user.
+        text = f'#!/bin/sh\nexec {shlex.quote(environment.interpreter)} "$@"\n'
+        write_fresh(program, text.encode(), 0o700)
+    return [str(places.programs)]
+
+
+def _existing(mounts: Iterable[Mount]) -> list[str]:
+    """Mount paths that this machine has, too."""
+    return [
+        f"{mount.path} exists on this machine: a program that puts this path together itself finds that, and not the"
+        f" volume at {mount.source}"
+        for mount in mounts
+        if os.path.lexists(mount.path)
+    ]
+
+
+def _folder(rewriter: Rewriter, folder: str, places: Places, mounts: Iterable[Mount]) -> str:
+    """Mode B: the working folder on this machine. One that neither a volume nor the machine has is the container's."""
+    if (mounted := rewriter.path(folder)) is not None:
+        # As container runtimes do, which do not leave the volume.
+        if any(lies_below(mounted, mount.source) for mount in mounts):
+            Path(mounted).mkdir(parents=True, exist_ok=True)
+        return mounted
+    return folder if Path(folder).is_dir() else str(places.work)

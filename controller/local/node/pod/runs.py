@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of one container: planned, started, waited for, and started again as its restart policy says."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from trainwright.api.objects import Document, uid_of
+from trainwright.api.times import Now
+from trainwright.controller.local.node import files
+from trainwright.controller.local.node.document.environment import ConfigError, SourceUnavailableError
+from trainwright.controller.local.node.document.pods import describe, grace_of, should_restart
+from trainwright.controller.local.node.interface import UnavailableError
+from trainwright.controller.local.node.plan.plan import CreateError, Plan
+from trainwright.controller.local.node.pod.backoff import CrashBackoff, go_duration
+from trainwright.controller.local.node.pod.folders import Folders
+from trainwright.controller.local.node.pod.handlers import HandlerTarget, attempt, shortened
+from trainwright.controller.local.node.pod.host import Host
+from trainwright.controller.local.node.pod.probes import LIVENESS, READINESS, STARTUP, Probes
+from trainwright.controller.local.node.pod.state import EPOCH, ContainerState, Running, Terminated, Waiting
+from trainwright.controller.local.node.process.containers import ContainerProcess, Exit, Order, ProgramStartError
+from trainwright.controller.local.node.streams import termination
+from trainwright.controller.local.node.streams.attaching import Attachment, Input
+from trainwright.controller.local.node.streams.sessions import ProcessSession, open_session
+from trainwright.controller.runtime import TaskScope, together
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 10.0
+"""Time until a container that cannot be configured is tried again, if nothing that it refers to changes before."""
+START_ERROR = 128
+KEPT_RUNS = 5
+"""Runs whose logs are kept, with the first one and the present one."""
+LEAST_SECONDS = 2.0
+"""Time between SIGTERM and SIGKILL after a preStop hook that used up the grace period."""
+_FAILED = 1
+"""The exit code that a kubelet assumes of a container whose probe has failed."""
+
+
+class ContainerRunner:
+    """One container. `run` returns when it will not run again; `stop` ends its process."""
+
+    def __init__(
+        self, container: Document, state: ContainerState, folders: Folders, host: Host, tasks: TaskScope, now: Now
+    ) -> None:
+        self.container = container
+        self.name: str = container["name"]
+        self.state = state
+        self.folders = folders
+        self.process: ContainerProcess | None = None
+        self.plan: Plan | None = None
+        """The plan of the current run, which exec uses."""
+        self._starting: asyncio.Task[ContainerProcess | Exception] | None = None
+        self._host = host
+        self._tasks = tasks
+        self._now = now
+        self._backoff = CrashBackoff()
+        self._sessions: list[ProcessSession] = []
+        self._opened = 0
+        self._opening = asyncio.Lock()
+        self._closing: list[asyncio.Task[None]] = []
+        self._closed = False
+        self._stopped: tuple[ContainerProcess, datetime] | None = None
+        """The process that the node has begun to end, and since when."""
+        self._input: Input | None = None
+        """Of the current run, where the container has one."""
+        self.started = asyncio.Event()
+        """Set at the first start."""
+
+    async def run(self) -> int:
+        """Run until the restart policy allows no further run. Returns the last exit code."""
+        loop = asyncio.get_running_loop()
+        while True:
+            code = await self._once()
+            if not should_restart(self._host.pod, self.container, code):
+                return code
+            delay = self._backoff.delay(loop.time())
+            if delay:
+                await self._crash_loop(delay)
+            self._backoff.restarted(loop.time())
+            self.state.restarts += 1
+
+    async def _crash_loop(self, delay: float) -> None:
+        pod = describe(self._host.pod)
+        self.state.wait(
+            "CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={self.name} pod={pod}"
+        )
+        self._host.event("Warning", "BackOff", f"Back-off restarting failed container {self.name} in pod {pod}")
+        self._host.changed()
+        await asyncio.sleep(delay)
+
+    async def _once(self) -> int:
+        plan = await self._plan()
+        self.plan = plan
+        self.state.image_id = plan.image_id
+        if plan.replaced and self.state.restarts == 0:
+            pairs = ", ".join(f"{old} -> {new}" for old, new in plan.replaced.items())
+            log.info("container %s of %s: replaced %s", self.name, describe(self._host.pod), pairs)
+        for warning in plan.warnings if self.state.restarts == 0 else ():
+            self._host.event("Warning", "MountPathExists", warning)
+        started = await self._start(plan)
+        if isinstance(started, Exception):
+            return self._not_started(str(started))
+        self._begin(started)
+        await self._attend(started)
+        self._ended(started, await started.wait())
+        assert isinstance(self.state.state, Terminated)
+        return self.state.state.exit_code
+
+    async def _plan(self) -> Plan:
+        """The plan; waits as long as the container cannot be configured."""
+        said = ""
+        while True:
+            try:
+                return await self._host.plan(self.container, self.folders.places())
+            except (ConfigError, SourceUnavailableError, CreateError, OSError) as error:
+                of_document = isinstance(error, (ConfigError, SourceUnavailableError))
+                reason = "CreateContainerConfigError" if of_document else "CreateContainerError"
+                self.state.wait(reason, str(error))
+                if str(error) != said:
+                    self._host.event("Warning", "Failed", f"Error: {error}")
+                    self._host.changed()
+                said = str(error)
+            await _first(self._host.source_change(), asyncio.sleep(RETRY_SECONDS))
+
+    async def _start(self, plan: Plan) -> ContainerProcess | Exception:
+        # A task of its own: a cancellation must not lose a process that is just being started.
+        self._starting = self._tasks.start(f"start:{self.name}", self._attempt(plan))
+        return await asyncio.shield(self._starting)
+
+    async def _attempt(self, plan: Plan) -> ContainerProcess | Exception:
+        """The process, or why there is none: an exception would end the tasks of the other containers."""
+        given = Input() if self.container.get("stdin") else None
+        order = Order(
+            command=plan.command,
+            environment=plan.environment,
+            folder=plan.folder,
+            log=str(self.folders.log(self.state.restarts)),
+            stdio=None if given is None else (given.theirs, -1, -1),
+            prompts=given is not None,
+        )
+        try:
+            await asyncio.to_thread(self._make_folders)
+            record = self.folders.container / "process.json"
+            started = await self._host.start(order, plan, record, self._tasks, join=None)
+        except (ProgramStartError, OSError) as error:
+            if given is not None:
+                given.end()
+            return error
+        finally:
+            if given is not None:
+                os.close(given.theirs)
+        self._input = given
+        return started
+
+    def _begin(self, process: ContainerProcess) -> None:
+        """Record the start of a run, once."""
+        if self.process is process:
+            return
+        self.process = process
+        self.state.begin(process.started_at, self._container_id(), started=not self._is_attended())
+        self._host.event("Normal", "Started", "Container started")
+        self._host.changed()
+
+    # ------------------------------------------------------------------ hooks and probes
+
+    def _is_attended(self) -> bool:
+        """Whether more than the start of the process decides if the container is started, ready and alive."""
+        return any(self.container.get(kind) for kind in (STARTUP, READINESS, LIVENESS)) or bool(self._hook("postStart"))
+
+    def _hook(self, name: str) -> Document:
+        hook: Document = (self.container.get("lifecycle") or {}).get(name) or {}
+        return hook
+
+    async def _attend(self, process: ContainerProcess) -> None:
+        """Run the hook and the probes until the process ends; end it if they say so."""
+        if not self._is_attended():
+            self.started.set()
+            return
+        async with TaskScope(f"attend:{self.name}") as tasks:
+            ended = tasks.start("attend/end", _awaited(process.wait()))
+            judged = tasks.start("attend/probes", self._judged())
+            await asyncio.wait({ended, judged}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                return
+            reason, probe = judged.result()
+            self._host.event("Normal", "Killing", reason)
+            seconds = probe.get("terminationGracePeriodSeconds") or grace_of(self._host.pod)
+            await self._end(process, lambda: asyncio.sleep(float(seconds)))
+
+    async def _judged(self) -> tuple[str, Document]:
+        """Wait until the container has to end; returns the note of the event, and the probe."""
+        if (hook := self._hook("postStart")) and (failure := await attempt(hook, self._target())):
+            self._host.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {failure}")
+            return "FailedPostStartHook", {}
+        probes = Probes(
+            self.container,
+            self._target(),
+            self.state,
+            changed=self._host.changed,
+            event=lambda reason, note: self._host.event("Warning", reason, note),
+        )
+        failed = await probes.run(self.started)
+        return self._note_of(failed), self.container[f"{failed}Probe"]
+
+    def _note_of(self, failed: str) -> str:
+        """What the event says, as a kubelet's: with a container that is the last one and stays down, the pod ends."""
+        if should_restart(self._host.pod, self.container, _FAILED):
+            return f"Container {self.name} failed {failed} probe, will be restarted"
+        goes_on = self._host.goes_on_without(self.name)
+        return f"Container {self.name} failed {failed} probe" if goes_on else f"Stopping container {self.name}"
+
+    async def _end(self, process: ContainerProcess, until: Callable[[], Awaitable[Any]]) -> None:
+        """The preStop hook, SIGTERM, and SIGKILL once `until` is over. Returns when the process has ended."""
+        if self._stopped is None or self._stopped[0] is not process:
+            self._stopped = process, self._now()
+        hook = self._hook("preStop")
+        if hook:
+            await _first(self._pre_stop(hook), process.wait(), until())
+        if not process.ended:
+            process.terminate()
+            least = LEAST_SECONDS if hook else 0.0
+            await _first(process.wait(), together("end", _awaited(until()), asyncio.sleep(least)))
+        process.kill()
+        await process.wait()
+
+    async def _pre_stop(self, hook: Document) -> None:
+        if failure := await attempt(hook, self._target()):
+            self._host.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {failure}")
+
+    def _target(self) -> HandlerTarget:
+        return HandlerTarget(
+            execute=self._execute, container=self.container, moved=self._host.moved(), dial=self._host.dial()
+        )
+
+    async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
+        """Run a command to its end, for hooks and probes."""
+        text = self.plan.text if self.plan is not None else str
+        # A task of its own: a cancellation must not lose a process that is just being started.
+        opening = self._tasks.start(f"exec:{self.name}", self._opened_or_why([text(word) for word in command]))
+        try:
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            self._closing = [one for one in self._closing if not one.done()]
+            self._closing.append(self._tasks.start(f"close:{self.name}", _closed(opening)))
+            raise
+        if isinstance(opened, UnavailableError):
+            return START_ERROR, str(opened).encode()
+        output = bytearray()
+
+        async def copy(stream: AsyncIterator[bytes]) -> None:
+            async for chunk in stream:
+                output.extend(shortened(chunk))
+
+        try:
+            await together("exec", copy(opened.stdout), copy(opened.stderr))
+            return await opened.wait(), shortened(bytes(output))
+        finally:
+            await opened.close()
+
+    async def _opened_or_why(self, command: Sequence[str]) -> ProcessSession | UnavailableError:
+        try:
+            return await self.exec(command, stdin=False, tty=False)
+        except UnavailableError as error:
+            return error
+
+    # ------------------------------------------------------------------ exec and the end
+
+    def has_ended(self, run: int) -> bool:
+        """Whether a run is over; runs count from 0."""
+        return run < self.state.restarts or not isinstance(self.state.state, Running)
+
+    async def exec(self, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
+        """Start a further process in the running container; it ends with it. Raises UnavailableError."""
+        # One at a time, so that the end of the container meets no session that is half open.
+        async with self._opening:
+            plan, run = self.plan, self.state.restarts
+            if plan is None or self._closed or self.has_ended(run):
+                raise UnavailableError(f'container not found ("{self.name}")')
+            session = await self._open(plan, command, stdin=stdin, tty=tty)
+            self._sessions = [one for one in self._sessions if not one.process.ended]
+            self._sessions.append(session)
+        # The next run may have begun by now: what ended this one did not know of the session.
+        if self.has_ended(run):
+            session.process.kill()
+        return session
+
+    async def attach(self, *, stdin: bool) -> Attachment:
+        """Join the process of the running container. Raises UnavailableError."""
+        process = self.process
+        if process is None or self._closed or self.has_ended(self.state.restarts):
+            raise UnavailableError(f'container not found ("{self.name}")')
+        once = bool(self.container.get("stdinOnce"))
+        log = self.folders.log(self.state.restarts)
+        return await Attachment.to(process, log, self._input if stdin else None, once=once)
+
+    async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
+        if plan.rewriter is not None:
+            command = plan.rewriter.texts(command)
+        self._opened += 1
+        record = self.folders.container / f"exec-{self._opened}.json"
+
+        async def start(stdio: tuple[int, int, int], terminal: bool) -> ContainerProcess:
+            order = Order(
+                command=command,
+                environment=plan.environment | ({"TERM": "xterm"} if terminal else {}),
+                folder=plan.folder,
+                log=os.devnull,
+                stdio=stdio,
+                terminal=terminal,
+            )
+            return await self._host.start(order, plan, record, self._tasks, join=self.process)
+
+        try:
+            return await open_session(start, stdin=stdin, tty=tty)
+        except (ProgramStartError, OSError) as error:
+            raise UnavailableError(f"failed to exec in container: {error}") from error
+
+    def _make_folders(self) -> None:
+        places = self.folders.places()
+        # The first failure is what a user looks for, and then the latest.
+        if (old := self.state.restarts - KEPT_RUNS) > 0:
+            for file in self.folders.logs.glob(f"{old}.log*"):
+                file.unlink()
+        for folder in (places.work, places.temporary, self.folders.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        # Neither emptied in place nor followed: the run before may have left a link to a file of the user.
+        files.remove(places.termination)
+        files.write_fresh(places.termination, b"", 0o644)
+
+    def _not_started(self, message: str) -> int:
+        self.state.container_id = self._container_id()
+        self.state.end(
+            Terminated(
+                exit_code=START_ERROR,
+                reason="StartError",
+                message=message,
+                started_at=EPOCH,
+                finished_at=self._now(),
+                container_id=self.state.container_id,
+            )
+        )
+        self._host.event("Warning", "Failed", f"Error: {message}")
+        self._host.changed()
+        return START_ERROR
+
+    def _ended(self, process: ContainerProcess, exited: Exit) -> None:
+        """Record the end of a run, once. What was started beside it ends, too."""
+        for session in self._sessions:
+            session.process.kill()
+        if self._input is not None:
+            self._input.end()
+            self._input = None
+        if not isinstance(self.state.state, Running) or self.process is not process:
+            return
+        # One that had ended by then, and whose children still ran, was not stopped.
+        stopped = self._stopped is not None and self._stopped[0] is process and exited.at >= self._stopped[1]
+        reason = "Completed" if exited.code == 0 else "OOMKilled" if exited.out_of_memory else "Error"
+        message = termination.message(
+            self.container,
+            self.folders.places().termination,
+            self.folders.log(self.state.restarts),
+            code=exited.code,
+        )
+        self.state.end(
+            Terminated(
+                exit_code=exited.code,
+                reason=reason,
+                message=message or ("" if stopped else termination.of_kernel(exited)),
+                started_at=process.started_at,
+                finished_at=exited.at,
+                container_id=self._container_id(),
+            ),
+            stopped=stopped,
+        )
+        self._host.changed()
+
+    def _container_id(self) -> str:
+        return f"local://{uid_of(self._host.pod)}/{self.name}/{self.state.restarts}"
+
+    async def stop(self, until: Callable[[], Awaitable[Any]]) -> None:
+        """SIGTERM, wait for the end or for `until`, then SIGKILL. Returns when the process has ended.
+
+        `run` must have been cancelled or have returned.
+        """
+        if self._starting is not None:
+            started = await self._starting
+            if isinstance(started, ContainerProcess):
+                self._begin(started)
+            elif isinstance(self.state.state, Waiting):
+                self._not_started(str(started))
+        if self.process is not None:
+            if not self.process.ended:
+                self._host.event("Normal", "Killing", f"Stopping container {self.name}")
+                await self._end(self.process, until)
+            self._ended(self.process, await self.process.wait())
+        self._closed = True
+        async with self._opening:
+            for session in self._sessions:
+                session.process.kill()
+                await session.process.wait()
+        for closing in self._closing:
+            await closing
+        self.state.settle()
+
+
+async def _first(*work: Awaitable[Any]) -> None:
+    """Wait for the first of several, and cancel the rest."""
+    async with TaskScope("first") as tasks:
+        started = [tasks.start(f"first/{index}", _awaited(one)) for index, one in enumerate(work)]
+        await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _awaited(one: Awaitable[Any]) -> None:
+    await one
+
+
+async def _closed(opening: "asyncio.Task[ProcessSession | UnavailableError]") -> None:
+    """Close what is being opened."""
+    opened = await opening
+    if isinstance(opened, ProcessSession):
+        await opened.close()

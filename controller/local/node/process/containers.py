@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One container as a process of this machine, under a guard; see `guard` for the pipes between them."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from trainwright.controller.local.node.files import read_end, write_fresh
+from trainwright.controller.local.node.process import memory, processes
+from trainwright.controller.local.node.process.ends import End, Ends, Ticket
+from trainwright.controller.local.node.process.spawning import Started, alone
+from trainwright.controller.runtime import finished_in_thread, made_in_thread
+
+log = logging.getLogger(__name__)
+
+LOG_BYTES = 10 * 1024 * 1024
+LOG_FILES = 5
+ORPHAN_GRACE_SECONDS = 5.0
+"""Time between SIGTERM and SIGKILL if the process of the cluster has died."""
+GUARD_SECONDS = 20.0
+"""Time for a guard to end its program and to report that, after which it is killed itself."""
+KILLED = 137
+_WORDS_BYTES = 16 * 1024
+
+
+class ProgramStartError(Exception):
+    """The program cannot be executed. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a guard runs."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    """The working folder."""
+    log: str
+    """The log file; rotated ones have a number at the end of the name."""
+    log_bytes: int = LOG_BYTES
+    log_files: int = LOG_FILES
+    grace: float = ORPHAN_GRACE_SECONDS
+    stdio: tuple[int, int, int] | None = None
+    """Descriptors for standard input, output and error; -1 is the log. None: no input, and both others to the log."""
+    prompts: bool = False
+    """Whether unfinished lines are written to the log at once."""
+    terminal: bool = False
+    """Whether they are a terminal, which the program gets as its own."""
+    launcher: Sequence[str] = ()
+    """Program that makes the namespaces and then runs the command (mode A); see `launcher`. Empty: none."""
+    ticket: Ticket | None = None
+    """What the program announces itself with; None: nobody asks in which order it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The end of a process. `code` is 128 + n after signal n."""
+
+    code: int
+    at: datetime
+    """When the program ended. Its children and its log may have taken longer. See `ends` for the order."""
+    out_of_memory: bool = False
+    """Whether the kernel says that it killed the program for lack of memory."""
+    killed_nearby: int = 0
+    """How many processes of this cluster, or of others in its control group, it killed for that while this one ran."""
+
+
+class ContainerProcess:
+    """A started process. `wait` gives its end; `terminate` and `kill` return at once."""
+
+    def __init__(self, guard: Started, record: Path, end: End | None) -> None:
+        self._guard = guard
+        self._record = record
+        self.pid = 0
+        self.start_time = ""
+        """Identifies the process together with its pid; see `processes`."""
+        self.started_at = datetime.fromtimestamp(0, UTC)
+        self._end = end
+        self._guard_pid = 0
+        self._killed_before, self._since = 0, 0.0
+        self._overdue: asyncio.TimerHandle | None = None
+        self._code: int | None = None
+        self._ended_at: datetime | None = None
+        self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+
+    @property
+    def guard_pid(self) -> int:
+        """Of the process that adopts what the container leaves behind."""
+        return self._guard_pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process and all its descendants have ended."""
+        return self._exit.done()
+
+    async def wait(self) -> Exit:
+        """The end of the process. Cancelling the wait does not end the process."""
+        return await asyncio.shield(self._exit)
+
+    def terminate(self) -> None:
+        """SIGTERM to the program."""
+        self._send(b"term\n")
+
+    def kill(self) -> None:
+        """SIGKILL to the process and all its descendants."""
+        self._send(b"kill\n")
+        if self._overdue is None and not self.ended:
+            self._overdue = asyncio.get_running_loop().call_later(GUARD_SECONDS, self._kill_guard)
+
+    def _kill_guard(self) -> None:
+        """A guard that is stopped obeys nothing; what it leaves behind is found without it."""
+        if not self.ended and self._guard_pid:
+            log.warning("%s: guard %d does not obey and is killed", self._record, self._guard_pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._guard_pid, signal.SIGKILL)
+
+    def _send(self, command: bytes) -> None:
+        _give(self._guard, command)
+
+    def _started(self, report: Mapping[str, Any]) -> None:
+        self.pid = int(report["started"])
+        self.start_time = str(report["start_time"])
+        self._guard_pid = int(report["guard"])
+        self.started_at = _moment(report)
+        self._killed_before, self._since = memory.count(), time.monotonic()
+        # Written before anything else happens: after a crash of both processes it is what names the survivor.
+        record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
+        write_fresh(self._record, json.dumps(record).encode())
+
+    async def follow(self, reports: asyncio.StreamReader) -> None:
+        """Read the reports of the guard until it ends. Run it as a task.
+
+        It ends with the process, whatever happens: others wait for that. A cancellation kills the process first.
+        """
+        try:
+            try:
+                await self._follow(reports)
+            except asyncio.CancelledError:
+                self.kill()
+                await self._follow(reports)
+                raise
+        except Exception:
+            log.exception("%s: the reports of the guard cannot be followed", self._record)
+            self.kill()
+            await finished_in_thread(self._end_survivors)
+        finally:
+            if not self._exit.done():
+                self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
+            if self._overdue is not None:
+                self._overdue.cancel()
+
+    async def _follow(self, reports: asyncio.StreamReader) -> None:
+        async for line in reports:
+            try:
+                report: dict[str, Any] = json.loads(line)
+            except ValueError:  # the guard was killed while it wrote
+                continue
+            if "ended" in report:
+                self._ended_at = _moment(report)
+                if self._end is not None:
+                    self._end.report(self._ended_at)
+            if "exited" in report:
+                self._code = int(report["exited"])
+        await asyncio.to_thread(self._guard.wait)
+        if self._code is None:
+            await finished_in_thread(self._end_survivors)
+        at = self._ended_at or datetime.now(UTC)
+        if self._end is not None:
+            self._end.report(at)
+            at = await self._end.at()
+        assert self._guard.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.close()
+        with contextlib.suppress(OSError):  # the next start finds that it names no process any more
+            self._record.unlink(missing_ok=True)
+        code = KILLED if self._code is None else self._code
+        exited = Exit(code, at)
+        if code == KILLED:
+            number = self._end.pid if self._end is not None else 0
+            named = await asyncio.to_thread(memory.killed, number, self._since)
+            exited = replace(exited, out_of_memory=named, killed_nearby=memory.count() - self._killed_before)
+        if not self._exit.done():
+            self._exit.set_result(exited)
+
+    def _end_survivors(self) -> None:
+        """The guard was killed: end what it left. Blocks.
+
+        On Linux the kernel killed its program then, and the spawner kills what it started. This waits for that, and
+        does it if there is no such spawner.
+        """
+        processes.kill_group(self.pid, self.start_time)
+        if left := processes.kill_marked(str(self._record)):
+            log.warning("%s: the guard was killed, and %d processes did not end: %s", self._record, len(left), left)
+
+
+async def start(
+    order: Order,
+    *,
+    record: Path,
+    follow: Callable[[str, Any], object],
+    spawn: Callable[[Path, Iterable[int]], Started] = alone,
+    ends: Ends | None = None,
+) -> ContainerProcess:
+    """Start a program under a guard.
+
+    Args:
+        order: what to run.
+        record: file that names the process as long as it runs, for the next start of the cluster; next to it lies the
+            guard's own error output.
+        follow: starts a named task; it runs until the process has ended.
+        spawn: starts the guard, in a thread.
+        ends: sees the end of the program, for one whose order among others counts.
+
+    Raises:
+        StartError: the program cannot be executed.
+        OSError: the guard cannot be started.
+    """
+    if ends is None:
+        return await _started(order, record, follow, spawn, None)
+    end, ticket = ends.expect()
+    try:
+        return await _started(replace(order, ticket=ticket), record, follow, spawn, end)
+    except BaseException:
+        ends.forget(end)
+        raise
+
+
+async def _started(
+    order: Order,
+    record: Path,
+    follow: Callable[[str, Any], object],
+    spawn: Callable[[Path, Iterable[int]], Started],
+    end: End | None,
+) -> ContainerProcess:
+    # By this name what it leaves behind is found, whatever became of its guard.
+    order = replace(order, environment={**order.environment, processes.MARKER: str(record)})
+    guard, reports, line = await _ordered(order, record, spawn)
+    if not line and not _words_of(record) and spawn is not alone:
+        # What starts guards was killed before it did.
+        await _close(guard, reports)
+        guard, reports, line = await _ordered(order, record, alone)
+    try:
+        report: dict[str, Any] = json.loads(line)
+    except ValueError:  # it was killed before it said anything, or while it did
+        report = {"failed": _last_words(record)}
+        await finished_in_thread(lambda: processes.kill_marked(str(record)))
+    if "failed" in report:
+        await _close(guard, reports)
+        raise ProgramStartError(str(report["failed"]))
+    process = ContainerProcess(guard, record, end)
+    try:
+        process._started(report)  # noqa: SLF001 - its maker
+    except Exception:
+        # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
+        await _close(guard, reports)
+        raise
+    follow(f"container:{record.stem}", process.follow(reports))
+    return process
+
+
+async def _ordered(
+    order: Order, record: Path, spawn: Callable[[Path, Iterable[int]], Started]
+) -> tuple[Started, asyncio.StreamReader, bytes]:
+    """A guard that has its order, its reports, and the first of them; that is empty if it ended without one."""
+    passed = [*(order.stdio or ()), *(order.ticket or ())[:2]]
+    guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), passed), _abandon)
+    try:
+        reports = await _reports_of(guard)
+    except BaseException:
+        _abandon(guard)
+        raise
+    line = json.dumps(asdict(order)).encode() + b"\n"
+    try:
+        # In a thread: an order with a large environment does not fit into the pipe at once.
+        await finished_in_thread(lambda: _give(guard, line))
+        return guard, reports, await reports.readline()
+    except BaseException:
+        # Nobody else knows of its program, which must not outlive the wait: its container may be ending.
+        _give(guard, b"kill\n")
+        await _close(guard, reports)
+        raise
+
+
+async def _reports_of(guard: Started) -> asyncio.StreamReader:
+    assert guard.stdout is not None
+    reports = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
+    return reports
+
+
+def _abandon(guard: Started) -> None:
+    """End a guard that has no order yet."""
+    assert guard.stdin is not None and guard.stdout is not None  # noqa: PT018 - as they are made
+    guard.stdin.close()
+    guard.stdout.close()
+    guard.wait()
+
+
+async def _close(guard: Started, reports: asyncio.StreamReader) -> None:
+    """End a guard, and wait for that."""
+    assert guard.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # what is left of the order
+        guard.stdin.close()
+    await reports.read()
+    await asyncio.to_thread(guard.wait)
+
+
+def _give(guard: Started, line: bytes) -> None:
+    assert guard.stdin is not None
+    # It may have ended: its report, or that there is none, says so.
+    with contextlib.suppress(BrokenPipeError, ValueError):
+        guard.stdin.write(line)
+        guard.stdin.flush()
+
+
+def _last_words(record: Path) -> str:
+    text = _words_of(record)
+    return f"the guard of the process ended: {text.splitlines()[-1] if text else 'no message'}"
+
+
+def _words_of(record: Path) -> str:
+    """What the guard itself complained of."""
+    return read_end(record.with_suffix(".err"), _WORDS_BYTES).decode(errors="replace").strip()
+
+
+def _moment(report: Mapping[str, Any]) -> datetime:
+    return datetime.fromtimestamp(float(report["at"]), UTC)

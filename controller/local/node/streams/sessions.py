@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Further processes in a container (exec), with pipes or a terminal."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from trainwright.controller.local.node.process.containers import ContainerProcess
+
+CHUNK = 64 * 1024
+
+Starter = Callable[[tuple[int, int, int], bool], Awaitable[ContainerProcess]]
+"""Starts the process with three descriptors; the second argument says whether they are a terminal."""
+
+
+class ProcessSession:
+    """One process and its streams; an `ExecSession`."""
+
+    def __init__(self, process: ContainerProcess, stdin: int | None, out: int, err: int | None, *, tty: bool) -> None:
+        """`stdin`, `out` and `err` are this side's descriptors. With a terminal the first two are the same."""
+        self._process = process
+        self._stdin, self._out, self._err, self._tty = stdin, out, err, tty
+        self._closed = False
+
+    @property
+    def process(self) -> ContainerProcess:
+        """The process."""
+        return self._process
+
+    @property
+    def stdout(self) -> AsyncIterator[bytes]:
+        """Output until it is closed."""
+        return _read(self._out)
+
+    @property
+    def stderr(self) -> AsyncIterator[bytes]:
+        """Error output until it is closed; empty with a terminal."""
+        return _read(self._err) if self._err is not None else _nothing()
+
+    async def write(self, data: bytes) -> None:
+        """Write to standard input."""
+        if self._stdin is not None:
+            await write_all(self._stdin, data)
+
+    async def close_stdin(self) -> None:
+        """End standard input. A terminal gets its end-of-file character."""
+        if self._tty:
+            await self.write(b"\x04")
+        elif self._stdin is not None:
+            os.close(self._stdin)
+            self._stdin = None
+
+    def resize(self, width: int, height: int) -> None:
+        """Change the size of the terminal."""
+        if self._tty and not self._closed:
+            fcntl.ioctl(self._out, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    async def wait(self) -> int:
+        """The exit code."""
+        return (await self._process.wait()).code
+
+    async def close(self) -> None:
+        """Kill the process if it still runs, and close all descriptors."""
+        if self._closed:
+            return
+        self._closed = True
+        self._process.kill()
+        try:
+            await self._process.wait()
+        finally:
+            # Also when cancelled: a second call would do nothing.
+            for descriptor in {self._stdin, self._out, self._err} - {None}:
+                assert descriptor is not None
+                os.close(descriptor)
+            self._stdin = None
+
+
+async def write_all(descriptor: int, data: bytes) -> None:
+    """Write to a descriptor that does not block; waits while nobody reads. Returns early if nobody ever will."""
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except BlockingIOError:
+            await _until(descriptor, writing=True)
+        except OSError:  # EPIPE: the process no longer reads; EIO from a terminal
+            return
+
+
+async def open_session(start: Starter, *, stdin: bool, tty: bool) -> ProcessSession:
+    """Make the streams and start the process. Raises what `start` raises."""
+    return await (_with_terminal(start) if tty else _with_pipes(start, stdin=stdin))
+
+
+async def _with_terminal(start: Starter) -> ProcessSession:
+    ours, theirs = pty.openpty()
+    try:
+        process = await start((theirs, theirs, theirs), True)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    os.set_blocking(ours, False)
+    return ProcessSession(process, ours, ours, None, tty=True)
+
+
+async def _with_pipes(start: Starter, *, stdin: bool) -> ProcessSession:
+    opened: list[int] = []
+
+    def pipe() -> tuple[int, int]:
+        read, write = os.pipe()
+        opened.extend((read, write))
+        return read, write
+
+    theirs_in, ours_in = pipe() if stdin else (subprocess.DEVNULL, -1)
+    ours_out, theirs_out = pipe()
+    ours_err, theirs_err = pipe()
+    theirs = {theirs_in, theirs_out, theirs_err} - {subprocess.DEVNULL}
+    try:
+        process = await start((theirs_in, theirs_out, theirs_err), False)
+    except BaseException:
+        for descriptor in set(opened) - theirs:
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    for descriptor in set(opened) - theirs:
+        os.set_blocking(descriptor, False)
+    return ProcessSession(process, ours_in if stdin else None, ours_out, ours_err, tty=False)
+
+
+async def _read(descriptor: int) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            data = os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            await _until(descriptor, writing=False)
+            continue
+        except OSError:  # EIO: the other side of the terminal is closed
+            return
+        if not data:
+            return
+        yield data
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield
+
+
+async def _until(descriptor: int, *, writing: bool) -> None:
+    """Wait until a descriptor can be read or written."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    (loop.add_writer if writing else loop.add_reader)(descriptor, wake)
+    try:
+        await ready
+    finally:
+        with contextlib.suppress(ValueError):  # it was closed meanwhile
+            (loop.remove_writer if writing else loop.remove_reader)(descriptor)
