@@ -23,7 +23,9 @@ async def test_it_completes(world: World) -> None:
     service = await world.until(SERVICE, "train", bool)
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"] == {"jobset.sigs.k8s.io/jobset-name": "train"}
-    await world.until(JOBSET, "train", lambda js: js["status"]["replicatedJobsStatus"][0]["ready"] == 1)
+    await world.until(
+        JOBSET, "train", lambda js: js.get("status", {}).get("replicatedJobsStatus", [{}])[0].get("ready") == 1
+    )
     world.end(*pods)
     jobset = await world.until(JOBSET, "train", lambda js: "Completed" in conditions(js))
     assert jobset["status"]["terminalState"] == "Completed"
