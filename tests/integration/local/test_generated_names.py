@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.scenarios.sides import local_side
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.runtime.client.transport import Request
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

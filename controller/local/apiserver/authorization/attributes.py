@@ -3,8 +3,8 @@
 
 from dataclasses import dataclass
 
+from trainwright.api.validation.names import path_segment
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.names import path_segment
 from trainwright.controller.local.apiserver.request.info import ServerRequest, User
 from trainwright.controller.local.apiserver.request.routes import Route
 from trainwright.controller.local.apiserver.request.verbs import verb_of
@@ -60,7 +60,7 @@ def _selected_name(request: ServerRequest, verb: str) -> str:
     for term in selector.split(","):
         field, _, value = term.partition("=")
         value = value.removeprefix("=")
-        if field == "metadata.name" and value and not path_segment(value, False):
+        if field == "metadata.name" and value and not path_segment(value):
             return value
     return ""
 

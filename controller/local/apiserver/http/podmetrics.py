@@ -15,8 +15,7 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.apiserver.request.routes import Route
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.views.selection.errors import SelectorError
-from trainwright.controller.local.apiserver.views.selection.labels import parse_label_selector
+from trainwright.controller.local.apiserver.views.selection.labels import SelectorError, parse_label_selector
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 GPU, GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"

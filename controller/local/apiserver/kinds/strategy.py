@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds.names import NameRule, subdomain
+from trainwright.api.validation.names import NameRule, dns_subdomain
 
 ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
 """By subresource ("" is the main endpoint), paths of fields."""
@@ -23,7 +23,7 @@ class Strategy:
     """Whether a PUT creates the object if it is not there."""
     unconditional_update: bool = True
     """Whether a PUT may say no resourceVersion."""
-    name_rule: NameRule = staticmethod(subdomain)
+    name_rule: NameRule = staticmethod(dns_subdomain)
     graceful: bool = False
     """Whether `grace_of` may give deletions a grace period."""
     orphans_by_default: bool = False

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import fields
 from trainwright.controller.local.apiserver.merge.patch import read_json
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import go_integer
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 _ENCODED_VERSION = "meta.k8s.io/v1"
@@ -81,15 +81,15 @@ def _list_errors(version: str, match: str, token: str, initial: bool | None) -> 
     found = []
     if match:
         if not version:
-            found.append(fields.not_allowed(field, f"{field} is forbidden unless resourceVersion is provided"))
+            found.append(forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
         if token:
-            found.append(fields.not_allowed(field, f"{field} is forbidden when continue is provided"))
+            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
         if match not in (_EXACT, _NOT_OLDER):
-            found.append(fields.unsupported(field, match, (_EXACT, _NOT_OLDER, "")))
+            found.append(not_supported(field, match, (_EXACT, _NOT_OLDER, "")))
         if match == _EXACT and version == "0":
-            found.append(fields.not_allowed(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+            found.append(forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
     if initial is not None:
-        found.append(fields.not_allowed("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return found
 
 
@@ -98,15 +98,15 @@ def _watch_errors(_: str, match: str, token: str, initial: bool | None) -> list[
     found = []
     if initial is not None and match != _NOT_OLDER:
         text = f"sendInitialEvents requires setting {field} to {_NOT_OLDER}"
-        found.append(fields.not_allowed(field, text))
+        found.append(forbidden(field, text))
     if match:
         if initial is None:
             text = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-            found.append(fields.not_allowed(field, text))
+            found.append(forbidden(field, text))
         if match != _NOT_OLDER:
-            found.append(fields.unsupported(field, match, (_NOT_OLDER,)))
+            found.append(not_supported(field, match, (_NOT_OLDER,)))
         if token:
-            found.append(fields.not_allowed(field, f"{field} is forbidden when continue is provided"))
+            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
     return found
 
 
@@ -167,4 +167,4 @@ def parsed_version(version: str) -> int:
     try:
         return go_integer(version, signed=False)
     except ValueError as error:
-        raise InvalidVersionError(str(fields.wrong("resourceVersion", version, str(error)))) from error
+        raise InvalidVersionError(str(invalid("resourceVersion", version, str(error)))) from error

@@ -13,9 +13,9 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import fields
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerResponse
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
 from trainwright.controller.local.apiserver.schema.structs import is_time
 from trainwright.controller.local.apiserver.store import ObjectStore
 
@@ -172,16 +172,16 @@ def _log_request(call: RequestInfo) -> LogRequest:
         raise errors.bad_request(f"sinceTime: {moment!r} is not a time such as 2026-01-02T03:04:05Z")
     found: list[DocumentError] = []
     if tail is not None and tail < 0:
-        found.append(fields.wrong("tailLines", tail, "must be greater than or equal to 0"))
+        found.append(invalid("tailLines", tail, "must be greater than or equal to 0"))
     if limit is not None and limit < 1:
-        found.append(fields.wrong("limitBytes", limit, "must be greater than 0"))
+        found.append(invalid("limitBytes", limit, "must be greater than 0"))
     if since is not None and moment:
         text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        found.append(fields.not_allowed(_NO_FIELD, text))
+        found.append(forbidden(_NO_FIELD, text))
     elif since is not None and since < 1:
-        found.append(fields.wrong("sinceSeconds", since, "must be greater than 0"))
+        found.append(invalid("sinceSeconds", since, "must be greater than 0"))
     if request.says("stream"):
-        found.append(fields.not_allowed("stream", "may not be specified"))
+        found.append(forbidden("stream", "may not be specified"))
     if found:
         raise errors.invalid("", "PodLogOptions", call.name, found)
     try:

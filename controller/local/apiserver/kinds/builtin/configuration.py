@@ -15,7 +15,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
 from trainwright.controller.local.apiserver.kinds.builtin.secrets import LARGEST, secret_errors
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, too_long, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, too_long
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
@@ -86,11 +86,11 @@ def _config_map_errors(document: Document) -> Errors:
     texts, blobs = part(document, "data"), part(document, "binaryData")
     found: Errors = []
     for key in texts:
-        found += [wrong(f"data[{key}]", key, text) for text in config_key(key)]
+        found += [invalid(f"data[{key}]", key, text) for text in config_key(key)]
         if key in blobs:
-            found.append(wrong(f"data[{key}]", key, "duplicate of key present in binaryData"))
+            found.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     for key in blobs:
-        found += [wrong(f"binaryData[{key}]", key, text) for text in config_key(key)]
+        found += [invalid(f"binaryData[{key}]", key, text) for text in config_key(key)]
     size = sum(len(value.encode()) for value in texts.values()) + sum(map(_decoded_size, blobs.values()))
     if size > LARGEST:
         found.append(too_long("[]", LARGEST))
@@ -105,8 +105,8 @@ def _sealed_errors(new: Document, old: Document, fields: tuple[str, ...]) -> Err
     if not old.get("immutable"):
         return []
     text = "field is immutable when `immutable` is set"
-    found = [] if new.get("immutable") else [not_allowed("immutable", text)]
-    return found + [not_allowed(field, text) for field in fields if not same(new.get(field), old.get(field))]
+    found = [] if new.get("immutable") else [forbidden("immutable", text)]
+    return found + [forbidden(field, text) for field in fields if not same(new.get(field), old.get(field))]
 
 
 def _names_only(account: Document) -> None:

@@ -2,7 +2,7 @@
 """CustomResourceDefinitions."""
 
 from functools import lru_cache
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import msgspec
 
@@ -83,7 +83,7 @@ class DefinitionStrategy(Strategy):
     ) -> list[DocumentError]:
         if subresource == "status":
             return known
-        found = cast("list[DocumentError]", validate_definition(new, old))
+        found = validate_definition(new, old)
         return found if old is None else [*known, *found]
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002

@@ -3,7 +3,7 @@
 server."""
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     immutable_errors,
@@ -11,7 +11,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     qualified_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import part
-from trainwright.controller.local.apiserver.kinds.fields import required, wrong
+from trainwright.controller.local.apiserver.schema.errors import invalid, required
 
 _LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 _OLD_FIELDS = ("firstTimestamp", "lastTimestamp", "count", "source")
@@ -45,10 +45,10 @@ def event_errors(event: Document, *, controller: str) -> Errors:
     anywhere = ("", "default") if not new else ("default", "kube-system")
     fits = namespace in anywhere if not about else new or namespace == about
     if not fits:
-        found.append(wrong("involvedObject.namespace", about, "does not match event.namespace"))
+        found.append(invalid("involvedObject.namespace", about, "does not match event.namespace"))
     if new:
         found += _reporter_errors(event, controller)
-    return found + name_errors(namespace, "namespace", names.subdomain)
+    return found + name_errors(namespace, "namespace", names.dns_subdomain)
 
 
 def _reporter_errors(event: Document, controller: str) -> Errors:
@@ -60,7 +60,7 @@ def _reporter_errors(event: Document, controller: str) -> Errors:
         if not value and field != "message":
             found.append(required(field))
         if len(value.encode()) > limit:
-            found.append(wrong(field, "", f"can have at most {limit} characters"))
+            found.append(invalid(field, "", f"can have at most {limit} characters"))
     return found
 
 
@@ -71,8 +71,8 @@ def new_event_errors(event: Document) -> Errors:
         found.append(required("eventTime"))
     kind = event.get("type") or ""
     if kind not in ("Normal", "Warning"):
-        found.append(wrong("type", "", f"has invalid value: {kind}"))
-    return found + [wrong(field, "", "needs to be unset") for field in _OLD_FIELDS if event.get(field)]
+        found.append(invalid("type", "", f"has invalid value: {kind}"))
+    return found + [invalid(field, "", "needs to be unset") for field in _OLD_FIELDS if event.get(field)]
 
 
 def event_update_errors(event: Document, old: Document) -> Errors:
@@ -91,7 +91,7 @@ def _series_errors(event: Document) -> Errors:
         return []
     found: Errors = []
     if (series.get("count") or 0) < 2:
-        found.append(wrong("series.count", "", "should be at least 2"))
+        found.append(invalid("series.count", "", "should be at least 2"))
     if not series.get("lastObservedTime"):
         found.append(required("series.lastObservedTime"))
     return found

@@ -4,8 +4,8 @@
 from typing import Any, ClassVar
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
+from trainwright.api.validation.names import NameRule
 from trainwright.controller.local.apiserver.kinds.builtin.event_validation import (
     event_errors,
     event_update_errors,
@@ -14,7 +14,6 @@ from trainwright.controller.local.apiserver.kinds.builtin.event_validation impor
 from trainwright.controller.local.apiserver.kinds.builtin.formats import finalizer_errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import part
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.kinds.names import NameRule
 
 _CORE_TO_EVENTS = {
     "involvedObject": "regarding",
@@ -100,7 +99,7 @@ class NewEventStrategy(EventStrategy):
 
     struct = "events/v1.Event"
 
-    name_rule: NameRule = staticmethod(names.subdomain)
+    name_rule: NameRule = staticmethod(names.dns_subdomain)
     reference = "regarding"
 
     def selectable(self, document: Document) -> dict[str, str]:

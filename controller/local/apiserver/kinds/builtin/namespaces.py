@@ -4,9 +4,8 @@
 from typing import ClassVar
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     finalizer_errors,
@@ -15,8 +14,8 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.kinds.fields import wrong
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import invalid
 
 FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -31,7 +30,7 @@ class NamespaceStrategy(BuiltInStrategy):
     returns_deleted = True
 
     reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),), "finalize": (("status",),)}
-    name_rule = staticmethod(names.label)
+    name_rule = staticmethod(names.dns_label)
 
     def fill_in(self, document: Document) -> None:
         if not document["status"].get("phase"):
@@ -99,7 +98,7 @@ def _phase_errors(namespace: Document) -> Errors:
     text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
     if not ends:
         text = "may only be 'Active' if `deletionTimestamp` is empty"
-    return [wrong("status.Phase", phase, text)]
+    return [invalid("status.Phase", phase, text)]
 
 
 def _label(document: Document) -> None:

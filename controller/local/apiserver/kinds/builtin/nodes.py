@@ -4,8 +4,7 @@
 import ipaddress
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
@@ -21,7 +20,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, 
 from trainwright.controller.local.apiserver.kinds.builtin.pods.placement import EFFECTS, toleration_errors
 from trainwright.controller.local.apiserver.kinds.builtin.pods.requirements import quantity_errors, requirement_errors
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, WithSpec
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, wrong
+from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, required
 
 
 class NodeStrategy(WithSpec):
@@ -84,7 +83,7 @@ def _taint_errors(node: Document) -> Errors:
         found += qualified_errors(key, f"{where}.key")
         problems = names.label_value(value)
         if problems:
-            found.append(wrong(f"{where}.value", value, ";".join(problems)))
+            found.append(invalid(f"{where}.value", value, ";".join(problems)))
         found += choice_errors(effect, f"{where}.effect", EFFECTS, sort=False)
         if (key, effect) in seen:
             error = duplicate(where, taint)
@@ -108,10 +107,10 @@ def _range_errors(ranges: list[str]) -> Errors:
             ipaddress.ip_network(value, strict=False)
         except ValueError:
             text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-            found.append(wrong(f"spec.podCIDRs[{index}]", value, text))
+            found.append(invalid(f"spec.podCIDRs[{index}]", value, text))
     if len(ranges) > 1 and sorted(":" in value for value in ranges) != [False, True]:
         text = "may specify no more than one CIDR for each IP family"
-        found.append(wrong("spec.podCIDRs", ranges, text))
+        found.append(invalid("spec.podCIDRs", ranges, text))
     return found
 
 
@@ -125,12 +124,12 @@ def _change_errors(new: Document, old: Document) -> Errors:
         seen.append(address)
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
         text = 'node updates may not change podCIDR except from "" to valid'
-        found.append(not_allowed("spec.podCIDRs", text))
+        found.append(forbidden("spec.podCIDRs", text))
     if before.get("providerID") and spec.get("providerID") != before["providerID"]:
         text = 'node updates may not change providerID except from "" to valid'
-        found.append(not_allowed("spec.providerID", text))
+        found.append(forbidden("spec.providerID", text))
     if (spec.get("externalID") or "") != (before.get("externalID") or ""):
-        found.append(not_allowed("spec.externalID", "may not be updated"))
+        found.append(forbidden("spec.externalID", "may not be updated"))
     return found
 
 
@@ -148,7 +147,7 @@ class RuntimeClassStrategy(BuiltInStrategy):
     def validate(self, document: Document) -> list[DocumentError]:
         handler = document.get("handler") or ""
         found = finalizer_errors(document)
-        found += name_errors(handler, "handler", names.label) if handler else [required("handler")]
+        found += name_errors(handler, "handler", names.dns_label) if handler else [required("handler")]
         found += requirement_errors({"limits": part(part(document, "overhead"), "podFixed")}, "overhead", set())
         scheduling = part(document, "scheduling")
         found += label_errors(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
@@ -172,7 +171,7 @@ class LeaseStrategy(BuiltInStrategy):
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         found: Errors = []
         if duration is not None and duration <= 0:
-            found.append(wrong("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+            found.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         return found + negative_errors(transitions, "spec.leaseTransitions")
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002

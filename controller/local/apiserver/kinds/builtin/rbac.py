@@ -2,8 +2,7 @@
 """Roles and bindings. They are stored and not enforced."""
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     finalizer_errors,
@@ -12,7 +11,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
-from trainwright.controller.local.apiserver.kinds.fields import required, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported, required
 
 GROUP = "rbac.authorization.k8s.io"
 
@@ -64,9 +63,9 @@ def _rule_errors(rule: Document, field: str, *, namespaced: bool) -> Errors:
     if urls:
         where = f"{field}.nonResourceURLs"
         if namespaced:
-            found.append(wrong(where, urls, "namespaced rules cannot apply to non-resource URLs"))
+            found.append(invalid(where, urls, "namespaced rules cannot apply to non-resource URLs"))
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            found.append(wrong(where, urls, "rules cannot apply to both regular resources and non-resource URLs"))
+            found.append(invalid(where, urls, "rules cannot apply to both regular resources and non-resource URLs"))
         return found
     for name, one in (("apiGroups", "api group"), ("resources", "resource")):
         if not rule.get(name):
@@ -93,10 +92,10 @@ class BindingStrategy(BuiltInStrategy):
         role = part(document, "roleRef")
         group, kind, name = (role.get(field) or "" for field in ("apiGroup", "kind", "name"))
         if group != GROUP:
-            found.append(unsupported("roleRef.apiGroup", group, (GROUP,)))
+            found.append(not_supported("roleRef.apiGroup", group, (GROUP,)))
         kinds = ("Role", "ClusterRole") if self._namespaced else ("ClusterRole",)
         if kind not in kinds:
-            found.append(unsupported("roleRef.kind", kind, kinds))
+            found.append(not_supported("roleRef.kind", kind, kinds))
         found += name_errors(name, "roleRef.name", names.path_segment) if name else [required("roleRef.name")]
         for index, subject in enumerate(entries(document, "subjects")):
             found += _subject_errors(subject, f"subjects[{index}]", namespaced=self._namespaced)
@@ -105,7 +104,7 @@ class BindingStrategy(BuiltInStrategy):
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         found = self.validate(new) + finalizer_errors(new)
         if new.get("roleRef") != old.get("roleRef"):
-            found.append(wrong("roleRef", new["roleRef"], "cannot change roleRef"))
+            found.append(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
         return found
 
 
@@ -114,14 +113,14 @@ def _subject_errors(subject: Document, field: str, *, namespaced: bool) -> Error
     found = [] if name else [required(f"{field}.name")]
     if kind == "ServiceAccount":
         if name:
-            found += name_errors(name, f"{field}.name", names.subdomain)
+            found += name_errors(name, f"{field}.name", names.dns_subdomain)
         if group:
-            found.append(unsupported(f"{field}.apiGroup", group, ("",)))
+            found.append(not_supported(f"{field}.apiGroup", group, ("",)))
         if not namespaced and not subject.get("namespace"):
             found.append(required(f"{field}.namespace"))
     elif kind in ("User", "Group"):
         if group != GROUP:
-            found.append(unsupported(f"{field}.apiGroup", group, (GROUP,)))
+            found.append(not_supported(f"{field}.apiGroup", group, (GROUP,)))
     else:
-        found.append(unsupported(f"{field}.kind", kind, ("ServiceAccount", "User", "Group")))
+        found.append(not_supported(f"{field}.kind", kind, ("ServiceAccount", "User", "Group")))
     return found

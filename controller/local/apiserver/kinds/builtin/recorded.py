@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.checks import status_errors
 from trainwright.controller.local.apiserver.kinds.builtin.defaulting import held_structs
 from trainwright.controller.local.apiserver.kinds.builtin.formats import Errors, finalizer_errors, same, selector_errors
@@ -16,13 +15,12 @@ from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import d
 from trainwright.controller.local.apiserver.kinds.builtin.pods.specification import template_errors
 from trainwright.controller.local.apiserver.kinds.builtin.pods.warnings import specification_warnings
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, unsupported, wrong
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import LABELS, RecordedKind, RecordedRule
-from trainwright.controller.local.apiserver.views.selection.errors import SelectorError
-from trainwright.controller.local.apiserver.views.selection.labels import label_selector_of
+from trainwright.controller.local.apiserver.views.selection.labels import SelectorError, label_selector_of
 from trainwright.controller.local.gowriting import fields_of
 
 Check = Callable[[Document], Errors]
@@ -33,15 +31,15 @@ _TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 _SELECTOR = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
 _INDEX = re.compile(r"\[\d+\]")
 NAME_RULES: Mapping[str, names.NameRule] = {
-    "label": names.label,
-    "subdomain": names.subdomain,
-    "dns1035": names.dns1035,
+    "label": names.dns_label,
+    "subdomain": names.dns_subdomain,
+    "dns1035": names.dns_label_1035,
     "path_segment": names.path_segment,
 }
 FORMATS: Mapping[str, Callable[[str], list[str]]] = {
-    "label": names.label,
-    "subdomain": names.subdomain,
-    "dns1035": names.dns1035,
+    "label": names.dns_label,
+    "subdomain": names.dns_subdomain,
+    "dns1035": names.dns_label_1035,
     "path_segment": names.path_segment,
     "qualified": names.qualified,
     "label_value": names.label_value,
@@ -257,15 +255,15 @@ def _error(refusal: str, where: str, value: Any, rule: RecordedRule) -> Document
         case "FieldValueRequired":
             return required(field)
         case "FieldValueForbidden":
-            return not_allowed(field, "updates may not change it" if refusal == rule.changed else "")
+            return forbidden(field, "updates may not change it" if refusal == rule.changed else "")
         case "FieldValueNotSupported":
-            return unsupported(field, value, rule.choices)
+            return not_supported(field, value, rule.choices)
     if refusal == rule.changed:
-        return wrong(field, value, IMMUTABLE)
+        return invalid(field, value, IMMUTABLE)
     if rule.choices:
-        return wrong(field, value, f"must be one of {', '.join(rule.choices)}")
+        return invalid(field, value, f"must be one of {', '.join(rule.choices)}")
     problems = FORMATS[rule.format](value) if rule.format and isinstance(value, str) and value else []
-    return wrong(field, value, problems[0] if problems else "is not valid here")._replace(reason=reason)
+    return invalid(field, value, problems[0] if problems else "is not valid here")._replace(reason=reason)
 
 
 def _unmatched_errors(document: Document) -> Errors:
@@ -277,12 +275,12 @@ def _unmatched_errors(document: Document) -> Errors:
         return found
     labels = part(part(template, "metadata"), "labels")
     text = "`selector` does not match template `labels`"
-    unmatched = [wrong("spec.template.metadata.labels", labels or None, text)]
+    unmatched = [invalid("spec.template.metadata.labels", labels or None, text)]
     if selector is None:
         return found + unmatched
     plain = not {"matchLabels", "matchExpressions"} & set(selector)
     try:
         matches = label_selector_of({"matchLabels": selector} if plain else selector)
     except SelectorError:
-        return [wrong("spec.selector", selector, "cannot be read")]
+        return [invalid("spec.selector", selector, "cannot be read")]
     return [] if matches is not None and matches.matches(labels) else unmatched

@@ -15,7 +15,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
 
 _SYSTEM_PREFIX = "system-"
 _HIGHEST = 1_000_000_000
@@ -49,7 +49,7 @@ class PriorityClassStrategy(BuiltInStrategy):
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         found = finalizer_errors(new)
         if (new.get("value") or 0) != (old.get("value") or 0):
-            found.append(not_allowed("value", "may not be changed in an update."))
+            found.append(forbidden("value", "may not be changed in an update."))
         return found + immutable_errors(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
 
 
@@ -60,9 +60,9 @@ def _class_errors(document: Document) -> Errors:
         problem = _system_problem(name, value, default=bool(document.get("globalDefault")))
         if problem:
             text = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only"
-            found.append(not_allowed("metadata.name", f"{text}. error: {problem}"))
+            found.append(forbidden("metadata.name", f"{text}. error: {problem}"))
     elif value > _HIGHEST:
-        found.append(not_allowed("value", f"maximum allowed value of a user defined priority is {_HIGHEST}"))
+        found.append(forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}"))
     policies = ("PreemptLowerPriority", "Never")
     return found + choice_errors(document.get("preemptionPolicy"), "preemptionPolicy", policies, sort=False)
 
@@ -114,11 +114,11 @@ def _limit_range_errors(document: Document) -> Errors:
         problems = qualified_errors(kind, f"{where}.type")
         if not problems and "/" not in kind and kind not in _LIMIT_TYPES:
             text = "must be a standard limit type or fully qualified"
-            problems.append(wrong(f"{where}.type", kind, text))
+            problems.append(invalid(f"{where}.type", kind, text))
         found += problems + repeated(seen, kind, f"{where}.type")
         if kind == "Pod":
             text = "may not be specified when `type` is 'Pod'"
-            found += [not_allowed(f"{where}.{name}", text) for name in ("default", "defaultRequest") if item.get(name)]
+            found += [forbidden(f"{where}.{name}", text) for name in ("default", "defaultRequest") if item.get(name)]
         for small, large, at, shown in _ORDERED:
             found += _order_errors(item, (small, large), f"{where}.{at}", shown)
     return found
@@ -131,7 +131,7 @@ def _order_errors(item: Document, fields: tuple[str, str], at: str, shown: str) 
     if fields == ("defaultRequest", "default"):
         second = "default limit"
     return [
-        wrong(
+        invalid(
             f"{at}[{name}]",
             (small if shown == fields[0] else large)[name].canonical(),
             f"{first} value {small[name].canonical()} is greater than {second} value {large[name].canonical()}",

@@ -7,8 +7,8 @@ import json
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.builtin.formats import Errors, config_key
 from trainwright.controller.local.apiserver.kinds.builtin.parts import part
-from trainwright.controller.local.apiserver.kinds.fields import required, too_long, wrong
 from trainwright.controller.local.apiserver.merge.nesting import TOO_DEEP
+from trainwright.controller.local.apiserver.schema.errors import invalid, required, too_long
 
 LARGEST = 1024 * 1024
 """Bytes of a Secret or ConfigMap."""
@@ -19,7 +19,7 @@ _JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconf
 def secret_errors(secret: Document) -> Errors:
     """Errors of a Secret."""
     data = {key: base64.b64decode(value or "") for key, value in part(secret, "data").items()}
-    found = [wrong(f"data[{key}]", key, text) for key in data for text in config_key(key)]
+    found = [invalid(f"data[{key}]", key, text) for key in data for text in config_key(key)]
     if sum(map(len, data.values())) > LARGEST:
         found.append(too_long("data", LARGEST))
     kind = secret.get("type") or ""
@@ -43,7 +43,7 @@ def _json_errors(data: dict[str, bytes], key: str) -> Errors:
     if key not in data:
         return [required(field)]
     problem = _json_problem(data[key])
-    return [wrong(field, "<secret contents redacted>", problem)] if problem else []
+    return [invalid(field, "<secret contents redacted>", problem)] if problem else []
 
 
 def _json_problem(content: bytes) -> str:

@@ -9,8 +9,7 @@ import hashlib
 from ipaddress import IPv4Address
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import finalizer_errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.service_validation import (
@@ -19,8 +18,8 @@ from trainwright.controller.local.apiserver.kinds.builtin.service_validation imp
     service_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import WithSpec
-from trainwright.controller.local.apiserver.kinds.fields import wrong
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import invalid
 
 ADDRESSES = IPv4Address("10.96.0.0")
 """The range of addresses begins here and holds 65,536."""
@@ -39,7 +38,7 @@ class ServiceStrategy(WithSpec):
     returns_deleted = True
 
     create_on_update = True
-    name_rule = staticmethod(names.label)
+    name_rule = staticmethod(names.dns_label)
     has_generation = False
 
     def fill_in(self, document: Document) -> None:
@@ -225,17 +224,17 @@ def _allocation_errors(spec: Document, before: Document) -> list[DocumentError]:
     if not kept and not _takes_any_family(spec):
         if policy == "RequireDualStack":
             text = "this cluster is not configured for dual-stack services"
-            found.append(wrong("spec.ipFamilyPolicy", policy, text))
+            found.append(invalid("spec.ipFamilyPolicy", policy, text))
         for index, family in enumerate(families):
             if family != "IPv4":
-                found.append(wrong(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
+                found.append(invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
     if found:
         return found
     known = _node_ports(before)
     for index, port in enumerate(entries(spec, "ports")):
         number = port.get("nodePort")
         if number and number not in _NODE_PORTS and number not in known:
-            return [wrong(f"spec.ports[{index}].nodePort", number, _NOT_IN_RANGE)]
+            return [invalid(f"spec.ports[{index}].nodePort", number, _NOT_IN_RANGE)]
     return []
 
 

@@ -6,15 +6,13 @@ from datetime import datetime
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
 from trainwright.controller.local.apiserver.kinds.builtin.claims import (
     VOLUME_MODES,
     access_mode_errors,
     claim_errors,
     claim_update_errors,
-    exclusive_mode_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
@@ -28,7 +26,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure_filled, part
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import round_up_resources
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, WithSpec
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 
 SOURCES = (
     "hostPath",
@@ -88,7 +86,7 @@ class PersistentVolumeStrategy(WithSpec):
         source, source_before = ({key: value for key, value in one.items() if key in SOURCES} for one in (spec, before))
         if not same(source, source_before):
             text = "spec.persistentvolumesource is immutable after creation"
-            found.append(not_allowed("spec.persistentvolumesource", text))
+            found.append(forbidden("spec.persistentvolumesource", text))
         return found + immutable_errors(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
 
     def prepare_create(self, document: Document) -> None:
@@ -108,21 +106,21 @@ class PersistentVolumeStrategy(WithSpec):
 
 
 def _volume_errors(spec: Document) -> Errors:
-    found = access_mode_errors(spec, "spec.accessModes", "") + exclusive_mode_errors(spec, "spec.accessModes")
+    found = access_mode_errors(spec, "spec.accessModes")
     capacity = amounts.read(spec.get("capacity"))
     if not capacity:
         found.append(required("spec.capacity"))
     if set(capacity) != {"storage"}:
-        found.append(unsupported("spec.capacity", spec.get("capacity"), ("storage",)))
+        found.append(not_supported("spec.capacity", spec.get("capacity"), ("storage",)))
     for name, amount in capacity.items():
         if amount.nanos <= 0:
-            found.append(wrong(f"spec.capacity[{name}]", amount.canonical(), "must be greater than zero"))
+            found.append(invalid(f"spec.capacity[{name}]", amount.canonical(), "must be greater than zero"))
     policies = ("Delete", "Recycle", "Retain")
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in policies:
-        found.append(unsupported("spec.persistentVolumeReclaimPolicy", policy or "", policies))
+        found.append(not_supported("spec.persistentVolumeReclaimPolicy", policy or "", policies))
     given = [name for name in SOURCES if spec.get(name) is not None]
-    found += [not_allowed(f"spec.{name}", "may not specify more than 1 volume type") for name in given[1:]]
+    found += [forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in given[1:]]
     if not given:
         found.append(required("spec", "must specify a volume type"))
     return found + _mode_errors(spec)
@@ -131,10 +129,10 @@ def _volume_errors(spec: Document) -> Errors:
 def _mode_errors(spec: Document) -> Errors:
     found: Errors = []
     if spec.get("storageClassName"):
-        found += name_errors(spec["storageClassName"], "spec.storageClassName", names.subdomain)
+        found += name_errors(spec["storageClassName"], "spec.storageClassName", names.dns_subdomain)
     mode = spec.get("volumeMode")
     if mode is not None and mode not in VOLUME_MODES:
-        found.append(unsupported("spec.volumeMode", mode, VOLUME_MODES))
+        found.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
     return found
 
 
@@ -199,7 +197,7 @@ class StorageClassStrategy(BuiltInStrategy):
         found += qualified_errors(provisioner.lower(), "provisioner") if provisioner else [required("provisioner")]
         policy, mode = document.get("reclaimPolicy"), document.get("volumeBindingMode")
         if policy and policy not in ("Delete", "Retain"):
-            found.append(unsupported("reclaimPolicy", policy, ("Delete", "Retain")))
+            found.append(not_supported("reclaimPolicy", policy, ("Delete", "Retain")))
         return found + choice_errors(mode, "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"))
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002

@@ -4,7 +4,7 @@
 from urllib.parse import urlsplit
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     qualified_errors,
@@ -12,7 +12,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     selector_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, too_many, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required, too_many
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _VERSIONS = ("v1", "v1beta1")
@@ -48,17 +48,17 @@ def webhook_errors(webhooks: list[Document]) -> Errors:
 def _name_errors(name: str, field: str) -> Errors:
     if not name:
         return [required(field)]
-    problems = names.subdomain(name)
+    problems = names.dns_subdomain(name)
     if problems:
-        return [wrong(field, name, ",".join(problems))]
+        return [invalid(field, name, ",".join(problems))]
     if name.count(".") < 2:
-        return [wrong(field, name, "should be a domain with at least three segments separated by dots")]
+        return [invalid(field, name, "should be a domain with at least three segments separated by dots")]
     return []
 
 
 def _choice(webhook: Document, name: str, possible: tuple[str, ...], field: str) -> Errors:
     value = webhook.get(name)
-    return [] if value is None or value in possible else [unsupported(f"{field}.{name}", value, possible)]
+    return [] if value is None or value in possible else [not_supported(f"{field}.{name}", value, possible)]
 
 
 def _policy_errors(webhook: Document, field: str) -> Errors:
@@ -70,7 +70,7 @@ def _policy_errors(webhook: Document, field: str) -> Errors:
     timeout = webhook.get("timeoutSeconds")
     if timeout is not None and not 1 <= timeout <= _LONGEST_TIMEOUT:
         text = "the timeout value must be between 1 and 30 seconds"
-        found.append(wrong(f"{field}.timeoutSeconds", timeout, text))
+        found.append(invalid(f"{field}.timeoutSeconds", timeout, text))
     return found
 
 
@@ -79,7 +79,7 @@ def _client_errors(config: Document, field: str) -> Errors:
     if (url is None) == (service is None):
         return [required(field, "exactly one of url or service is required")]
     if url is None:
-        return [not_allowed(f"{field}.service", _URL_NEEDED)]
+        return [forbidden(f"{field}.service", _URL_NEEDED)]
     where = f"{field}.url"
     try:
         parts = urlsplit(url)
@@ -88,16 +88,16 @@ def _client_errors(config: Document, field: str) -> Errors:
     user, _, host = parts.netloc.rpartition("@")
     found: Errors = []
     if parts.scheme != "https":
-        found.append(wrong(where, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
+        found.append(invalid(where, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
     if not host:
-        found.append(wrong(where, "", f"host must be specified{_FORM}"))
+        found.append(invalid(where, "", f"host must be specified{_FORM}"))
     for given, what in (
         (user, "user information is"),
         (parts.fragment, "fragments are"),
         (parts.query, "query parameters are"),
     ):
         if given:
-            found.append(wrong(where, given, f"{what} not permitted in the URL"))
+            found.append(invalid(where, given, f"{what} not permitted in the URL"))
     return found
 
 
@@ -121,11 +121,11 @@ def _version_errors(versions: list[str], field: str) -> Errors:
     found: Errors = []
     for index, version in enumerate(versions):
         if version in versions[:index]:
-            found.append(wrong(f"{field}[{index}]", version, "duplicate version"))
+            found.append(invalid(f"{field}[{index}]", version, "duplicate version"))
         else:
-            found += [wrong(f"{field}[{index}]", version, text) for text in names.dns1035(version)]
+            found += [invalid(f"{field}[{index}]", version, text) for text in names.dns_label_1035(version)]
     if not set(versions) & set(_VERSIONS):
-        found.append(wrong(field, versions, f"must include at least one of {', '.join(_VERSIONS)}"))
+        found.append(invalid(field, versions, f"must include at least one of {', '.join(_VERSIONS)}"))
     return found
 
 
@@ -135,16 +135,16 @@ def rule_errors(rule: Document, field: str) -> Errors:
     found = [] if operations else [required(f"{field}.operations")]
     if len(operations) > 1 and "*" in operations:
         text = "if '*' is present, must not specify other operations"
-        found.append(wrong(f"{field}.operations", operations, text))
+        found.append(invalid(f"{field}.operations", operations, text))
     for index, operation in enumerate(operations):
         if operation not in _OPERATIONS:
-            found.append(unsupported(f"{field}.operations[{index}]", operation, _OPERATIONS))
+            found.append(not_supported(f"{field}.operations[{index}]", operation, _OPERATIONS))
     for name, spoken in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         values, where = texts(rule, name), f"{field}.{name}"
         if not values:
             found.append(required(where))
         if len(values) > 1 and "*" in values:
-            found.append(wrong(where, values, f"if '*' is present, must not specify other {spoken}"))
+            found.append(invalid(where, values, f"if '*' is present, must not specify other {spoken}"))
         if name == "apiVersions":
             found += [required(f"{where}[{index}]") for index, value in enumerate(values) if not value]
     found += _resource_errors(texts(rule, "resources"), f"{field}.resources")
@@ -166,16 +166,16 @@ def _resource_errors(resources: list[str], field: str) -> Errors:
             plain = name != "*"
             continue
         if resource in whole:
-            found.append(wrong(where, name, f"if '{resource}/*' is present, must not specify {name}"))
+            found.append(invalid(where, name, f"if '{resource}/*' is present, must not specify {name}"))
         if subresource in everywhere:
-            found.append(wrong(where, name, f"if '*/{subresource}' is present, must not specify {name}"))
+            found.append(invalid(where, name, f"if '*/{subresource}' is present, must not specify {name}"))
         if subresource == "*":
             whole.add(resource)
         if resource == "*":
             everywhere.add(subresource)
     if len(resources) > 1 and "*/*" in resources:
-        found.append(wrong(field, resources, "if '*/*' is present, must not specify other resources"))
+        found.append(invalid(field, resources, "if '*/*' is present, must not specify other resources"))
     if "*" in resources and plain:
         text = "if '*' is present, must not specify other resources without subresources"
-        found.append(wrong(field, resources, text))
+        found.append(invalid(field, resources, text))
     return found

@@ -2,8 +2,7 @@
 """The strategy of Jobs."""
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.statuses import job_status_errors
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.updates import job_update_errors
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.validation import JOB_NAME_LABELS, UID_LABELS, job_errors
@@ -71,7 +70,7 @@ class JobStrategy(WithSpec):
         if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
             return []
         found: list[str] = []
-        problems = names.label(new["metadata"].get("name") or "") if old is None else []
+        problems = names.dns_label(new["metadata"].get("name") or "") if old is None else []
         if problems:
             text = "this is used in Pod names and hostnames, which can result in surprising behavior"
             found.append(f"metadata.name: {text}; a DNS label is recommended: [{' '.join(problems)}]")

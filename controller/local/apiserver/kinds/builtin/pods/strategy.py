@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import default_pod
@@ -84,7 +83,7 @@ class PodStrategy(BuiltInStrategy):
         # People hardly change pods, so nobody would see warnings of updates.
         if old is not None:
             return []
-        problems = names.label(new["metadata"].get("name") or "")
+        problems = names.dns_label(new["metadata"].get("name") or "")
         text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
         found = [f"metadata.name: {text}: [{' '.join(problems)}]"] if problems else []
         return found + specification_warnings(new["spec"], "spec")
