@@ -4,20 +4,20 @@
 import re
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError, names
+from trainwright.api.validation import names
 from trainwright.api.validation.cel import compiled_over
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     choice_errors,
-    finalizer_errors,
     name_errors,
     repeated,
     selector_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, WithSpec
-from trainwright.controller.local.apiserver.kinds.builtin.webhook_validation import condition_errors, rule_errors
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.webhooks import condition_errors, rule_errors
 from trainwright.controller.local.apiserver.kinds.expressions import CONDITION_VARIABLES, VARIABLES
+from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
 from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, not_supported, required
 
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -34,42 +34,24 @@ _TWICE_TOLD = (
 )
 
 
-class PolicyStrategy(WithSpec):
+class PolicyStrategy(BuiltInStrategy):
     """ValidatingAdmissionPolicies. Nobody checks the types of their expressions, so their status stays empty."""
 
-    struct = "admissionregistration/v1.ValidatingAdmissionPolicy"
-    unconditional_update = False
-    reset_fields = {"": (("status",),), "status": (("spec",), ("metadata",))}  # noqa: RUF012 - a ClassVar above
+    reset_fields: ResetFields = {"status": (("spec",), ("metadata",))}  # noqa: RUF012 - never changed
 
     def prepare_create(self, document: Document) -> None:
         super().prepare_create(document)
         document["status"] = {}
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _policy_errors(part(document, "spec"), "spec")
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return finalizer_errors(new) if subresource == "status" else self.validate(new)
+    def faults(self, document: Document) -> Errors:
+        return _policy_errors(part(document, "spec"), "spec")
 
 
 class PolicyBindingStrategy(BuiltInStrategy):
     """ValidatingAdmissionPolicyBindings."""
 
-    struct = "admissionregistration/v1.ValidatingAdmissionPolicyBinding"
-    unconditional_update = False
-
-    def prepare_create(self, document: Document) -> None:
-        document["metadata"]["generation"] = 1
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
-        if new.get("spec") != old.get("spec"):
-            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
-
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _binding_errors(part(document, "spec"), "spec")
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return self.validate(new)
+    def faults(self, document: Document) -> Errors:
+        return _binding_errors(part(document, "spec"), "spec")
 
 
 def _policy_errors(spec: Document, field: str) -> Errors:

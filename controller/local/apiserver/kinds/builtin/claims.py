@@ -9,7 +9,6 @@ from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.amounts import read
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
-    finalizer_errors,
     label_errors,
     name_errors,
     qualified_errors,
@@ -85,14 +84,9 @@ def claim_template_errors(template: Document, field: str) -> Errors:
     return found + claim_spec_errors(part(template, "spec"), f"{field}.spec")
 
 
-def claim_errors(claim: Document) -> Errors:
-    """Errors of a PersistentVolumeClaim."""
-    return finalizer_errors(claim) + claim_spec_errors(part(claim, "spec"), "spec")
-
-
 def claim_update_errors(claim: Document, old: Document) -> Errors:
     """Errors of what an update changes: most of `spec` is immutable."""
-    found = finalizer_errors(claim) + claim_errors(claim)
+    found: Errors = []
     spec, before = part(claim, "spec"), part(old, "spec")
     compared, expected = copy.deepcopy(spec), copy.deepcopy(before)
     if not before.get("volumeName"):

@@ -4,11 +4,9 @@
 import base64
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     config_key,
-    finalizer_errors,
     immutable_errors,
     same,
 )
@@ -23,19 +21,15 @@ _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 class ConfigMapStrategy(BuiltInStrategy):
     """ConfigMaps."""
 
-    struct = "core/v1.ConfigMap"
+    def faults(self, document: Document) -> Errors:
+        return _config_map_errors(document)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _config_map_errors(document)
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return finalizer_errors(new) + _sealed_errors(new, old, ("data", "binaryData")) + self.validate(new)
+    def changes(self, new: Document, old: Document) -> Errors:
+        return _sealed_errors(new, old, ("data", "binaryData"))
 
 
 class SecretStrategy(BuiltInStrategy):
     """Secrets. What a client writes to `stringData` is stored in `data`."""
-
-    struct = "core/v1.Secret"
 
     def fill_in(self, document: Document) -> None:
         given = document.pop("stringData", None)
@@ -46,33 +40,22 @@ class SecretStrategy(BuiltInStrategy):
         if not document.get("type"):
             document["type"] = "Opaque"
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + secret_errors(document)
+    def faults(self, document: Document) -> Errors:
+        return secret_errors(document)
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        found = finalizer_errors(new) + immutable_errors(new.get("type"), old.get("type"), "type")
-        return found + _sealed_errors(new, old, ("data",)) + self.validate(new)
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        return {**super().selectable(document), "type": document.get("type") or ""}
+    def changes(self, new: Document, old: Document) -> Errors:
+        return immutable_errors(new.get("type"), old.get("type"), "type") + _sealed_errors(new, old, ("data",))
 
 
 class ServiceAccountStrategy(BuiltInStrategy):
     """ServiceAccounts."""
 
-    struct = "core/v1.ServiceAccount"
-    returns_deleted = True
-
     def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
         _names_only(document)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document)
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return finalizer_errors(new) + finalizer_errors(new)
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_update(new, old, subresource)
         _names_only(new)
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events. Both API groups serve the same objects, which are stored in the form of core/v1."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError, names
-from trainwright.api.validation.names import NameRule
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.builtin.event_validation import (
     event_errors,
     event_update_errors,
     new_event_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.formats import finalizer_errors
-from trainwright.controller.local.apiserver.kinds.builtin.parts import part
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 
 _CORE_TO_EVENTS = {
@@ -24,7 +22,6 @@ _CORE_TO_EVENTS = {
     "lastTimestamp": "deprecatedLastTimestamp",
     "count": "deprecatedCount",
 }
-_REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENTS_TO_CORE = {there: here for here, there in _CORE_TO_EVENTS.items()}
 _ALWAYS_IN_CORE: dict[str, Any] = {
     "involvedObject": {},
@@ -67,45 +64,15 @@ def to_events(event: Document) -> Document:
 class EventStrategy(BuiltInStrategy):
     """Events of core/v1."""
 
-    struct = "core/v1.Event"
-
-    create_on_update = True
     collects_garbage = False
-    name_rule: NameRule = staticmethod(names.path_segment)
-
     error_group = ""
-    reference: ClassVar[str] = "involvedObject"
-    """The field that says what the event is about, as this group calls it."""
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        about = part(document, self.reference)
-        source = part(document, "source").get("component") or document.get("reportingComponent") or ""
-        return {
-            **super().selectable(document),
-            **{f"{self.reference}.{field}": about.get(field) or "" for field in _REFERENCE_FIELDS},
-            **{field: document.get(field) or "" for field in ("reason", "reportingComponent", "type")},
-            "source": source,
-        }
 
     def validate(self, document: Document) -> list[DocumentError]:
         return event_errors(document, controller="reportingComponent")
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return self.validate(new)
-
 
 class NewEventStrategy(EventStrategy):
     """Events of events.k8s.io/v1, which must say more. Documents are in the form of that group."""
-
-    struct = "events/v1.Event"
-
-    name_rule: NameRule = staticmethod(names.dns_subdomain)
-    reference = "regarding"
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        known = super().selectable(document)
-        del known["reportingComponent"], known["source"]
-        return {**known, "reportingController": document.get("reportingController") or ""}
 
     def validate(self, document: Document) -> list[DocumentError]:
         event = to_core(document)

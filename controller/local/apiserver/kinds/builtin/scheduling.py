@@ -14,7 +14,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     repeated,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
 
 _SYSTEM_PREFIX = "system-"
@@ -38,13 +38,8 @@ _LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 class PriorityClassStrategy(BuiltInStrategy):
     """PriorityClasses."""
 
-    struct = "scheduling/v1.PriorityClass"
-
-    def prepare_create(self, document: Document) -> None:
-        document["metadata"]["generation"] = 1
-
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _class_errors(document)
+    def faults(self, document: Document) -> Errors:
+        return _class_errors(document)
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         found = finalizer_errors(new)
@@ -79,10 +74,6 @@ def _system_problem(name: str, value: int, *, default: bool) -> str:
 class LimitRangeStrategy(BuiltInStrategy):
     """LimitRanges."""
 
-    struct = "core/v1.LimitRange"
-
-    create_on_update = True
-
     def fill_in(self, document: Document) -> None:
         for item in entries(document["spec"], "limits"):
             if item.get("type") == "Container":
@@ -90,20 +81,14 @@ class LimitRangeStrategy(BuiltInStrategy):
             for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
                 amounts.round_up(item, field)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _limit_range_errors(document)
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return self.validate(new)
+    def faults(self, document: Document) -> Errors:
+        return _limit_range_errors(document)
 
     def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
         metadata = document["metadata"]
         if not metadata.get("name") and not metadata.get("generateName"):
             metadata["name"] = new_uid()
-        null_if_empty(document["spec"], "limits")
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
-        null_if_empty(new["spec"], "limits")
 
 
 def _limit_range_errors(document: Document) -> Errors:

@@ -9,7 +9,7 @@ import hashlib
 from ipaddress import IPv4Address
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError, names
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.builtin.formats import finalizer_errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.service_validation import (
@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.service_validation imp
     service_change_errors,
     service_errors,
 )
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import WithSpec
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
 from trainwright.controller.local.apiserver.schema.errors import invalid
 
@@ -31,15 +31,8 @@ _AFFINITY_SECONDS = 10_800
 _EXTERNAL = ("NodePort", "LoadBalancer")
 
 
-class ServiceStrategy(WithSpec):
+class ServiceStrategy(BuiltInStrategy):
     """Services."""
-
-    struct = "core/v1.Service"
-    returns_deleted = True
-
-    create_on_update = True
-    name_rule = staticmethod(names.dns_label)
-    has_generation = False
 
     def fill_in(self, document: Document) -> None:
         spec = document["spec"]
@@ -89,13 +82,6 @@ class ServiceStrategy(WithSpec):
         if spec.get("trafficDistribution") == "PreferClose":
             found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        spec = part(document, "spec")
-        return {
-            **super().selectable(document),
-            **{f"spec.{field}": spec.get(field) or "" for field in ("clusterIP", "type")},
-        }
 
     def prepare_create(self, document: Document) -> None:
         super().prepare_create(document)
