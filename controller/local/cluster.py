@@ -44,7 +44,7 @@ from trainwright.controller.local.apiserver.verbs.bindings import Bindings
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.evictions import Evictions
 from trainwright.controller.local.apiserver.verbs.execs import PodExecs
-from trainwright.controller.local.apiserver.verbs.podaccess import PodLogs
+from trainwright.controller.local.apiserver.verbs.podlogs import PodLogs
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
 from trainwright.controller.local.node.settings import NodeSettings

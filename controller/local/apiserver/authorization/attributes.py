@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from trainwright.api.validation.names import path_segment
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request.info import ServerRequest, User
-from trainwright.controller.local.apiserver.request.routes import Route
-from trainwright.controller.local.apiserver.request.verbs import verb_of
+from trainwright.controller.local.apiserver.request.routes import Route, verb_of
 
 _UNSAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 

@@ -5,10 +5,8 @@ Source: `k8s.io/apimachinery/pkg/api/validation`, `apiextensions-apiserver/pkg/a
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
-from trainwright.api import times
 from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.schema.errors import (
     forbidden,
@@ -16,58 +14,16 @@ from trainwright.controller.local.apiserver.schema.errors import (
     required,
     too_long,
 )
-from trainwright.controller.local.apiserver.schema.structs import Structs
+from trainwright.controller.local.apiserver.schema.published.kinds import published_structs, struct_of
+from trainwright.controller.local.gowriting import rewrite
 
 Document = dict[str, Any]
 
-_PREFIX = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_TEXT = {"type": "string"}
-_TRUTH = {"type": "boolean"}
-_NUMBER = {"type": "integer", "format": "int64"}
-_TIME = {"$ref": f"{_PREFIX}Time"}
-_TEXTS = {"type": "object", "additionalProperties": _TEXT}
-
-
-def _object(**fields: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": fields}
-
-
-def _list_of(name: str) -> dict[str, Any]:
-    return {"type": "array", "items": {"$ref": _PREFIX + name}}
-
-
-_STRUCTS = Structs(
-    {
-        f"{_PREFIX}ObjectMeta": _object(
-            **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _TEXT),
-            generation=_NUMBER,
-            creationTimestamp=_TIME,
-            deletionTimestamp=_TIME,
-            deletionGracePeriodSeconds=_NUMBER,
-            labels=_TEXTS,
-            annotations=_TEXTS,
-            ownerReferences=_list_of("OwnerReference"),
-            finalizers={"type": "array", "items": _TEXT},
-            managedFields=_list_of("ManagedFieldsEntry"),
-        ),
-        f"{_PREFIX}OwnerReference": _object(
-            **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT),
-            **dict.fromkeys(("controller", "blockOwnerDeletion"), _TRUTH),
-        ),
-        f"{_PREFIX}ManagedFieldsEntry": _object(
-            **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _TEXT),
-            time=_TIME,
-            fieldsV1={"$ref": f"{_PREFIX}FieldsV1"},
-        ),
-        f"{_PREFIX}FieldsV1": {"type": "object"},
-    }
-)
-_POINTERS = frozenset({"controller", "blockOwnerDeletion", "deletionGracePeriodSeconds", "fieldsV1"})
-"""Fields that are written though they hold their zero value."""
-_ALWAYS = ("apiVersion", "kind", "name", "uid")
-"""Fields of an owner reference, which are always written."""
+_MODEL = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _MANAGER_LIMIT = 128
+_ZERO_YEAR = "0001-"
+"""Of Go's zero time, which is none."""
 _IMMUTABLE = (
     *("name", "namespace", "uid"),
     *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -87,8 +43,12 @@ def decode_metadata(value: Any) -> tuple[Document, list[str]]:
         return {}, []
     # The server writes metadata to JSON before it reads the struct, which sorts what it finds first.
     value = _sorted(value)
-    dropped = _STRUCTS.decode(f"{_PREFIX}ObjectMeta", value)
-    return _written(value), dropped
+    dropped = published_structs().decode(_MODEL, value)
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if value.get(name, "").startswith(_ZERO_YEAR):
+            del value[name]
+    rewrite(value, struct_of(_MODEL))
+    return value, dropped
 
 
 def _sorted(value: Any) -> Any:
@@ -101,27 +61,6 @@ def _sorted(value: Any) -> Any:
                 {key: item[key] for key in sorted(item)} if type(item) is dict else item for item in made[name]
             ]
     return made
-
-
-def _written(value: Document) -> Document:
-    for owner in value.get("ownerReferences", ()):
-        for name in _ALWAYS:
-            owner.setdefault(name, "")
-    for name in ("creationTimestamp", "deletionTimestamp"):
-        if name in value:
-            value[name] = _time(value[name])
-    entries = value.get("managedFields", ())
-    for index, entry in enumerate(entries):
-        entries[index] = {name: inner for name, inner in entry.items() if inner != "" or name in _POINTERS}
-        if "time" in entry:
-            entries[index]["time"] = _time(entry["time"])
-    return {name: inner for name, inner in value.items() if name in _POINTERS or inner not in ("", 0, [], {}, None)}
-
-
-def _time(text: str) -> str | None:
-    """A time with the precision and zone in which Kubernetes writes it; None for Go's zero time."""
-    moment = datetime.fromisoformat(text.upper()).astimezone(UTC)
-    return None if moment.year == 1 else times.format_time(moment.replace(microsecond=0))
 
 
 def validate_metadata(

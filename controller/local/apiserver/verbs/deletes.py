@@ -21,7 +21,7 @@ from trainwright.controller.local.apiserver.request.info import WriteQuery, dry_
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported
 from trainwright.controller.local.apiserver.schema.published import models_by_kind
-from trainwright.controller.local.apiserver.schema.published.structs import published_structs
+from trainwright.controller.local.apiserver.schema.published.kinds import published_structs
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 
 _POLICIES = ("Foreground", "Background", "Orphan")

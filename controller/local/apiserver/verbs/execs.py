@@ -23,7 +23,7 @@ from trainwright.controller.local.apiserver.request.info import (
     encode,
 )
 from trainwright.controller.local.apiserver.store import ObjectStore
-from trainwright.controller.local.apiserver.verbs.podaccess import container_of
+from trainwright.controller.local.apiserver.verbs.podlogs import container_of
 from trainwright.controller.local.podaccess import ExecRequest, ExecSession, ExecSource, UnavailableError
 from trainwright.controller.runtime import TaskScope
 

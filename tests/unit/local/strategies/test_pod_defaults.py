@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.kinds.builtin.images import pull_policy
+from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import pull_policy
 from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 

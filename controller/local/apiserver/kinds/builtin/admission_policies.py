@@ -16,7 +16,6 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.webhooks import condition_errors, rule_errors
-from trainwright.controller.local.apiserver.kinds.expressions import CONDITION_VARIABLES, VARIABLES
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
 from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, not_supported, required
 
@@ -32,6 +31,10 @@ _TWICE_TOLD = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"
 )
+VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+"""What validations may name."""
+CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
+"""What match conditions may name."""
 
 
 class PolicyStrategy(BuiltInStrategy):
