@@ -22,16 +22,11 @@ _HIGHEST = 1_000_000_000
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """Preset classes with their priorities."""
 _ORDERED = (
-    ("min", "max", "min", "min"),
-    ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
-    ("defaultRequest", "max", "defaultRequest", "defaultRequest"),
-    ("defaultRequest", "default", "defaultRequest", "defaultRequest"),
-    # For these the real server shows the other value.
-    ("min", "default", "default", "min"),
-    ("default", "max", "default", "max"),
+    *(("min", "max", "min"), ("min", "defaultRequest", "defaultRequest"), ("min", "default", "default")),
+    *(("defaultRequest", "max", "defaultRequest"), ("defaultRequest", "default", "defaultRequest")),
+    ("default", "max", "default"),
 )
-"""Which amounts may not be larger than which, the field that an error is at, and the field whose value it shows."""
-_SPOKEN = {"defaultRequest": "default request"}
+"""Which amounts may not be larger than which, and the field that an error is at."""
 _LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 
 
@@ -104,23 +99,16 @@ def _limit_range_errors(document: Document) -> Errors:
         if kind == "Pod":
             text = "may not be specified when `type` is 'Pod'"
             found += [forbidden(f"{where}.{name}", text) for name in ("default", "defaultRequest") if item.get(name)]
-        for small, large, at, shown in _ORDERED:
-            found += _order_errors(item, (small, large), f"{where}.{at}", shown)
+        for small, large, at in _ORDERED:
+            found += _order_errors(item, small, large, f"{where}.{at}")
     return found
 
 
-def _order_errors(item: Document, fields: tuple[str, str], at: str, shown: str) -> Errors:
+def _order_errors(item: Document, low: str, high: str, at: str) -> Errors:
     """Errors of amounts that may not be larger than others."""
-    small, large = (amounts.read(item.get(field)) for field in fields)
-    first, second = (_SPOKEN.get(field, field) for field in fields)
-    if fields == ("defaultRequest", "default"):
-        second = "default limit"
+    small, large = amounts.read(item.get(low)), amounts.read(item.get(high))
     return [
-        invalid(
-            f"{at}[{name}]",
-            (small if shown == fields[0] else large)[name].canonical(),
-            f"{first} value {small[name].canonical()} is greater than {second} value {large[name].canonical()}",
-        )
+        invalid(f"{at}[{name}]", item[low][name], f"{low} is greater than {high}, which is {item[high][name]}")
         for name in small
         if name in large and small[name] > large[name]
     ]

@@ -2,7 +2,7 @@
 """Errors of Services. Load balancers, which nobody provides here, are checked in part."""
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError, names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     choice_errors,
@@ -102,24 +102,9 @@ def _same_port_errors(ports: list[Document]) -> Errors:
             if name == "nodePort" and not number:
                 continue
             if key in seen:
-                found.append(_same_port(name, index, port))
+                found.append(duplicate(f"spec.ports[{index}]{'.nodePort' if name == 'nodePort' else ''}", number))
             seen.append(key)
     return found
-
-
-def _same_port(name: str, index: int, port: Document) -> DocumentError:
-    if name == "nodePort":
-        return duplicate(f"spec.ports[{index}].nodePort", port["nodePort"])
-    # The real server shows the struct by which it compares.
-    struct = {
-        "Name": "",
-        "Protocol": port.get("protocol"),
-        "AppProtocol": None,
-        "Port": port.get("port"),
-        "TargetPort": 0,
-        "NodePort": 0,
-    }
-    return duplicate(f"spec.ports[{index}]", struct)
 
 
 def _affinity_errors(spec: Document) -> Errors:
