@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events. Both API groups serve the same objects, which are stored in the form of core/v1."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError, names
@@ -15,6 +15,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 from trainwright.controller.local.apiserver.kinds.builtin.parts import part
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.schema.errors import invalid, required
+from trainwright.controller.local.gowriting import rewrite
 
 _CORE_TO_EVENTS = {
     "involvedObject": "regarding",
@@ -26,58 +27,26 @@ _CORE_TO_EVENTS = {
     "count": "deprecatedCount",
 }
 _EVENTS_TO_CORE = {there: here for here, there in _CORE_TO_EVENTS.items()}
-_ALWAYS_IN_CORE: dict[str, Any] = {
-    "involvedObject": {},
-    "source": {},
-    "firstTimestamp": None,
-    "lastTimestamp": None,
-    "eventTime": None,
-    "reportingComponent": "",
-    "reportingInstance": "",
-}
-"""What Go writes of an Event of core/v1 also when it is empty."""
-_ALWAYS_IN_EVENTS: dict[str, Any] = {
-    "eventTime": None,
-    "regarding": {},
-    "deprecatedSource": {},
-    "deprecatedFirstTimestamp": None,
-    "deprecatedLastTimestamp": None,
-}
 _LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 _OLD_FIELDS = ("firstTimestamp", "lastTimestamp", "count", "source")
-_IMMUTABLE = (
-    "involvedObject",
-    "reason",
-    "message",
-    "source",
-    "firstTimestamp",
-    "lastTimestamp",
-    "count",
-    "reason",
-    "type",
-    "eventTime",
-    "action",
-    "related",
-)
+_IMMUTABLE = (*_OLD_FIELDS, "involvedObject", "reason", "message", "type", "eventTime", "action", "related")
 
 
 def to_core(event: Document) -> Document:
     """An Event of events.k8s.io/v1 as core/v1 has it."""
-    renamed = {_EVENTS_TO_CORE.get(field, field): value for field, value in event.items()}
-    for field, value in _ALWAYS_IN_CORE.items():
-        renamed.setdefault(field, {} if value == {} else value)
-    return {**renamed, "apiVersion": "v1"}
+    return _renamed(event, _EVENTS_TO_CORE, "v1", "core/v1.Event")
 
 
 def to_events(event: Document) -> Document:
     """An Event of core/v1 as events.k8s.io/v1 has it."""
-    renamed = {_CORE_TO_EVENTS.get(field, field): value for field, value in event.items()}
-    for field in ("reportingController", "reportingInstance", "note", "deprecatedCount"):
-        if not renamed.get(field):
-            renamed.pop(field, None)
-    for field, value in _ALWAYS_IN_EVENTS.items():
-        renamed.setdefault(field, {} if value == {} else value)
-    return {**renamed, "apiVersion": "events.k8s.io/v1"}
+    return _renamed(event, _CORE_TO_EVENTS, "events.k8s.io/v1", "events/v1.Event")
+
+
+def _renamed(event: Document, names_there: Mapping[str, str], api_version: str, struct: str) -> Document:
+    made = {names_there.get(field, field): value for field, value in event.items()}
+    made["apiVersion"] = api_version
+    rewrite(made, struct)
+    return made
 
 
 class EventStrategy(BuiltInStrategy):
