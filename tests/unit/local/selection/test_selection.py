@@ -117,6 +117,7 @@ EVENT = {"involvedObject": {"name": "x"}, "source": {}, "reportingComponent": "c
         (("v1", "Pod"), {}, "spec.hostNetwork=false,status.podIP=,spec.schedulerName=", True),
         (("v1", "Pod"), POD, "status.podIP=1.2.3.4,status.phase!=Failed", True),
         (("v1", "Pod"), POD, "=,status.podIPs=", True),
+        (("v1", "Pod"), POD, "!=,==,metadata.name=p", True),
         (("v1", "Node"), {}, "spec.unschedulable=false", True),
         (("v1", "Node"), {"spec": {"unschedulable": True}}, "spec.unschedulable=false", False),
         (("batch/v1", "Job"), {}, "status.successful=0", True),

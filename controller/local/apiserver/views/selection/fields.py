@@ -57,7 +57,9 @@ def parse_field_selector(text: str, selectable: SelectableFields) -> FieldSelect
     Raises:
         SelectorError: it cannot be parsed, or the kind does not support a label.
     """
-    terms = [term for part in _PART.findall(text) if part and (term := _term(part)) != ("", "=", "")]
+    terms = [_term(part) for part in _PART.findall(text) if part]
+    # `=` and `!=` alone are terms that say nothing.
+    terms = [term for term in terms if term[0] or term[2]]
     if unknown := [label for label, _, _ in terms if label not in selectable]:
         raise SelectorError(f"field label not supported: {unknown[0]}; use one of {', '.join(selectable)}")
     tests = [_test(selectable[label], sign, value) for label, sign, value in sorted(terms)]
