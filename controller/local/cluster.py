@@ -7,7 +7,7 @@ Whoever uses it adds what is to run on it: a manager of an operator, with `trans
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from trainwright.controller.local.apiserver.authorization import AllowAuthentica
 from trainwright.controller.local.apiserver.authorization.escalation import Escalation
 from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, OpenAPIPages, RootPage, health, version
 from trainwright.controller.local.apiserver.http.podmetrics import GROUP as METRICS
-from trainwright.controller.local.apiserver.http.podmetrics import ContainerUse, PodMetrics
+from trainwright.controller.local.apiserver.http.podmetrics import PodMetrics
 from trainwright.controller.local.apiserver.http.requestlog import RequestLog
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.http.serving import HOST, served
@@ -44,21 +44,16 @@ from trainwright.controller.local.apiserver.verbs.bindings import Bindings
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.evictions import Evictions
 from trainwright.controller.local.apiserver.verbs.execs import PodExecs
-from trainwright.controller.local.apiserver.verbs.podaccess import (
-    ExecRequest,
-    ExecSession,
-    ExecSource,
-    GonePods,
-    LogRequest,
-    LogSource,
-    PodLogs,
-    UnavailableExecError,
-    UnavailableLogError,
-)
+from trainwright.controller.local.apiserver.verbs.podlogs import PodLogs
 from trainwright.controller.local.credentials import Credentials, write_private
-from trainwright.controller.local.node.interface import LogOptions, UnavailableError
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.podaccess import (
+    ExecRequest,
+    ExecSession,
+    LogRequest,
+    UnavailableError,
+)
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
@@ -384,14 +379,14 @@ async def local_cluster(
         )
         declare_workloads(manager, settings=workloads)
         node.declare(manager)
-        logs = PodLogs(api.server.store, logs_of(node), gone_from(node))
+        logs = PodLogs(api.server.store, node.logs, node.gone)
         api.server.handle_specially("", "pods", "log", logs.get)
         api.server.handle_specially(
-            "", "pods", "exec", PodExecs(api.server.store, execs_of(node), api.server.admission).connect
+            "", "pods", "exec", PodExecs(api.server.store, node.exec, api.server.admission).connect
         )
-        attaches = PodExecs(api.server.store, attaches_of(node), api.server.admission, attach=True)
+        attaches = PodExecs(api.server.store, node.attach, api.server.admission, attach=True)
         api.server.handle_specially("", "pods", "attach", attaches.connect)
-        api.server.serve_group(METRICS, PodMetrics(api.server.store, uses_of(node), now))
+        api.server.serve_group(METRICS, PodMetrics(api.server.store, node.usage, now))
         async with TaskScope("local cluster") as tasks:
             running = tasks.start("controllers", manager.run())
             try:
@@ -408,87 +403,11 @@ _NO_NODE = "no node of this API server runs pods"
 
 
 async def _no_logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:  # noqa: ARG001 - a LogSource
-    raise UnavailableLogError(_NO_NODE)
+    raise UnavailableError(_NO_NODE)
 
 
 async def _no_execs(namespace: str, pod: str, request: ExecRequest) -> ExecSession:  # noqa: ARG001 - an ExecSource
-    raise UnavailableExecError(_NO_NODE)
-
-
-def gone_from(node: LocalNode) -> GonePods:
-    """The pods of a node that are gone, and whose logs are kept."""
-
-    async def gone(namespace: str, pod: str) -> Document | None:
-        return await asyncio.to_thread(node.ended.find, namespace, pod)
-
-    return gone
-
-
-def logs_of(node: LocalNode) -> LogSource:
-    """The logs of a node for whoever serves them."""
-
-    async def logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
-        options = LogOptions(
-            follow=request.follow,
-            previous=request.previous,
-            run=request.run,
-            timestamps=request.timestamps,
-            tail_lines=request.tail_lines,
-            since_seconds=request.since_seconds,
-            since_time=request.since_time,
-            limit_bytes=request.limit_bytes,
-        )
-        try:
-            return await node.logs(namespace, pod, request.container, options)
-        except UnavailableError as error:
-            raise UnavailableLogError(str(error)) from error
-
-    return logs
-
-
-def execs_of(node: LocalNode) -> ExecSource:
-    """The processes of a node for whoever serves them."""
-
-    async def start(namespace: str, pod: str, request: ExecRequest) -> ExecSession:
-        try:
-            return await node.exec(
-                namespace, pod, request.container, request.command, stdin=request.stdin, tty=request.tty
-            )
-        except UnavailableError as error:
-            raise UnavailableExecError(str(error)) from error
-
-    return start
-
-
-def uses_of(node: LocalNode) -> Callable[[], Awaitable[Sequence[ContainerUse]]]:
-    """What the containers of a node use now, for whoever serves it."""
-
-    async def uses() -> Sequence[ContainerUse]:
-        return [
-            ContainerUse(
-                pod=one.pod,
-                container=one.container,
-                cpu=one.cpu,
-                memory=one.memory,
-                gpu=one.gpu,
-                gpu_memory=one.gpu_memory,
-            )
-            for one in await node.usage()
-        ]
-
-    return uses
-
-
-def attaches_of(node: LocalNode) -> ExecSource:
-    """The processes that containers of a node run, for whoever serves them."""
-
-    async def join(namespace: str, pod: str, request: ExecRequest) -> ExecSession:
-        try:
-            return await node.attach(namespace, pod, request.container, stdin=request.stdin)
-        except UnavailableError as error:
-            raise UnavailableExecError(str(error)) from error
-
-    return join
+    raise UnavailableError(_NO_NODE)
 
 
 async def install(client: Client, documents: Iterable[Document], *, owner: str) -> None:

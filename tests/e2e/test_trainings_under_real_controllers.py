@@ -17,9 +17,9 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.node.document.images import Images
-from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.podaccess import LogRequest
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -43,7 +43,7 @@ async def lines(client: Client, node: LocalNode, namespace: str) -> list[str]:
     """What the pods have written."""
     found: list[str] = []
     for pod in (await client.list(Pod.RESOURCE, namespace)).items:
-        chunks = await node.logs(namespace, name_of(pod), "node", LogOptions())
+        chunks = await node.logs(namespace, name_of(pod), LogRequest(container="node"))
         found += b"".join([chunk async for chunk in chunks]).decode().splitlines()
     return found
 

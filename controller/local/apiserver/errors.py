@@ -165,12 +165,6 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[DocumentError]) -
     return StatusError(422, "Invalid", message, _details(group, kind, name, **({"causes": causes} if causes else {})))
 
 
-def invalid_patch(message: str) -> StatusError:
-    """422: a JSON patch that cannot be applied."""
-    text = "the server rejected our request due to an error in our request"
-    return StatusError(422, "Invalid", text, {"causes": [{"message": message}]} if message else {})
-
-
 def internal(message: str) -> StatusError:
     """500: something went wrong here."""
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
@@ -179,11 +173,6 @@ def internal(message: str) -> StatusError:
 def plain_internal(message: str) -> StatusError:
     """500 without a reason, for errors that the real server does not classify."""
     return StatusError(500, "", message)
-
-
-def unavailable(message: str) -> StatusError:
-    """503: not now."""
-    return StatusError(503, "ServiceUnavailable", message)
 
 
 def too_late() -> StatusError:

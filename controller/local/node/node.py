@@ -19,7 +19,6 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
 from trainwright.api.objects import AnyObject, Document, Key, annotations_of, key_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node.document.pods import is_deleted, is_finished, spec_of, status_of
-from trainwright.controller.local.node.interface import LogOptions, UnavailableError
 from trainwright.controller.local.node.network.hostnames import group_of
 from trainwright.controller.local.node.network.networks import Networks, refused
 from trainwright.controller.local.node.plan import capacity, gpus
@@ -30,10 +29,11 @@ from trainwright.controller.local.node.pod import recovery
 from trainwright.controller.local.node.pod.ended import EndedLogs, note_end
 from trainwright.controller.local.node.pod.folders import log_folder, make_folders, remove_pod
 from trainwright.controller.local.node.pod.hosting import Hosting
+from trainwright.controller.local.node.pod.runs import ContainerRunner
 from trainwright.controller.local.node.pod.state import PhaseVerdict
 from trainwright.controller.local.node.pod.status import annotations_to_report, differs, status_document
 from trainwright.controller.local.node.pod.worker import PodWorker
-from trainwright.controller.local.node.process.usage import ContainerUsage, Meter
+from trainwright.controller.local.node.process.usage import Meter
 from trainwright.controller.local.node.registration import NodeRegistration
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.node.streams.attaching import Attachment
@@ -41,6 +41,7 @@ from trainwright.controller.local.node.streams.logreading import read_log
 from trainwright.controller.local.node.streams.logs import run_to_show
 from trainwright.controller.local.node.streams.sessions import ProcessSession
 from trainwright.controller.local.node.volumes.sources import ClusterSources
+from trainwright.controller.local.podaccess import ContainerUse, ExecRequest, LogRequest, UnavailableError
 from trainwright.controller.runtime import (
     Cache,
     Client,
@@ -169,53 +170,50 @@ class LocalNode:
         # Called in threads, too: `list` copies in one step, and a worker replaces its pod, which nobody changes.
         return [worker.pod for worker in list(self._workers.values())]
 
-    async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
-        """The log of a container, also of a pod that is gone; see `interface.PodLogs`."""
+    async def logs(self, namespace: str, pod: str, request: LogRequest) -> AsyncGenerator[bytes, None]:
+        """The log of a container, also of a pod that is gone; a `LogSource`."""
+        container = request.container
         try:
             found, worker = self._find(namespace, pod)
         except UnavailableError:
-            gone = await asyncio.to_thread(self.ended.find, namespace, pod)
+            gone = await self.gone(namespace, pod)
             if gone is None:
                 raise
             found, worker = gone, None
         status = status_of(found) if worker is None else status_document(found, worker.state, self._now())
-        run = options.run
+        run = request.run
         if run is None:
-            run = run_to_show(pod, container, status, previous=options.previous)
+            run = run_to_show(pod, container, status, previous=request.previous)
         path = log_folder(self.settings.logs, found, container) / f"{run}.log"
         runner = worker.runners.get(container) if worker is not None else None
 
         def ended() -> bool:
             return runner is None or runner.has_ended(run)
 
-        return read_log(path, options, ended=ended, now=self._now())
+        return read_log(path, request, ended=ended, now=self._now())
 
-    async def exec(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        *,
-        stdin: bool = False,
-        tty: bool = False,
-    ) -> ProcessSession:
-        """Start a further process in a container; see `interface.PodExec`."""
+    async def exec(self, namespace: str, pod: str, request: ExecRequest) -> ProcessSession:
+        """Start a further process in a container; an `ExecSource`."""
+        return await self._runner(namespace, pod, request.container).exec(
+            request.command, stdin=request.stdin, tty=request.tty
+        )
+
+    async def attach(self, namespace: str, pod: str, request: ExecRequest) -> Attachment:
+        """Join the process of a container; an `ExecSource`."""
+        return await self._runner(namespace, pod, request.container).attach(stdin=request.stdin)
+
+    def _runner(self, namespace: str, pod: str, container: str) -> ContainerRunner:
         _, worker = self._find(namespace, pod)
         runner = worker.runners.get(container) if worker is not None else None
         if runner is None:
             raise UnavailableError(f'container not found ("{container}")')
-        return await runner.exec(command, stdin=stdin, tty=tty)
+        return runner
 
-    async def attach(self, namespace: str, pod: str, container: str, *, stdin: bool = False) -> Attachment:
-        """Join the process of a container; see `interface.PodExec`."""
-        _, worker = self._find(namespace, pod)
-        runner = worker.runners.get(container) if worker is not None else None
-        if runner is None:
-            raise UnavailableError(f'container not found ("{container}")')
-        return await runner.attach(stdin=stdin)
+    async def gone(self, namespace: str, pod: str) -> Document | None:
+        """A pod that is gone and whose logs are kept, as it was last; a `GonePods`."""
+        return await asyncio.to_thread(self.ended.find, namespace, pod)
 
-    async def usage(self) -> list[ContainerUsage]:
+    async def usage(self) -> list[ContainerUse]:
         """What the containers that run use now."""
         running = [
             (worker.pod, runner.container, f"{worker.uid}/{name}/{process.guard_pid}", process.guard_pid)
@@ -233,7 +231,7 @@ class LocalNode:
             cpu, memory = used[key]
             of_gpus = [known[device] for device in devices[key] if device in known]
             found.append(
-                ContainerUsage(
+                ContainerUse(
                     pod=uid_of(pod),
                     container=container["name"],
                     cpu=cpu,

@@ -22,15 +22,10 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.http.serving import HOST, upgraded
 from trainwright.controller.local.apiserver.request.info import ServerWebSocket, Upgrade
 from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS, serve_exec
-from trainwright.controller.local.apiserver.verbs.podaccess import (
-    ExecRequest,
-    LogRequest,
-    UnavailableLogError,
-)
-from trainwright.controller.local.cluster import execs_of, logs_of
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.registration import NODE
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.podaccess import ExecRequest, LogRequest, UnavailableError
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings, TaskScope, listening
 from trainwright.controller.runtime.testing.certificates import Authority
 
@@ -73,7 +68,7 @@ class ServedNode:
             if self.hangs.is_set():
                 await socket.receive()  # until the API server leaves
                 return
-            await serve_exec(socket, execs_of(self.node), place["namespace"], place["pod"], asked)
+            await serve_exec(socket, self.node.exec, place["namespace"], place["pod"], asked)
 
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return web.Response(status=400, text="this node speaks websockets only")
@@ -95,8 +90,8 @@ class ServedNode:
             limit_bytes=limit,
         )
         try:
-            chunks = await logs_of(self.node)(place["namespace"], place["pod"], asked)
-        except UnavailableLogError as error:
+            chunks = await self.node.logs(place["namespace"], place["pod"], asked)
+        except UnavailableError as error:
             return web.Response(status=400, text=str(error))
         answer = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await answer.prepare(request)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.comparison import SENTENCES
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.merge.patch import (
     PatchError,
     json_patch,
@@ -259,7 +260,7 @@ async def compare(
             try:
                 made = ours(live, kind, body, models, MODELS[plural])
             except PatchError as error:
-                found = error.status
+                found = StatusError(error.code, error.reason, str(error), error.details).document()
             else:
                 found = await answer(transport, "PUT", f"{folder}/a", json.dumps(made).encode())
             if without_sentence(found) != without_sentence(real):

@@ -10,8 +10,8 @@ from typing import Any
 
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, ServerWebSocket
 from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS, PodExecs
-from trainwright.controller.local.apiserver.verbs.podaccess import ExecRequest, UnavailableExecError
 from trainwright.controller.local.cluster import RunningServer, api_server
+from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 
 PATH = "/api/v1/namespaces/default/pods/p/exec"
 UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-protocol": ",".join(PROTOCOLS)}
@@ -61,7 +61,7 @@ class Server:
 
     def __init__(self, api: RunningServer) -> None:
         self.api = api
-        self.session: Session | UnavailableExecError = Session()
+        self.session: Session | UnavailableError = Session()
         self.asked: ExecRequest | None = None
         execs = PodExecs(api.server.store, self._start, api.server.admission)
         api.server.handle_specially("", "pods", "exec", execs.connect)
@@ -71,7 +71,7 @@ class Server:
     async def _start(self, namespace: str, pod: str, request: ExecRequest) -> Session:
         assert (namespace, pod) == ("default", "p")
         self.asked = request
-        if isinstance(self.session, UnavailableExecError):
+        if isinstance(self.session, UnavailableError):
             raise self.session
         return self.session
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`?timeout=`: how long a request may take. The texts are kube-apiserver's."""
+"""`?timeout=`: how long a request may take."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -45,35 +45,22 @@ def test_durations(text: str, value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("5x", r'unknown unit "x" in duration "5x"'),
-        ("5é", r'unknown unit "\xc3\xa9" in duration "5\xc3\xa9"'),
-        ('5"x', r'unknown unit "\"x" in duration "5\"x"'),
-        ("1h\0", r'unknown unit "h\x00" in duration "1h\x00"'),
-        ("1h-1s", r'unknown unit "h-" in duration "1h-1s"'),
-        ("1.5", r'missing unit in duration "1.5"'),
-        ("1h1", r'missing unit in duration "1h1"'),
-        (".s", r'invalid duration ".s"'),
-        ("-", r'invalid duration "-"'),
-        (" 5s", r'invalid duration " 5s"'),
-        ("\N{ARABIC-INDIC DIGIT FIVE}s", r'invalid duration "\xd9\xa5s"'),
-        ("9223372037s", r'invalid duration "9223372037s"'),
-        (f"{2**63}ns", rf'invalid duration "{2**63}ns"'),
-        ("1" * 5000 + "s", f'invalid duration "{"1" * 5000}s"'),
+        *("", "5x", "5é", '5"x', "1h\0", "1h-1s", "1.5", "1h1", ".s", "-", " 5s", "\N{ARABIC-INDIC DIGIT FIVE}s"),
+        *("9223372037s", f"{2**63}ns", "1" * 5000 + "s"),
     ],
 )
-def test_what_is_no_duration(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match="time: ") as error:
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration such as 1h30m"):
         nanoseconds(text)
-    assert str(error.value) == f"time: {said}"
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", MAPS), ("POST", MAPS), ("GET", "/version"), ("GET", "/nope")])
 @pytest.mark.parametrize("token", ["", None])
 async def test_a_wrong_one_is_refused_before_all_else(ask: Asker, method: str, path: str, token: str | None) -> None:
     status, answer = await ask(method, f"{path}?timeout=5x", {}, token=token)
-    said = 'invalid timeout specified in the request URL - time: unknown unit "x" in duration "5x"'
+    said = "invalid timeout specified in the request URL - '5x' is not a duration such as 1h30m"
     assert (status, answer["reason"], answer["message"]) == (400, "BadRequest", said)
 
 

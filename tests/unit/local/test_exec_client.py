@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.played import Server, Session, played_server
-from trainwright.controller.local.apiserver.verbs.podaccess import ExecRequest, UnavailableExecError
+from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 from trainwright.controller.runtime import Client, HTTPTransport
 from trainwright.controller.runtime.client.exec import LIMIT, ExecResult
 from trainwright.controller.runtime.client.transport import Transport
@@ -75,7 +75,7 @@ async def test_refusals(server: Server, client: Client) -> None:
         await client.exec("absent", "default", ["true"])
     with pytest.raises(BadRequest, match="container b is not valid for pod p"):
         await client.exec("p", "default", ["true"], container="b")
-    server.session = UnavailableExecError("no such program")
+    server.session = UnavailableError("no such program")
     with pytest.raises(ServerError, match="no such program"):
         await client.exec("p", "default", ["true"])
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.local.played import PATH, UPGRADE, Server, Session, played_server
 from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS
-from trainwright.controller.local.apiserver.verbs.podaccess import ExecRequest, UnavailableExecError
+from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 
 
 class Socket:
@@ -105,7 +105,7 @@ async def test_attach_has_no_command(server: Server) -> None:
 
 
 async def test_a_process_that_cannot_start_is_told_on_the_channel(server: Server) -> None:
-    server.session = UnavailableExecError('container not found ("a")')
+    server.session = UnavailableError('container not found ("a")')
     socket = Socket()
     await server.speak(socket)
     assert len(socket.sent) == 1

@@ -3,11 +3,10 @@
 
 from dataclasses import dataclass
 
+from trainwright.api.validation.names import path_segment
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.names import path_segment
 from trainwright.controller.local.apiserver.request.info import ServerRequest, User
-from trainwright.controller.local.apiserver.request.routes import Route
-from trainwright.controller.local.apiserver.request.verbs import verb_of
+from trainwright.controller.local.apiserver.request.routes import Route, verb_of
 
 _UNSAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -60,7 +59,7 @@ def _selected_name(request: ServerRequest, verb: str) -> str:
     for term in selector.split(","):
         field, _, value = term.partition("=")
         value = value.removeprefix("=")
-        if field == "metadata.name" and value and not path_segment(value, False):
+        if field == "metadata.name" and value and not path_segment(value):
             return value
     return ""
 

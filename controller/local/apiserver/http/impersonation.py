@@ -7,9 +7,9 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-imp
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.authorization import Attributes
-from trainwright.controller.local.apiserver.kinds import names
 from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.request.info import ANONYMOUS, User
 from trainwright.controller.local.apiserver.request.userinfo import ACCOUNT_PREFIX, AUTHENTICATED, account_groups
@@ -80,7 +80,7 @@ def _asked(headers: Sequence[tuple[str, str]]) -> tuple[str, str, list[str], dic
 def _account(name: str) -> tuple[str, str] | None:
     """Namespace and name of the service account that a user name stands for."""
     namespace, _, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
-    if name.startswith(ACCOUNT_PREFIX) and not names.label(namespace) and not names.subdomain(account):
+    if name.startswith(ACCOUNT_PREFIX) and not names.dns_label(namespace) and not names.dns_subdomain(account):
         return namespace, account
     return None
 
@@ -90,7 +90,7 @@ def _known_groups(name: str, *, alone: bool) -> list[str]:
     account = _account(name)
     if account is not None:
         return list(account_groups(account[0]))
-    if alone and name.startswith(_NODE_PREFIX) and not names.subdomain(name.removeprefix(_NODE_PREFIX)):
+    if alone and name.startswith(_NODE_PREFIX) and not names.dns_subdomain(name.removeprefix(_NODE_PREFIX)):
         return ["system:nodes"]
     return []
 

@@ -6,7 +6,6 @@ not in discovery.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from trainwright.api import times
@@ -15,28 +14,12 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.apiserver.request.routes import Route
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.views.selection.errors import SelectorError
-from trainwright.controller.local.apiserver.views.selection.labels import parse_label_selector
+from trainwright.controller.local.apiserver.views.selection.labels import SelectorError, parse_label_selector
+from trainwright.controller.local.podaccess import ContainerUse
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 GPU, GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
 _WINDOW = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerUse:
-    """What one container uses now."""
-
-    pod: str
-    """Uid."""
-    container: str
-    cpu: float
-    """CPUs."""
-    memory: int
-    """Bytes."""
-    gpu: float | None
-    """Busy devices."""
-    gpu_memory: int | None
 
 
 Source = Callable[[], Awaitable[Sequence[ContainerUse]]]

@@ -33,9 +33,8 @@ from trainwright.controller.local.apiserver.request.info import (
     User,
     encode,
 )
-from trainwright.controller.local.apiserver.request.routes import Route
+from trainwright.controller.local.apiserver.request.routes import Route, verb_of
 from trainwright.controller.local.apiserver.request.userinfo import user_info
-from trainwright.controller.local.apiserver.request.verbs import verb_of
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from trainwright.controller.local.apiserver.http.requestlog import Exchange, Req
 from trainwright.controller.local.apiserver.http.turns import Turns
 from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.deadlines import deadline
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, User, failure
 from trainwright.controller.local.apiserver.request.routes import Route, resource_route
+from trainwright.controller.local.apiserver.schema.durations import nanoseconds
 from trainwright.controller.local.apiserver.store import ObjectStore, StateLostError
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
@@ -40,6 +40,10 @@ GroupHandler: TypeAlias = Callable[[ServerRequest, Route], Awaitable[ServerRespo
 _ONLY_READ = frozenset({"/api", "/api/v1", "/version"})
 Page: TypeAlias = Callable[[ServerRequest], ServerResponse | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
+_LONGEST_SECONDS = 60.0
+"""A request that asks for more gets what the server gives everybody."""
+_LONG_RUNNING = ("attach", "exec", "log", "portforward", "proxy")
+"""Subresources that last as long as their client wants."""
 
 
 class Authenticator(Protocol):
@@ -223,3 +227,21 @@ def fixed(answers: Mapping[str, ServerResponse]) -> Page:
         return answers.get(request.path.rstrip("/") or "/")
 
     return page
+
+
+def deadline(request: ServerRequest, route: Route | None) -> float | None:
+    """Seconds that a request gives itself; None where it does not say so. Raises StatusError."""
+    text = request.asked("timeout")
+    if not text or (route is not None and _is_long_running(request, route)):
+        return None
+    try:
+        seconds = nanoseconds(text) / 10**9
+    except ValueError as error:
+        raise errors.bad_request(f"invalid timeout specified in the request URL - {error}") from error
+    return seconds if 0 < seconds < _LONGEST_SECONDS else None
+
+
+def _is_long_running(request: ServerRequest, route: Route) -> bool:
+    if route.subresource in _LONG_RUNNING or route.watch:
+        return True
+    return request.method == "GET" and not route.name and request.flag("watch")

@@ -11,10 +11,10 @@ from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.authorization import Attributes, Authorizer
 from trainwright.controller.local.apiserver.identity.reviews import read_review
-from trainwright.controller.local.apiserver.kinds.fields import wrong
 from trainwright.controller.local.apiserver.kinds.metadata import set_namespace
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerResponse, User
+from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.verbs.reads import shown
 
 _PATH, _RESOURCE = "nonResourceAttributes", "resourceAttributes"
@@ -105,21 +105,21 @@ def _errors(call: RequestInfo, review: Document) -> list[DocumentError]:
     found: list[DocumentError] = []
     if resource is not None and path is not None:
         why = "cannot be specified in combination with resourceAttributes"
-        found.append(wrong(f"spec.{_PATH}", _go_fields(path), why))
+        found.append(invalid(f"spec.{_PATH}", _go_fields(path), why))
     if resource is None and path is None:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        found.append(wrong(f"spec.{_RESOURCE}", None, why))
+        found.append(invalid(f"spec.{_RESOURCE}", None, why))
     if call.kind != "SelfSubjectAccessReview" and not spec.get("user") and not spec.get("groups"):
-        found.append(wrong("spec.user", "", "at least one of user or group must be specified"))
+        found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
     allowed = {"managedFields"} | ({"namespace"} if call.namespace else set())
     if any(value for field, value in meta.items() if field not in allowed):
-        found.append(wrong("metadata", meta, f"must be empty{' except for namespace' if call.namespace else ''}"))
+        found.append(invalid("metadata", meta, f"must be empty{' except for namespace' if call.namespace else ''}"))
     if call.namespace:
         asked = (resource or {}).get("namespace") or ""
         if resource is not None and asked != call.namespace:
-            found.append(wrong(f"spec.{_RESOURCE}.namespace", asked, "must match metadata.namespace"))
+            found.append(invalid(f"spec.{_RESOURCE}.namespace", asked, "must match metadata.namespace"))
         if path is not None:
-            found.append(wrong(f"spec.{_PATH}", _go_fields(path), "disallowed on this kind of request"))
+            found.append(invalid(f"spec.{_PATH}", _go_fields(path), "disallowed on this kind of request"))
     return found
 
 

@@ -11,12 +11,12 @@ from trainwright.api.objects import Document, uid_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
 from trainwright.controller.local.apiserver.identity.accounts import AccountTokens, Bound
-from trainwright.controller.local.apiserver.kinds.fields import wrong
 from trainwright.controller.local.apiserver.kinds.metadata import metadata_of, set_namespace
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
 from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
+from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.verbs.reads import shown
 from trainwright.controller.local.apiserver.verbs.writes import track
@@ -72,7 +72,7 @@ class TokenRequests:
     def _account(self, call: RequestInfo, meta: Document) -> Document:
         if meta.get("name") and meta["name"] != call.name:
             why = "must match the service account name if specified"
-            raise errors.invalid(_GROUP, _KIND, call.name, [wrong("metadata.name", meta["name"], why)])
+            raise errors.invalid(_GROUP, _KIND, call.name, [invalid("metadata.name", meta["name"], why)])
         stored = self._store.get("serviceaccounts", call.key)
         if stored is None:
             raise call.not_found()
@@ -125,9 +125,9 @@ class TokenRequests:
 def _check_seconds(seconds: int) -> None:
     field = "spec.expirationSeconds"
     if seconds < _LEAST_SECONDS:
-        found = wrong(field, seconds, "may not specify a duration less than 10 minutes")
+        found = invalid(field, seconds, "may not specify a duration less than 10 minutes")
     elif seconds > _MOST_SECONDS:
-        found = wrong(field, seconds, "may not specify a duration larger than 2^32 seconds")
+        found = invalid(field, seconds, "may not specify a duration larger than 2^32 seconds")
     else:
         return
     raise errors.invalid(_GROUP, _KIND, "", [found])

@@ -11,7 +11,6 @@ from trainwright.controller.local.apiserver.merge.apply import FieldManager
 from trainwright.controller.local.apiserver.views.tables import TableFormat
 
 Conversion: TypeAlias = Callable[[Document], Document]
-READ_VERBS = ("get", "list", "watch")
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -163,10 +162,6 @@ class ResourceRegistry:
     def versions_of(self, group: str, plural: str) -> list[ServedResource]:
         """All versions of a resource."""
         return self._versions.get((group, plural), [])
-
-    def has_version(self, group: str, version: str) -> bool:
-        """Whether anything is served in that version of the group."""
-        return any((group, version) == key[:2] for key in self._served)
 
     def has_built_in(self, group: str) -> bool:
         """Whether a built-in kind is served in that group."""

@@ -2,11 +2,11 @@
 """The contract of a strategy, and what most kinds do."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds.names import NameRule, subdomain
+from trainwright.api.validation.names import NameRule, dns_subdomain
 
 ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
 """By subresource ("" is the main endpoint), paths of fields."""
@@ -23,14 +23,14 @@ class Strategy:
     """Whether a PUT creates the object if it is not there."""
     unconditional_update: bool = True
     """Whether a PUT may say no resourceVersion."""
-    name_rule: NameRule = staticmethod(subdomain)
+    name_rule: NameRule = staticmethod(dns_subdomain)
     graceful: bool = False
     """Whether `grace_of` may give deletions a grace period."""
     orphans_by_default: bool = False
     """Whether a deletion that says nothing leaves the dependents."""
     collects_garbage: bool = True
     """Whether a deletion may wait for dependents. Events cannot."""
-    reset_fields: ClassVar[ResetFields] = {}
+    reset_fields: ResetFields = {}  # noqa: RUF012 - never changed
     """What a write to an endpoint cannot change: apply does not own it."""
     returns_deleted: bool = False
     """Whether a deletion that is done is answered with the object; else with a `Status`."""
@@ -41,11 +41,6 @@ class Strategy:
 
     error_group: str | None = None
     """The group that messages about invalid objects name, where it is not that of the request."""
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        """The fields by which lists and watches of this kind are filtered, with their values in an object."""
-        metadata = document.get("metadata") or {}
-        return {field: metadata.get(field.partition(".")[2]) or "" for field in ("metadata.name", "metadata.namespace")}
 
     def drop_unknown(self, document: Document) -> list[str]:  # noqa: ARG002
         """Take out what the kind does not know. Returns what is warned of: `unknown field "spec.x"`.

@@ -11,8 +11,8 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import fields
-from trainwright.controller.local.apiserver.kinds.metadata import manager_errors
+from trainwright.controller.local.apiserver.schema.errors import forbidden, not_supported, required
+from trainwright.controller.local.apiserver.schema.metadata import manager_errors
 
 JSON = "application/json"
 encode = msgspec.json.Encoder().encode
@@ -180,13 +180,13 @@ def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> 
     found = []
     if kind == "PatchOptions":
         if apply and not manager:
-            found.append(fields.required("fieldManager", "is required for apply patch"))
+            found.append(required("fieldManager", "is required for apply patch"))
         elif not apply and request.says("force"):
-            found.append(fields.not_allowed("force", "may not be specified for non-apply patch"))
+            found.append(forbidden("force", "may not be specified for non-apply patch"))
     found += manager_errors(manager)
     found += dry_run_errors(dry_run)
     if validation not in _VALIDATIONS:
-        found.append(fields.unsupported("fieldValidation", validation, _VALIDATIONS))
+        found.append(not_supported("fieldValidation", validation, _VALIDATIONS))
     if found:
         raise errors.invalid("meta.k8s.io", kind, "", found)
     return WriteQuery(
@@ -202,4 +202,4 @@ def dry_run_errors(dry_run: Sequence[str]) -> list[DocumentError]:
     """Errors of the values of `dryRun`."""
     if all(value == "All" for value in dry_run):
         return []
-    return [fields.unsupported("dryRun", list(dry_run), ["All"])]
+    return [not_supported("dryRun", list(dry_run), ["All"])]

@@ -6,19 +6,18 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/ has the words.
 
 import base64
 import json
-import re
 from dataclasses import dataclass
+
+import msgspec
 
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import fields
-from trainwright.controller.local.apiserver.merge.patch import read_json
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import go_integer
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 _ENCODED_VERSION = "meta.k8s.io/v1"
-_NOT_BASE64 = re.compile("[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +80,15 @@ def _list_errors(version: str, match: str, token: str, initial: bool | None) -> 
     found = []
     if match:
         if not version:
-            found.append(fields.not_allowed(field, f"{field} is forbidden unless resourceVersion is provided"))
+            found.append(forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
         if token:
-            found.append(fields.not_allowed(field, f"{field} is forbidden when continue is provided"))
+            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
         if match not in (_EXACT, _NOT_OLDER):
-            found.append(fields.unsupported(field, match, (_EXACT, _NOT_OLDER, "")))
+            found.append(not_supported(field, match, (_EXACT, _NOT_OLDER, "")))
         if match == _EXACT and version == "0":
-            found.append(fields.not_allowed(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+            found.append(forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
     if initial is not None:
-        found.append(fields.not_allowed("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return found
 
 
@@ -98,15 +97,15 @@ def _watch_errors(_: str, match: str, token: str, initial: bool | None) -> list[
     found = []
     if initial is not None and match != _NOT_OLDER:
         text = f"sendInitialEvents requires setting {field} to {_NOT_OLDER}"
-        found.append(fields.not_allowed(field, text))
+        found.append(forbidden(field, text))
     if match:
         if initial is None:
             text = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-            found.append(fields.not_allowed(field, text))
+            found.append(forbidden(field, text))
         if match != _NOT_OLDER:
-            found.append(fields.unsupported(field, match, (_NOT_OLDER,)))
+            found.append(not_supported(field, match, (_NOT_OLDER,)))
         if token:
-            found.append(fields.not_allowed(field, f"{field} is forbidden when continue is provided"))
+            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
     return found
 
 
@@ -121,39 +120,26 @@ def _continuation(token: str, version: str) -> Continuation | None:
         raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
-class _TokenError(ValueError):
-    """A token that says no place in a list."""
+class _Token(msgspec.Struct):
+    """What a token says."""
+
+    v: str | None = None
+    rv: int | None = None
+    start: str | None = None
 
 
 def _read_token(token: str) -> Continuation:
-    """Decode a token. Raises ValueError with the words of kube-apiserver."""
-    content = read_json(_from_base64(token))
-    if content is None:
-        content = {}
-    if not isinstance(content, dict):
-        raise _TokenError("it is not an object")
-    for name, known in (("v", str), ("rv", int), ("start", str)):
-        value = content.get(name)
-        if value is not None and type(value) is not known:
-            raise _TokenError(f"{name} is of the wrong type")
-    if content.get("v") != _ENCODED_VERSION:
-        raise _TokenError(f"server does not recognize this encoded version {content.get('v') or ''}")
-    version, start = content.get("rv"), content.get("start")
-    if not version:
-        raise _TokenError(f"incorrect encoded start resourceVersion (version {_ENCODED_VERSION})")
-    if not start:
-        raise _TokenError(f"encoded start key empty (version {_ENCODED_VERSION})")
-    if any(part in ("", ".", "..") for part in start.removeprefix("/").split("/")):
-        raise _TokenError(start)
-    return Continuation(version, start.removesuffix("\0"))
-
-
-def _from_base64(token: str) -> bytes:
-    """Decode base64 for URLs, without padding. Raises ValueError with the words of Go."""
-    wrong = _NOT_BASE64.search(token)
-    if wrong or len(token) % 4 == 1:
-        raise ValueError(f"illegal base64 data at input byte {wrong.start() if wrong else len(token) - 1}")
-    return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    """Decode a token. Raises ValueError."""
+    padded = token + "=" * (-len(token) % 4)
+    try:
+        content = msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=_Token | None)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
+    if content is None or content.v != _ENCODED_VERSION or not content.rv or not content.start:
+        raise ValueError("it is not one that this server gave")
+    if any(part in ("", ".", "..") for part in content.start.removeprefix("/").split("/")):
+        raise ValueError(f"{content.start} is no place in a list")
+    return Continuation(content.rv, content.start.removesuffix("\0"))
 
 
 class InvalidVersionError(ValueError):
@@ -167,4 +153,4 @@ def parsed_version(version: str) -> int:
     try:
         return go_integer(version, signed=False)
     except ValueError as error:
-        raise InvalidVersionError(str(fields.wrong("resourceVersion", version, str(error)))) from error
+        raise InvalidVersionError(str(invalid("resourceVersion", version, str(error)))) from error

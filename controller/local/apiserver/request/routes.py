@@ -6,7 +6,10 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris
 
 from dataclasses import dataclass
 
+from trainwright.controller.local.apiserver.request.info import ServerRequest
+
 _OF_NAMESPACES = ("status", "finalize")
+_BY_METHOD = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,15 @@ def resource_route(path: str) -> Route | None:
     resource, *more = rest
     name, sub = (more[0] if more else ""), (more[1] if len(more) > 1 else "")
     return Route(group, version, resource, namespace, name, sub, "/".join(more[2:]), watch)
+
+
+def verb_of(request: ServerRequest, route: Route | None) -> str:
+    """The verb: `list`, `watch`, ... for resources, the method in lower case for all other paths."""
+    if route is None:
+        return request.method.lower()
+    verb = _BY_METHOD.get(request.method, "")
+    if verb == "get" and (route.watch or (request.flag("watch") and not route.name)):
+        return "watch"
+    if not route.name:
+        return {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+    return verb

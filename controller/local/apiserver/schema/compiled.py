@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.correlation import Correlation, is_excused
 from trainwright.controller.local.apiserver.schema.defaulting import compile_default
 from trainwright.controller.local.apiserver.schema.embedded import coerce, compile_walk
 from trainwright.controller.local.apiserver.schema.embedded import validate as validate_embedded
-from trainwright.controller.local.apiserver.schema.errors import BLOCKING, NOWHERE, SchemaFieldError
+from trainwright.controller.local.apiserver.schema.errors import BLOCKING, NOWHERE
 from trainwright.controller.local.apiserver.schema.lists import Found, compile_list_check
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.schema.problems import SchemaProblem, path_text
@@ -82,8 +83,8 @@ class Schema:
             self._default(document)
 
     def validate(
-        self, new: Document, old: Document | None = None, *, known: Sequence[SchemaFieldError] = ()
-    ) -> list[SchemaFieldError]:
+        self, new: Document, old: Document | None = None, *, known: Sequence[DocumentError] = ()
+    ) -> list[DocumentError]:
         """The errors of a create or, with the stored object, of an update. Unchanged values are excused.
 
         Args:
@@ -99,8 +100,8 @@ class Schema:
         return found + self._rule_errors(new, old, found, root)
 
     def validate_status(
-        self, new: Document, old: Document, *, known: Sequence[SchemaFieldError] = ()
-    ) -> list[SchemaFieldError]:
+        self, new: Document, old: Document, *, known: Sequence[DocumentError] = ()
+    ) -> list[DocumentError]:
         """The errors of a write to the endpoint `status`; both are whole objects."""
         found = list(known)
         root = Correlation(self.schema, new, old)
@@ -110,7 +111,7 @@ class Schema:
         found += self._list_errors(new, old)
         return found + self._rule_errors(new, old, found, root)
 
-    def _list_errors(self, new: Document, old: Document | None) -> list[SchemaFieldError]:
+    def _list_errors(self, new: Document, old: Document | None) -> list[DocumentError]:
         if self._lists is None:
             return []
         errors = [_placed(one) for one in self._lists(new)]
@@ -118,8 +119,8 @@ class Schema:
         return [] if errors and old is not None and self._lists(old) else errors
 
     def _rule_errors(
-        self, new: Document, old: Document | None, found: list[SchemaFieldError], root: Correlation | None
-    ) -> list[SchemaFieldError]:
+        self, new: Document, old: Document | None, found: list[DocumentError], root: Correlation | None
+    ) -> list[DocumentError]:
         if self._rules is None:
             return []
         if any(one.reason in BLOCKING for one in found):
@@ -133,7 +134,7 @@ def _unexcused(problems: list[SchemaProblem], root: Correlation | None) -> list[
     return [one for one in problems if not is_excused(root, reversed(one.steps[one.fixed :]))]
 
 
-def _placed(found: Found) -> SchemaFieldError:
+def _placed(found: Found) -> DocumentError:
     steps, make = found
     return make(path_text(reversed(steps)) or NOWHERE)
 

@@ -7,10 +7,9 @@ Source: `apiextensions-apiserver/pkg/apiserver/schema/objectmeta`.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainwright.api.validation import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.schema.errors import (
     DocumentDecodeError,
-    SchemaFieldError,
     invalid,
     required,
 )
@@ -75,14 +74,14 @@ def coerce(walk: Walk, document: dict[str, Any]) -> list[str]:
     return sorted(dropped)
 
 
-def validate(walk: Walk, document: dict[str, Any]) -> list[SchemaFieldError]:
+def validate(walk: Walk, document: dict[str, Any]) -> list[DocumentError]:
     """The errors of embedded objects; they are the same at every write."""
-    found: list[SchemaFieldError] = []
+    found: list[DocumentError] = []
     walk(document, "", lambda value, path: found.extend(_errors(value, path)))
     return found
 
 
-def _errors(value: dict[str, Any], path: str) -> list[SchemaFieldError]:
+def _errors(value: dict[str, Any], path: str) -> list[DocumentError]:
     found = [required(f"{path}.{name}") for name in ("apiVersion", "kind") if name not in value]
     for name, inner in value.items():
         if name == "apiVersion":
@@ -94,8 +93,6 @@ def _errors(value: dict[str, Any], path: str) -> list[SchemaFieldError]:
             found += validate_metadata(
                 metadata,
                 namespaced=bool(inner.get("namespace")),
-                name_rule=names.path_segment,
-                prefix_rule=names.path_segment_prefix,
                 path=f"{path}.metadata",
             )
     return found

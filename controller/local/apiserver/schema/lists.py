@@ -7,12 +7,13 @@ Source: `apiextensions-apiserver/pkg/apiserver/schema/listtype`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.merge.apply.values import json_text
-from trainwright.controller.local.apiserver.schema.errors import SchemaFieldError, duplicate, invalid
+from trainwright.controller.local.apiserver.schema.errors import duplicate, invalid
 from trainwright.controller.local.apiserver.schema.problems import Step
 
 Schema = Mapping[str, Any]
-Found = tuple[list[Step], Callable[[str], SchemaFieldError]]
+Found = tuple[list[Step], Callable[[str], DocumentError]]
 """The way to an item, backwards, and what makes the error of its path."""
 _MISSING = object()
 ListCheck = Callable[[Any], list[Found]]

@@ -5,70 +5,29 @@ Source: `k8s.io/apimachinery/pkg/api/validation`, `apiextensions-apiserver/pkg/a
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
-from trainwright.api import times
-from trainwright.api.validation import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.schema.errors import (
-    SchemaFieldError,
     forbidden,
     invalid,
     required,
     too_long,
 )
-from trainwright.controller.local.apiserver.schema.structs import Structs
+from trainwright.controller.local.apiserver.schema.published.kinds import published_structs, struct_of
+from trainwright.controller.local.gowriting import rewrite
 
 Document = dict[str, Any]
 
-_PREFIX = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_TEXT = {"type": "string"}
-_TRUTH = {"type": "boolean"}
-_NUMBER = {"type": "integer", "format": "int64"}
-_TIME = {"$ref": f"{_PREFIX}Time"}
-_TEXTS = {"type": "object", "additionalProperties": _TEXT}
-
-
-def _object(**fields: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": fields}
-
-
-def _list_of(name: str) -> dict[str, Any]:
-    return {"type": "array", "items": {"$ref": _PREFIX + name}}
-
-
-_STRUCTS = Structs(
-    {
-        f"{_PREFIX}ObjectMeta": _object(
-            **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _TEXT),
-            generation=_NUMBER,
-            creationTimestamp=_TIME,
-            deletionTimestamp=_TIME,
-            deletionGracePeriodSeconds=_NUMBER,
-            labels=_TEXTS,
-            annotations=_TEXTS,
-            ownerReferences=_list_of("OwnerReference"),
-            finalizers={"type": "array", "items": _TEXT},
-            managedFields=_list_of("ManagedFieldsEntry"),
-        ),
-        f"{_PREFIX}OwnerReference": _object(
-            **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT),
-            **dict.fromkeys(("controller", "blockOwnerDeletion"), _TRUTH),
-        ),
-        f"{_PREFIX}ManagedFieldsEntry": _object(
-            **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _TEXT),
-            time=_TIME,
-            fieldsV1={"$ref": f"{_PREFIX}FieldsV1"},
-        ),
-        f"{_PREFIX}FieldsV1": {"type": "object"},
-    }
-)
-_POINTERS = frozenset({"controller", "blockOwnerDeletion", "deletionGracePeriodSeconds", "fieldsV1"})
-"""Fields that are written though they hold their zero value."""
-_ALWAYS = ("apiVersion", "kind", "name", "uid")
-"""Fields of an owner reference, which are always written."""
+_MODEL = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _MANAGER_LIMIT = 128
+_ZERO_YEAR = "0001-"
+"""Of Go's zero time, which is none."""
+_IMMUTABLE = (
+    *("name", "namespace", "uid"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+)
 
 
 def decode_metadata(value: Any) -> tuple[Document, list[str]]:
@@ -84,8 +43,12 @@ def decode_metadata(value: Any) -> tuple[Document, list[str]]:
         return {}, []
     # The server writes metadata to JSON before it reads the struct, which sorts what it finds first.
     value = _sorted(value)
-    dropped = _STRUCTS.decode(f"{_PREFIX}ObjectMeta", value)
-    return _written(value), dropped
+    dropped = published_structs().decode(_MODEL, value)
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if value.get(name, "").startswith(_ZERO_YEAR):
+            del value[name]
+    rewrite(value, struct_of(_MODEL))
+    return value, dropped
 
 
 def _sorted(value: Any) -> Any:
@@ -100,48 +63,25 @@ def _sorted(value: Any) -> Any:
     return made
 
 
-def _written(value: Document) -> Document:
-    for owner in value.get("ownerReferences", ()):
-        for name in _ALWAYS:
-            owner.setdefault(name, "")
-    for name in ("creationTimestamp", "deletionTimestamp"):
-        if name in value:
-            value[name] = _time(value[name])
-    entries = value.get("managedFields", ())
-    for index, entry in enumerate(entries):
-        entries[index] = {name: inner for name, inner in entry.items() if inner != "" or name in _POINTERS}
-        if "time" in entry:
-            entries[index]["time"] = _time(entry["time"])
-    return {name: inner for name, inner in value.items() if name in _POINTERS or inner not in ("", 0, [], {}, None)}
-
-
-def _time(text: str) -> str | None:
-    """A time with the precision and zone in which Kubernetes writes it; None for Go's zero time."""
-    moment = datetime.fromisoformat(text.upper()).astimezone(UTC)
-    return None if moment.year == 1 else times.format_time(moment.replace(microsecond=0))
-
-
 def validate_metadata(
     metadata: Document,
     *,
     namespaced: bool,
-    name_rule: names.NameRule,
+    name_rule: names.NameRule = names.path_segment,
     path: str = "metadata",
-    prefix_rule: names.NameRule | None = None,
-) -> list[SchemaFieldError]:
-    """The errors of metadata at a create. The name has been generated already.
+) -> list[DocumentError]:
+    """The errors of the metadata of any object. The name has been generated already.
 
     Args:
-        metadata: decoded metadata.
+        metadata: with values of the right types.
         namespaced: the kind is of a namespace.
         name_rule: the rule of names of the kind.
         path: of the metadata.
-        prefix_rule: the rule of `generateName`, if it is not that of names.
     """
-    found: list[SchemaFieldError] = []
+    found: list[DocumentError] = []
     prefix, name, namespace = metadata.get("generateName"), metadata.get("name"), metadata.get("namespace")
     if prefix:
-        rule = prefix_rule or names.as_prefix(name_rule)
+        rule = names.path_segment_prefix if name_rule is names.path_segment else names.as_prefix(name_rule)
         found += [invalid(f"{path}.generateName", prefix, one) for one in rule(prefix)]
     if not name:
         found.append(required(f"{path}.name", "name or generateName is required"))
@@ -153,55 +93,46 @@ def validate_metadata(
         found += [invalid(f"{path}.namespace", namespace, one) for one in names.dns_label(namespace or "")]
     elif namespace:
         found.append(forbidden(f"{path}.namespace", "not allowed on this type"))
-    if metadata.get("generation", 0) < 0:
+    if (metadata.get("generation") or 0) < 0:
         wrong = "must be greater than or equal to 0"
         found.append(invalid(f"{path}.generation", metadata["generation"], wrong))
     found += _labels(metadata, path)
-    found += _owners(metadata.get("ownerReferences", ()), f"{path}.ownerReferences")
-    found += _finalizers(metadata.get("finalizers", []), f"{path}.finalizers")
-    found += _managers(metadata.get("managedFields", ()), f"{path}.managedFields")
+    found += _owners(metadata.get("ownerReferences") or (), f"{path}.ownerReferences")
+    found += _finalizers(metadata.get("finalizers") or [], f"{path}.finalizers")
+    found += _managers(metadata.get("managedFields") or (), f"{path}.managedFields")
     return found
 
 
-def validate_metadata_update(new: Document, old: Document, *, path: str = "metadata") -> list[SchemaFieldError]:
+def validate_metadata_update(new: Document, old: Document, *, path: str = "metadata") -> list[DocumentError]:
     """The errors of metadata at an update: what may not change, and the rules of labels, owners and managers."""
-    found: list[SchemaFieldError] = []
+    found: list[DocumentError] = []
     if old.get("deletionTimestamp"):
-        added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
+        added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if added:
-            listed = "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}"
+            text = f"{', '.join(added)} cannot be added, because the object is being deleted"
             found.append(forbidden(f"{path}.finalizers", text))
     if not new.get("resourceVersion"):
         found.append(invalid(f"{path}.resourceVersion", "", "must be specified for an update"))
-    if new.get("generation", 0) < old.get("generation", 0):
+    if (new.get("generation") or 0) < (old.get("generation") or 0):
         found.append(invalid(f"{path}.generation", new.get("generation", 0), "must not be decremented"))
-    for name, empty in _IMMUTABLE:
-        if new.get(name) != old.get(name):
-            found.append(invalid(f"{path}.{name}", new.get(name, empty), "field is immutable"))
+    found += [
+        invalid(f"{path}.{name}", new.get(name), "field is immutable")
+        for name in _IMMUTABLE
+        if new.get(name) != old.get(name) and {new.get(name), old.get(name)} != {None, ""}
+    ]
     found += _labels(new, path)
-    found += _owners(new.get("ownerReferences", ()), f"{path}.ownerReferences")
-    found += _managers(new.get("managedFields", ()), f"{path}.managedFields")
+    found += _owners(new.get("ownerReferences") or (), f"{path}.ownerReferences")
+    found += _managers(new.get("managedFields") or (), f"{path}.managedFields")
     return found
 
 
-_IMMUTABLE = (
-    ("name", ""),
-    ("namespace", ""),
-    ("uid", ""),
-    ("creationTimestamp", None),
-    ("deletionTimestamp", None),
-    ("deletionGracePeriodSeconds", None),
-)
-
-
-def _labels(metadata: Document, path: str) -> Iterator[SchemaFieldError]:
-    for key, value in metadata.get("labels", {}).items():
+def _labels(metadata: Document, path: str) -> Iterator[DocumentError]:
+    for key, value in (metadata.get("labels") or {}).items():
         for one in names.qualified(key):
             yield invalid(f"{path}.labels", key, one)
         for one in names.label_value(value):
             yield invalid(f"{path}.labels", value, one)
-    annotations: dict[str, str] = metadata.get("annotations", {})
+    annotations: dict[str, str] = metadata.get("annotations") or {}
     for key in annotations:
         for one in names.qualified(key.lower()):
             yield invalid(f"{path}.annotations", key, one)
@@ -209,31 +140,25 @@ def _labels(metadata: Document, path: str) -> Iterator[SchemaFieldError]:
         yield too_long(f"{path}.annotations", _ANNOTATIONS_LIMIT)
 
 
-def _owners(owners: Any, path: str) -> Iterator[SchemaFieldError]:
-    controller = ""
+def _owners(owners: Any, path: str) -> Iterator[DocumentError]:
+    controller = False
     for owner in owners:
         # The server does not say which reference it is.
-        version = owner["apiVersion"].rpartition("/")[2]
-        if owner["apiVersion"].count("/") > 1 or not version:
-            yield invalid(f"{path}.apiVersion", owner["apiVersion"], "version must not be empty")
+        version = owner.get("apiVersion") or ""
+        if version.count("/") > 1 or not version.rpartition("/")[2]:
+            yield invalid(f"{path}.apiVersion", version, "version must not be empty")
         for name in ("kind", "name", "uid"):
-            if not owner[name]:
+            if not owner.get(name):
                 yield invalid(f"{path}.{name}", "", "must not be empty")
-        if (owner["apiVersion"], owner["kind"]) == ("v1", "Event"):
+        if (version, owner.get("kind")) == ("v1", "Event"):
             yield invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
-            this = f"{owner['kind']}/{owner['name']}"
             if controller:
-                text = (
-                    'Only one reference can have Controller set to true. Found "true" in references for '
-                    f"{controller} and {this}"
-                )
-                yield invalid(path, list(owners), text)
-            else:
-                controller = this
+                yield invalid(path, list(owners), "only one owner can be the controller")
+            controller = True
 
 
-def _finalizers(finalizers: list[str], path: str) -> Iterator[SchemaFieldError]:
+def _finalizers(finalizers: list[str], path: str) -> Iterator[DocumentError]:
     for finalizer in finalizers:
         for one in names.qualified(finalizer):
             yield invalid(path, finalizer, one)
@@ -241,18 +166,22 @@ def _finalizers(finalizers: list[str], path: str) -> Iterator[SchemaFieldError]:
         yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
 
 
-def _managers(entries: Any, path: str) -> Iterator[SchemaFieldError]:
+def _managers(entries: Any, path: str) -> Iterator[DocumentError]:
     for index, entry in enumerate(entries):
-        at, manager = f"{path}[{index}]", entry.get("manager", "")
+        at = f"{path}[{index}]"
         if entry.get("operation") not in ("Apply", "Update"):
-            yield invalid(f"{at}.operation", entry.get("operation", ""), "must be `Apply` or `Update`")
-        if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
+            yield invalid(f"{at}.operation", entry.get("operation") or "", "must be `Apply` or `Update`")
+        if (entry.get("fieldsType") or "FieldsV1") != "FieldsV1":
             yield invalid(f"{at}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
-        if len(manager.encode()) > _MANAGER_LIMIT:
-            yield too_long(f"{at}.manager", _MANAGER_LIMIT)
-        for place, character in enumerate(manager):
-            if not character.isprintable():
-                text = f"invalid character U+{ord(character):04X} (at position {place})"
-                yield invalid(f"{at}.manager", manager, text)
-        if len(entry.get("subresource", "").encode()) > 256:
+        yield from manager_errors(entry.get("manager") or "", f"{at}.manager")
+        if len((entry.get("subresource") or "").encode()) > 256:
             yield too_long(f"{at}.subresource", 256)
+
+
+def manager_errors(manager: str, field: str = "fieldManager") -> Iterator[DocumentError]:
+    """Errors of the name of a field manager."""
+    if len(manager.encode()) > _MANAGER_LIMIT:
+        yield too_long(field, _MANAGER_LIMIT)
+    for character in manager:
+        if not character.isprintable():
+            yield invalid(field, manager, f"the character U+{ord(character):04X} cannot be printed")

@@ -4,7 +4,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema.errors import INVALID, NOWHERE, SchemaFieldError, error
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.schema.errors import INVALID, NOWHERE, error
 
 Step = str | int
 """The name of a field or the index of an item."""
@@ -40,7 +41,7 @@ class SchemaProblem:
         """The path from where the check started, such as `spec.jobs[0].name`; empty for the start."""
         return path_text(reversed(self.steps))
 
-    def located(self, base: str = "") -> SchemaFieldError:
+    def located(self, base: str = "") -> DocumentError:
         """The error; `base` is the path of where the check started."""
         name = self.name
         detail = self.say if isinstance(self.say, str) else self.say(name)

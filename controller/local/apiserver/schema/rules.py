@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from trainwright.api.validation import DocumentError
 from trainwright.api.validation.cel import EvaluationError, Expression, compiled_with_text
 from trainwright.api.validation.celloops import COST_EXCEEDED
 from trainwright.controller.local.apiserver.schema.celvalues import compile_conversion, reading_times
@@ -21,7 +22,6 @@ from trainwright.controller.local.apiserver.schema.errors import (
     NOWHERE,
     OMITTED,
     REQUIRED,
-    SchemaFieldError,
     error,
     invalid,
 )
@@ -64,7 +64,7 @@ def _with(name: str, value: str, expression: str, to: str) -> str:
 class _LastError(Exception):
     """The error of a rule that costs too much: the server evaluates no rule after it."""
 
-    def __init__(self, error: SchemaFieldError) -> None:
+    def __init__(self, error: DocumentError) -> None:
         super().__init__(error)
         self.error = error
 
@@ -104,7 +104,7 @@ class SchemaRule:
         except ValueError:
             return None  # refused with the definition; of a stored one the message counts
 
-    def broken(self, variables: dict[str, Any], path: str, value: Any) -> tuple[SchemaFieldError | None, bool]:
+    def broken(self, variables: dict[str, Any], path: str, value: Any) -> tuple[DocumentError | None, bool]:
         """The error of a value, and whether it is one that an unchanged value is excused."""
         kind = self._schema.get("type", "")
         shown = self._message or self.text.strip()
@@ -168,7 +168,7 @@ class Rules:
 
     def errors(
         self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> list[SchemaFieldError]:
+    ) -> list[DocumentError]:
         """The errors of a value.
 
         Args:
@@ -178,7 +178,7 @@ class Rules:
             here: what it is correlated with; None if with nothing.
             around: the nearest correlated value around it.
         """
-        found: list[SchemaFieldError] = []
+        found: list[DocumentError] = []
         try:
             found.extend(self._each(value, old, path, here, around))
         except _LastError as last:
@@ -187,7 +187,7 @@ class Rules:
 
     def _each(
         self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[SchemaFieldError]:
+    ) -> Iterator[DocumentError]:
         if value is None:
             return
         yield from self._own_errors(value, old, path, here if here is not None else around)
@@ -203,7 +203,7 @@ class Rules:
 
     def _field_errors(
         self, name: str, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[SchemaFieldError]:
+    ) -> Iterator[DocumentError]:
         previous = old.get(name) if type(old) is dict else None
         part, outer = (here.at(name), here) if here is not None else (None, around)
         if here is not None and around is None and name in ("apiVersion", "kind"):
@@ -213,7 +213,7 @@ class Rules:
         if name in self._fields:
             yield from self._fields[name]._each(value, previous, join(path, name), part, outer)  # noqa: SLF001
 
-    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> Iterator[SchemaFieldError]:
+    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> Iterator[DocumentError]:
         for rule in self._rules:
             if not rule.text.strip() or (rule.uses_old and old is None and not rule.optional):
                 continue

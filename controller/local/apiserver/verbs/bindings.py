@@ -6,10 +6,10 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
 from trainwright.controller.local.apiserver.kinds import metadata
-from trainwright.controller.local.apiserver.kinds.fields import required, unsupported
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
+from trainwright.controller.local.apiserver.schema.errors import not_supported, required
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
 
 
@@ -34,7 +34,7 @@ class Bindings:
             raise errors.bad_request("name in URL does not match name in Binding object")
         found = []
         if target.get("kind") not in (None, "", "Node"):
-            found.append(unsupported("target.kind", target["kind"], ("Node", "<empty>")))
+            found.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
         if not node:
             found.append(required("target.name"))
         if found:

@@ -14,14 +14,14 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
-from trainwright.controller.local.apiserver.kinds import fields
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
 from trainwright.controller.local.apiserver.request import bodies, bodykinds, protobuf
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, dry_run_errors, whole_number
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
+from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported
 from trainwright.controller.local.apiserver.schema.published import models_by_kind
-from trainwright.controller.local.apiserver.schema.published.structs import published_structs
+from trainwright.controller.local.apiserver.schema.published.kinds import published_structs
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -263,9 +263,9 @@ def checked_options(given: Mapping[str, Any]) -> DeleteOptions:
     found = []
     if policy is not None and orphans is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        found.append(fields.wrong("propagationPolicy", policy, text))
+        found.append(invalid("propagationPolicy", policy, text))
     if policy is not None and policy not in _POLICIES:
-        found.append(fields.unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
+        found.append(not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
     found += dry_run_errors(dry_run)
     if found:
         raise errors.invalid("meta.k8s.io", "DeleteOptions", "", found)

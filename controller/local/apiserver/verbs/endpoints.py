@@ -16,7 +16,6 @@ from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-DELETED_AT_ONCE = 200
 _FOLDERS = {"nodes": "minions", "services": "services/specs"}
 """Where the real server keeps kinds that it does not keep under their plural; its messages say so."""
 

@@ -23,13 +23,8 @@ from trainwright.controller.local.apiserver.request.info import (
     encode,
 )
 from trainwright.controller.local.apiserver.store import ObjectStore
-from trainwright.controller.local.apiserver.verbs.podaccess import (
-    ExecRequest,
-    ExecSession,
-    ExecSource,
-    UnavailableExecError,
-    container_of,
-)
+from trainwright.controller.local.apiserver.verbs.podlogs import container_of
+from trainwright.controller.local.podaccess import ExecRequest, ExecSession, ExecSource, UnavailableError
 from trainwright.controller.runtime import TaskScope
 
 _V5 = "v5.channel.k8s.io"
@@ -138,7 +133,7 @@ async def serve_exec(
     """Start a process and speak of it over an open websocket, until one of the two ends. Raises ConnectionError."""
     try:
         session = await source(namespace, pod, request)
-    except UnavailableExecError as error:
+    except UnavailableError as error:
         await _tell(socket, errors.internal(str(error)).document())
         return
     await _Connection(socket, session, request).run()

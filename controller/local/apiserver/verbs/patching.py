@@ -11,7 +11,6 @@ from trainwright.controller.local.apiserver.merge.apply import (
 )
 from trainwright.controller.local.apiserver.merge.patch import (
     PatchError,
-    RejectedResultError,
     json_patch,
     merge_patch,
     operation_count,
@@ -21,9 +20,10 @@ from trainwright.controller.local.apiserver.merge.patch import (
 )
 from trainwright.controller.local.apiserver.request import bodies, bodykinds
 from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import WriteQuery, encode
+from trainwright.controller.local.apiserver.request.info import WriteQuery
 from trainwright.controller.local.apiserver.request.yamlbodies import YAMLBodyError
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
+from trainwright.controller.local.apiserver.schema.errors import invalid_unshown
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.verbs.writes import Transform, track
@@ -86,17 +86,16 @@ def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery)
         if options.validation != "Ignore" and media != JSON_PATCH:
             strict = bodies.doubled_keys(body)
         if not isinstance(made, dict):
-            raise RejectedResultError(encode(made).decode(), "the result is not an object")
-        text = encode(made).decode()
-        _check_kind(call, made, text)
+            raise _rejected("the result is not an object")
+        _check_kind(call, made)
         try:
             strict += call.served.decode(made)
         except DocumentDecodeError as error:
-            raise RejectedResultError(text, str(error)) from error
+            raise _rejected(str(error)) from error
         if options.validation == "Ignore":
             strict = []
         if strict and options.validation == "Strict":
-            raise RejectedResultError(text, f"strict decoding error: {', '.join(strict)}")
+            raise _rejected(f"strict decoding error: {', '.join(strict)}")
     except PatchError as error:
         raise _status(error) from error
     for warning in strict:
@@ -106,8 +105,8 @@ def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery)
     return track(call, live, made, options)
 
 
-def _check_kind(call: RequestInfo, made: Document, text: str) -> None:
-    """Raises RejectedResultError where a patch made an object of another kind; custom resources are validated later."""
+def _check_kind(call: RequestInfo, made: Document) -> None:
+    """Raises StatusError where a patch made an object of another kind; custom resources are validated later."""
     kind, version = bodykinds.expected(call)
     if call.served.type.custom:
         made["kind"] = made.get("kind") or ""
@@ -116,7 +115,7 @@ def _check_kind(call: RequestInfo, made: Document, text: str) -> None:
     made["kind"], made["apiVersion"] = made.get("kind") or kind, made.get("apiVersion") or version
     problem = bodykinds.registered_problem(str(made["kind"]), str(made["apiVersion"]), kind, version)
     if problem is not None:
-        raise RejectedResultError(text, problem)
+        raise _rejected(problem)
 
 
 def _apply_document(call: RequestInfo) -> tuple[Document, list[str]]:
@@ -180,3 +179,8 @@ def _check_identity(call: RequestInfo, made: Document) -> None:
 
 def _status(error: PatchError) -> errors.StatusError:
     return errors.StatusError(error.code, error.reason, str(error), error.details)
+
+
+def _rejected(problem: str) -> errors.StatusError:
+    """422: what a patch made is no object of the kind. Kubernetes names neither kind nor object here."""
+    return errors.invalid("", "", "", [invalid_unshown("patch", problem)])

@@ -11,7 +11,7 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
-from trainwright.controller.local.apiserver.kinds import fields, metadata
+from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.merge.apply import (
     InternalError,
     check_entries,
@@ -21,6 +21,8 @@ from trainwright.controller.local.apiserver.merge.apply import (
 from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
+from trainwright.controller.local.apiserver.schema.errors import invalid
+from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.verbs.deletes import goes_now
 
@@ -87,7 +89,7 @@ class ResourceWrites:
         served, strategy = call.served, call.served.strategy
         strategy.prepare_create(document)
         name = str(meta.get("name") or "")
-        known = metadata.validate(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
+        known = validate_metadata(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
         found = _type_errors(call, document, known) or strategy.errors(known, document, None, "")
         if found:
             raise _invalid(call, document, name, found)
@@ -170,9 +172,7 @@ class ResourceWrites:
         strategy.prepare_update(new, live, call.subresource)
         meta = meta_of(new)  # custom resources take all of it from the stored object where the status is written
         metadata.keep_system_fields(meta, old)
-        known = metadata.validate(meta, namespaced=served.type.namespaced)
-        # Twice, as the real server does: once for all kinds, and once in the strategy of each kind.
-        known += 2 * metadata.validate_update(meta, old)
+        known = validate_metadata(meta, namespaced=served.type.namespaced) + validate_metadata_update(meta, old)
         found = _type_errors(call, new, known) or strategy.errors(known, new, live, call.subresource)
         if found:
             raise _invalid(call, new, str(meta.get("name") or ""), found)
@@ -202,7 +202,7 @@ class ResourceWrites:
             raise errors.plain_internal(str(error)) from error
         if not version:
             if not call.served.strategy.unconditional_update:
-                missing = fields.wrong("metadata.resourceVersion", 0, "must be specified for an update")
+                missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
                 raise errors.invalid(call.group, call.plural, call.name, [missing])
             meta["resourceVersion"] = old["resourceVersion"]
         elif version != int(old["resourceVersion"]):
@@ -247,7 +247,7 @@ def _type_errors(call: RequestInfo, document: Document, known: list[DocumentErro
     if not call.served.type.custom or given == wanted:
         return []
     names = zip(("kind", "apiVersion"), given, wanted, strict=True)
-    return [*known, *(fields.wrong(name, said, f"must be {right}") for name, said, right in names if said != right)]
+    return [*known, *(invalid(name, said, f"must be {right}") for name, said, right in names if said != right)]
 
 
 def _invalid(call: RequestInfo, document: Document, name: str, found: list[DocumentError]) -> errors.StatusError:

@@ -13,7 +13,6 @@ from trainwright.api.times import Now
 from trainwright.controller.local.node import files
 from trainwright.controller.local.node.document.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.document.pods import describe, grace_of, should_restart
-from trainwright.controller.local.node.interface import UnavailableError
 from trainwright.controller.local.node.plan.plan import CreateError, Plan
 from trainwright.controller.local.node.pod.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.pod.folders import Folders
@@ -25,6 +24,7 @@ from trainwright.controller.local.node.process.containers import ContainerProces
 from trainwright.controller.local.node.streams import termination
 from trainwright.controller.local.node.streams.attaching import Attachment, Input
 from trainwright.controller.local.node.streams.sessions import ProcessSession, open_session
+from trainwright.controller.local.podaccess import UnavailableError
 from trainwright.controller.runtime import TaskScope, together
 
 log = logging.getLogger(__name__)

@@ -38,22 +38,6 @@ class GpuUsed:
     """Bytes, of all programs that use it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerUsage:
-    """What one container uses now."""
-
-    pod: str
-    """Uid."""
-    container: str
-    cpu: float
-    """CPUs."""
-    memory: int
-    """Bytes."""
-    gpu: float | None = None
-    """Busy devices of those that it has. None: it has none, or it is not known."""
-    gpu_memory: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _Process:
     parent: int

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.streams.logs import LogSelection, entries_of
+from trainwright.controller.local.podaccess import LogRequest
 
 CHUNK = 256 * 1024
 POLL_SECONDS = 0.1
@@ -156,7 +156,7 @@ def _newer(file: BinaryIO, files: list[BinaryIO]) -> BinaryIO | None:
 
 
 async def read_log(
-    path: Path, options: LogOptions, *, ended: Callable[[], bool], now: datetime
+    path: Path, options: LogRequest, *, ended: Callable[[], bool], now: datetime
 ) -> AsyncGenerator[bytes, None]:
     """The log of a run. With `follow` until `ended` says that the run is over and everything is read."""
     selection = LogSelection(options, now)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.files import read_end
-from trainwright.controller.local.node.interface import LogOptions, UnavailableError
+from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 
 _TAIL_BYTES = 256 * 1024
 
@@ -41,7 +41,7 @@ def parse(line: bytes) -> LogEntry | None:
 class LogSelection:
     """Turns entries into what a reader asked for: since a time, with times, up to a limit."""
 
-    def __init__(self, options: LogOptions, now: datetime) -> None:
+    def __init__(self, options: LogRequest, now: datetime) -> None:
         self._timestamps = options.timestamps
         self._left = options.limit_bytes
         since = options.since_time

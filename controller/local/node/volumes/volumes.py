@@ -14,8 +14,7 @@ from trainwright.controller.local.node.document.expansion import expand
 from trainwright.controller.local.node.document.pods import spec_of
 from trainwright.controller.local.node.files import lies_below, refuse_link
 from trainwright.controller.local.node.volumes import atomic
-from trainwright.controller.local.node.volumes.projections import ProjectionSources, VolumeError, payload_of
-from trainwright.controller.local.node.volumes.tokens import KeptTokens
+from trainwright.controller.local.node.volumes.projections import ProjectionSources, Token, VolumeError, payload_of
 from trainwright.controller.runtime import finished_in_thread
 
 _EMPTY_DIR_MODE, _IN_MEMORY_MODE = 0o777, 0o1777
@@ -155,3 +154,40 @@ def _host_path(source: Document) -> str:
 def _file_name(name: str) -> str:
     """Names of volumes are DNS labels; anything else would come from a server without validation."""
     return _UNREADABLE.sub("_", name)
+
+
+class KeptTokens:
+    """The sources of one pod, with its tokens kept; a `ProjectionSources`."""
+
+    def __init__(self, sources: ProjectionSources, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds that only grow, also while the machine sleeps: tokens expire meanwhile."""
+        self._sources = sources
+        self._clock = clock
+        self._kept: dict[tuple[str, int], tuple[str, float]] = {}
+        """Text and time to renew, by audience and lifetime."""
+
+    async def config_map(self, namespace: str, name: str) -> Document | None:
+        """One ConfigMap."""
+        return await self._sources.config_map(namespace, name)
+
+    async def secret(self, namespace: str, name: str) -> Document | None:
+        """One Secret."""
+        return await self._sources.secret(namespace, name)
+
+    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
+        """The kept token, or a new one if it is due."""
+        text, due = self._kept.get((audience, seconds), ("", 0.0))
+        now = self._clock()
+        if not text or now >= due:
+            fresh = await self._sources.token(pod, audience=audience, seconds=seconds)
+            text, due = fresh.text, now + fresh.renew_after
+            self._kept[audience, seconds] = (text, due)
+        return Token(text, due - now)
+
+    async def claim_folder(self, namespace: str, claim: str) -> str:
+        """The folder of a claim."""
+        return await self._sources.claim_folder(namespace, claim)
+
+    def allocatable(self) -> Mapping[str, str]:
+        """What the node has to give to pods."""
+        return self._sources.allocatable()

@@ -4,7 +4,7 @@
 Source: JobSet 0.12.0 with its default feature gates.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,6 @@ from trainwright.controller.local.workloads.jobset import names
 from trainwright.controller.local.workloads.jobset.children import Children
 from trainwright.controller.local.workloads.jobset.failure import apply_failure_policy
 from trainwright.controller.local.workloads.jobset.objects import claims_of, is_suspended, job_of, service_of
-from trainwright.controller.local.workloads.jobset.startup import has_started, is_complete, may_start, starts_in_order
 from trainwright.controller.local.workloads.jobset.status import Draft, counts_of, is_finished
 from trainwright.controller.local.workloads.reports import EventReport
 
@@ -188,3 +187,50 @@ def _merged(old: Document | None, new: Document | None, maps: tuple[str, ...], l
         if added:
             merged[name] = [*present, *added]
     return merged
+
+
+def starts_in_order(jobset: Document) -> bool:
+    """Whether each replicated job waits until the one before it has started."""
+    return (spec_of(jobset).get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+
+
+def has_started(replicated: Document, count: Mapping[str, int]) -> bool:
+    """Whether all Jobs of the replicated job are ready or over."""
+    return names.replicas_of(replicated) == count["ready"] + count["succeeded"] + count["failed"]
+
+
+def may_start(replicated: Document, before: Sequence[Document], counts: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether what the replicated job depends on has come so far.
+
+    Args:
+        replicated: the replicated job.
+        before: this replicated job and those before it in the spec.
+        counts: by name of the replicated job.
+    """
+    replicas = {str(other.get("name")): names.replicas_of(other) for other in before}
+    for dependency in replicated.get("dependsOn") or ():
+        name, status = str(dependency.get("name")), dependency.get("status")
+        count = counts.get(name)
+        if count is None:
+            return False
+        wanted = replicas.get(name, 0)
+        if status == "Complete" and wanted != count["succeeded"]:
+            return False
+        if status == "Ready" and wanted != count["ready"] + count["succeeded"] + count["failed"]:
+            return False
+    return True
+
+
+def is_complete(jobset: Document, successful: Sequence[Document]) -> bool:
+    """Whether the Jobs that succeeded fulfil `spec.successPolicy`."""
+    policy = spec_of(jobset).get("successPolicy") or {}
+    targets = policy.get("targetReplicatedJobs")
+    done = sum(not targets or labels_of(job).get(names.REPLICATED_JOB) in targets for job in successful)
+    if policy.get("operator") == "Any":
+        return done >= 1
+    wanted = sum(
+        names.replicas_of(replicated)
+        for replicated in names.replicated_jobs(jobset)
+        if not targets or replicated.get("name") in targets
+    )
+    return done >= wanted

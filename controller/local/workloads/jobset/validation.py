@@ -12,21 +12,19 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, name_of
 from trainwright.api.quantity import equal
+from trainwright.api.validation import DocumentError
+from trainwright.api.validation.names import dns_label_1035, dns_subdomain, label_value
 from trainwright.controller.local.workloads.documents import spec_of
 from trainwright.controller.local.workloads.invalid import (
+    LABEL_LENGTH,
     TOO_LONG_LABEL,
-    InvalidField,
-    dns_label_errors,
     general,
-    label_value_errors,
     prefixed_path_errors,
-    subdomain_errors,
     wrong,
 )
 from trainwright.controller.local.workloads.jobset import names
-from trainwright.controller.local.workloads.jobset.claims import claim_errors
 from trainwright.controller.local.workloads.jobset.objects import is_suspended
 
 KIND = "JobSet.jobset.x-k8s.io"
@@ -44,7 +42,7 @@ _VALUES = frozenset(
 """Maps, and structs that Go holds by value: empty ones are as good as absent."""
 
 
-def validate(new: Document, old: Document | None) -> list[InvalidField]:
+def validate(new: Document, old: Document | None) -> list[DocumentError]:
     """All errors of a new JobSet, or of a change of one."""
     return list(_of_creation(new) if old is None else _of_change(new, old))
 
@@ -52,7 +50,7 @@ def validate(new: Document, old: Document | None) -> list[InvalidField]:
 # ---------------------------------------------------------------------- creation
 
 
-def _of_creation(jobset: Document) -> Iterator[InvalidField]:
+def _of_creation(jobset: Document) -> Iterator[DocumentError]:
     spec = spec_of(jobset)
     replicated_jobs = names.replicated_jobs(jobset)
     policy = spec.get("failurePolicy")
@@ -64,8 +62,8 @@ def _of_creation(jobset: Document) -> Iterator[InvalidField]:
     if spec.get("managedBy") is not None:
         yield from prefixed_path_errors("spec.managedBy", spec["managedBy"])
         if len(spec["managedBy"]) > _MANAGER_LENGTH:
-            detail = f"may not be more than {_MANAGER_LENGTH} bytes"
-            yield InvalidField("FieldValueTooLong", "spec.managedBy", detail)
+            text = f"Too long: may not be more than {_MANAGER_LENGTH} bytes"
+            yield DocumentError("FieldValueTooLong", "spec.managedBy", text)
     known: set[str] = set()
     for index, replicated in enumerate(replicated_jobs):
         known.add(str(replicated.get("name")))
@@ -80,16 +78,16 @@ def _of_creation(jobset: Document) -> Iterator[InvalidField]:
     yield from claim_errors(jobset)
 
 
-def _of_subdomain(subdomain: str) -> Iterator[InvalidField]:
+def _of_subdomain(subdomain: str) -> Iterator[DocumentError]:
     field = "spec.network.subdomain"
     too_long = ".spec.network.subdomain is too long, must be less than 63 characters"
-    for error in subdomain_errors(subdomain) if subdomain else ():
+    for error in dns_subdomain(subdomain) if subdomain else ():
         yield wrong(field, subdomain, error)
-    for error in dns_label_errors(subdomain) if subdomain else ():
+    for error in dns_label_1035(subdomain) if subdomain else ():
         yield wrong(field, subdomain, too_long if error == TOO_LONG_LABEL else error)
 
 
-def _of_replicated_job(jobset: Document, index: int, replicated: Document, known: set[str]) -> Iterator[InvalidField]:
+def _of_replicated_job(jobset: Document, index: int, replicated: Document, known: set[str]) -> Iterator[DocumentError]:
     field, name = f"spec.replicatedJobs[{index}]", str(replicated.get("name"))
     job = spec_of(replicated.get("template") or {})
     replicas = names.replicas_of(replicated)
@@ -98,22 +96,22 @@ def _of_replicated_job(jobset: Document, index: int, replicated: Document, known
         yield general(f"the product of replicas and parallelism must not exceed {_MOST} for replicatedJob '{name}'")
     group = str(replicated.get("groupName") or "")
     too_long = ".spec.replicatedJob[].groupName is too long, must be less than 63 characters"
-    for error in dns_label_errors(group):
+    for error in dns_label_1035(group):
         yield wrong(f"{field}.groupName", group, too_long if error == TOO_LONG_LABEL else error)
     longest = names.job_name(jobset, replicated, replicas - 1)
     too_long = "JobSet name is too long, job names generated for this JobSet will exceed 63 characters"
-    for error in dns_label_errors(longest):
+    for error in dns_label_1035(longest):
         yield wrong(f"{field}.name", longest, too_long if error == TOO_LONG_LABEL else error)
     if job.get("completionMode") == "Indexed" and job.get("completions") is not None:
         too_long = "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters"
-        for error in dns_label_errors(f"{longest}-{int(job['completions']) - 1}-abcde"):
+        for error in dns_label_1035(f"{longest}-{int(job['completions']) - 1}-abcde"):
             yield wrong(f"{field}.name", longest, too_long if error == TOO_LONG_LABEL else error)
     for dependency in replicated.get("dependsOn") or ():
         if dependency.get("name") not in known:
             yield general(f"replicatedJob: {name} cannot depend on replicatedJob: {dependency.get('name')}")
 
 
-def _of_failure_policy(policy: Document, known: set[str]) -> Iterator[InvalidField]:
+def _of_failure_policy(policy: Document, known: set[str]) -> Iterator[DocumentError]:
     rules = policy.get("rules") or []
     if any(rule.get("action") in ("RestartJob", "RestartJobAndIgnoreMaxRestarts") for rule in rules):
         yield general(
@@ -132,7 +130,7 @@ def _of_failure_policy(policy: Document, known: set[str]) -> Iterator[InvalidFie
             yield general(f"rule names are not unique, rules with indices [{shown}] all have the same name '{name}'")
 
 
-def _of_rule(name: str, rule: Document, known: set[str]) -> Iterator[InvalidField]:
+def _of_rule(name: str, rule: Document, known: set[str]) -> Iterator[DocumentError]:
     if not 1 <= len(name) <= _RULE_NAME_LENGTH:
         yield general(
             f"invalid failure policy rule name of length {len(name)}, the rule name must be at least 1 characters long"
@@ -156,12 +154,12 @@ def _of_rule(name: str, rule: Document, known: set[str]) -> Iterator[InvalidFiel
             )
 
 
-def _of_coordinator(jobset: Document, coordinator: Document) -> Iterator[InvalidField]:
+def _of_coordinator(jobset: Document, coordinator: Document) -> Iterator[DocumentError]:
     error = _wrong_in_coordinator(jobset, coordinator)
     if error is not None:
         yield general(error)
     endpoint = names.coordinator_endpoint(jobset)
-    if errors := label_value_errors(endpoint):
+    if errors := label_value(endpoint):
         yield general(
             f'spec will lead to invalid label value "{endpoint}" for coordinator label "{names.COORDINATOR}" (long'
             f" JobSet / ReplicatedJob / SubDomain name?): {', '.join(errors)}"
@@ -187,7 +185,7 @@ def _wrong_in_coordinator(jobset: Document, coordinator: Document) -> str | None
 # ---------------------------------------------------------------------- change
 
 
-def _of_change(new: Document, old: Document) -> Iterator[InvalidField]:
+def _of_change(new: Document, old: Document) -> Iterator[DocumentError]:
     replicated_jobs = deepcopy(names.replicated_jobs(new))
     before = {r.get("name"): r for r in names.replicated_jobs(old)}
     if is_suspended(old) or is_suspended(new):
@@ -245,3 +243,36 @@ def _is_empty(value: Any, name: str) -> bool:
     if isinstance(value, dict):
         return name in _VALUES and all(_is_empty(item, key) for key, item in value.items())
     return value is None or value == []
+
+
+def claim_errors(jobset: Document) -> Iterator[DocumentError]:
+    """All errors of the policies."""
+    known: set[str] = set()
+    for p, policy in enumerate(spec_of(jobset).get("volumeClaimPolicies") or ()):
+        for t, template in enumerate(policy.get("templates") or ()):
+            field, name = f"spec.volumeClaimPolicies[{p}].template[{t}].name", name_of(template)
+            if name in known:
+                yield wrong(field, name, "names must be unique for VolumeClaimPolicies template")
+            known.add(name)
+            for error in dns_subdomain(name):
+                yield wrong(field, name, error)
+            if len(names.claim_name(jobset, template)) > LABEL_LENGTH:
+                yield wrong(field, name, "VolumeClaimPolicies template name is too long")
+            yield from _of_mounts(jobset, name)
+
+
+def _of_mounts(jobset: Document, name: str) -> Iterator[DocumentError]:
+    mounted = False
+    for index, replicated in enumerate(names.replicated_jobs(jobset)):
+        pod = spec_of(spec_of(replicated.get("template") or {}).get("template") or {})
+        for v, volume in enumerate(pod.get("volumes") or ()):
+            if volume.get("name") == name:
+                field = f"spec.replicatedJobs[{index}].template.spec.template.spec.volumes[{v}].name"
+                detail = f"volume name conflicts with VolumeClaimPolicy template name: {name}"
+                yield wrong(field, name, detail)
+        containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
+        mounts = [mount.get("name") for container in containers for mount in container.get("volumeMounts") or ()]
+        mounted = mounted or name in mounts
+    if not mounted:
+        detail = f"replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies"
+        yield wrong("spec.replicatedJobs", names.replicated_jobs(jobset), detail)

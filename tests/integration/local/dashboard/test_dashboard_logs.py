@@ -11,7 +11,8 @@ from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import SCRIPT, World
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.cli.dashboard.security import HEADERS
-from trainwright.controller.local.apiserver.verbs.podaccess import LogRequest, PodLogs, UnavailableLogError
+from trainwright.controller.local.apiserver.verbs.podlogs import PodLogs
+from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,7 +37,7 @@ class Lines:
         assert (namespace.startswith("test-"), pod) == (True, "bert-node-0-0")
         self.asked.append(request)
         if self.waiting:
-            raise UnavailableLogError(self.waiting)
+            raise UnavailableError(self.waiting)
         return self._chunks()
 
     async def _chunks(self) -> AsyncIterator[bytes]:

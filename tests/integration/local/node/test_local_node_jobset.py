@@ -12,8 +12,8 @@ from tests.integration.local.node.conftest import running_node
 from tests.unit.local.node.modes import MODES
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.controller.local.podaccess import LogRequest
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -101,7 +101,7 @@ async def test_two_jobsets_meet_on_one_port_each(chain: ControlPlane, isolation:
                     labels = pod["metadata"]["labels"]
                     if pod["status"].get("phase") != "Running":
                         continue
-                    chunks = await node.logs(namespace, pod["metadata"]["name"], "node", LogOptions())
+                    chunks = await node.logs(namespace, pod["metadata"]["name"], LogRequest(container="node"))
                     text = b"".join([chunk async for chunk in chunks]).decode()
                     found[labels["jobset.sigs.k8s.io/jobset-name"]].append(text.strip())
                 return {name: sorted(texts) for name, texts in found.items()}

@@ -3,18 +3,19 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python
 from tests.unit.local.node.modes import IN_ONE_MODE
-from trainwright.controller.local.node.interface import ExecSession, LogOptions, PodExec, PodLogs, UnavailableError
 from trainwright.controller.local.node.node import LocalNode
+from trainwright.controller.local.podaccess import ExecRequest, ExecSession, LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 
 
-async def read(node: PodLogs, pods: Pods, name: str, options: LogOptions, container: str = "main") -> str:
-    chunks = [chunk async for chunk in await node.logs(pods.namespace, name, container, options)]
+async def read(node: LocalNode, pods: Pods, name: str, options: LogRequest, container: str = "main") -> str:
+    chunks = [chunk async for chunk in await node.logs(pods.namespace, name, replace(options, container=container))]
     return b"".join(chunks).decode()
 
 
@@ -26,20 +27,20 @@ async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: LocalNode
     found: list[bytes] = []
 
     async def follow() -> None:
-        async for chunk in await node.logs(pods.namespace, "talks", "main", LogOptions(follow=True)):
+        async for chunk in await node.logs(pods.namespace, "talks", LogRequest(container="main", follow=True)):
             found.append(chunk)  # noqa: PERF401 - as they come
 
     task = asyncio.create_task(follow())
     await eventually(lambda: b"".join(found) == b"a\n")
-    session = await node.exec(pods.namespace, "talks", "main", ["touch", "go"])
+    session = await node.exec(pods.namespace, "talks", ExecRequest(container="main", command=("touch", "go")))
     assert await session.wait() == 0
     await session.close()
     await asyncio.wait_for(task, 10)
     assert b"".join(found) == b"a\nb\n"
     await pods.reach("talks", "Succeeded")
-    assert await read(node, pods, "talks", LogOptions(tail_lines=1)) == "b\n"
+    assert await read(node, pods, "talks", LogRequest(tail_lines=1)) == "b\n"
     with pytest.raises(UnavailableError, match='container not found \\("main"\\)'):
-        await node.attach(pods.namespace, "talks", "main")
+        await node.attach(pods.namespace, "talks", ExecRequest(container="main"))
 
 
 @IN_ONE_MODE
@@ -47,10 +48,10 @@ async def test_the_log_of_the_run_before(pods: Pods, node: LocalNode) -> None:
     code = "import os,sys; there=os.path.exists('x'); open('x','w'); print('run', there); sys.exit(0 if there else 1)"
     await pods.create("again", *python(code), restartPolicy="OnFailure")
     await pods.reach("again", "Succeeded")
-    assert await read(node, pods, "again", LogOptions()) == "run True\n"
-    assert await read(node, pods, "again", LogOptions(previous=True)) == "run False\n"
-    assert await read(node, pods, "again", LogOptions(run=0)) == "run False\n"
-    assert await read(node, pods, "again", LogOptions(run=1, follow=True)) == "run True\n"
+    assert await read(node, pods, "again", LogRequest()) == "run True\n"
+    assert await read(node, pods, "again", LogRequest(previous=True)) == "run False\n"
+    assert await read(node, pods, "again", LogRequest(run=0)) == "run False\n"
+    assert await read(node, pods, "again", LogRequest(run=1, follow=True)) == "run True\n"
 
 
 @IN_ONE_MODE
@@ -63,13 +64,13 @@ async def test_logs_that_are_not_there(pods: Pods, node: LocalNode) -> None:
         lambda pod: container(pod)["state"]["waiting"]["reason"] == "CreateContainerConfigError",
     )
     with pytest.raises(UnavailableError, match="is waiting to start: CreateContainerConfigError"):
-        await read(node, pods, "waits", LogOptions())
+        await read(node, pods, "waits", LogRequest())
     with pytest.raises(UnavailableError, match='pod "absent" not found'):
-        await read(node, pods, "absent", LogOptions())
+        await read(node, pods, "absent", LogRequest())
     with pytest.raises(UnavailableError, match='container "other" in pod "waits" is not available'):
-        await read(node, pods, "waits", LogOptions(), container="other")
+        await read(node, pods, "waits", LogRequest(), container="other")
     with pytest.raises(UnavailableError, match='container not found \\("main"\\)'):
-        await node.attach(pods.namespace, "waits", "main")
+        await node.attach(pods.namespace, "waits", ExecRequest(container="main"))
 
 
 async def output(session: ExecSession) -> tuple[str, str]:
@@ -113,8 +114,8 @@ async def test_exec_has_streams_environment_and_exit_code(pods: Pods, node: Loca
     assert await output(session) == ("blue\ntyped\n", "bad\n")
 
 
-async def start(node: PodExec, pods: Pods, name: str, command: list[str], **how: bool) -> ExecSession:
-    return await node.exec(pods.namespace, name, "main", command, **how)
+async def start(node: LocalNode, pods: Pods, name: str, command: list[str], **how: bool) -> ExecSession:
+    return await node.exec(pods.namespace, name, ExecRequest(container="main", command=tuple(command), **how))
 
 
 async def test_exec_with_a_terminal(pods: Pods, node: LocalNode, sleeper: str) -> None:
@@ -142,7 +143,7 @@ async def test_a_session_that_is_closed_ends_its_process(pods: Pods, node: Local
 
 async def test_sessions_end_with_their_container(pods: Pods, node: LocalNode, sleeper: str) -> None:
     session = await start(node, pods, sleeper, ["sleep", "600"])
-    attached = await node.attach(pods.namespace, sleeper, "main")
+    attached = await node.attach(pods.namespace, sleeper, ExecRequest(container="main"))
     await pods.client.delete(POD, sleeper, pods.namespace, grace_period=1)
     assert await asyncio.wait_for(session.wait(), 10) == 137
     await session.close()
@@ -158,4 +159,4 @@ async def test_a_program_that_is_not_there(pods: Pods, node: LocalNode, sleeper:
     with pytest.raises(UnavailableError, match="executable file not found"):
         await start(node, pods, sleeper, ["no-such-program"])
     with pytest.raises(UnavailableError, match='container not found \\("other"\\)'):
-        await node.exec(pods.namespace, sleeper, "other", ["true"])
+        await node.exec(pods.namespace, sleeper, ExecRequest(container="other", command=("true",)))

@@ -10,9 +10,9 @@ import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python
 from tests.unit.local.node.modes import REFUSED
-from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation
+from trainwright.controller.local.podaccess import ExecRequest, LogRequest
 from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
@@ -87,7 +87,7 @@ def assert_machine_untouched() -> None:
 
 
 async def log(node: LocalNode, pods: Pods, name: str, **options: Any) -> str:
-    chunks = [chunk async for chunk in await node.logs(pods.namespace, name, "main", LogOptions(**options))]
+    chunks = [chunk async for chunk in await node.logs(pods.namespace, name, LogRequest(container="main", **options))]
     return b"".join(chunks).decode()
 
 
@@ -106,7 +106,7 @@ async def test_exec_joins_the_namespaces(pods: Pods, node: LocalNode) -> None:
     await pods.create("joined", *python("import time; time.sleep(600)"), hostname="joined")
     await pods.reach("joined", "Running")
     code = "import os,socket; print(socket.gethostname(), os.path.exists('/proc/1/root'), os.getpid() < 100)"
-    session = await node.exec(pods.namespace, "joined", "main", python(code))
+    session = await node.exec(pods.namespace, "joined", ExecRequest(container="main", command=tuple(python(code))))
     assert b"".join([chunk async for chunk in session.stdout]) == b"joined True True\n"
     assert await session.wait() == 0
     await session.close()

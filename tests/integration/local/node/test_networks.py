@@ -12,10 +12,10 @@ import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python, running_node, status
 from tests.unit.local.node.modes import REFUSED
-from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.network.networks import Network
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
+from trainwright.controller.local.podaccess import ExecRequest, LogRequest
 from trainwright.controller.runtime import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -77,7 +77,11 @@ async def test_jobs_have_their_own_ports_and_no_way_out(config: ClusterConfig, p
         await pods.create("one-1", *python(LOOK), *words, hostname="one-1", subdomain="one")
         await pods.reach("one-1", "Succeeded")
         assert json.loads(await log(node, pods, "one-1")) == ["connected", "Connection refused"]
-        session = await node.exec(pods.namespace, "two-0", "main", [*python(LOOK), f"127.0.0.1:{PORT}", elsewhere])
+        session = await node.exec(
+            pods.namespace,
+            "two-0",
+            ExecRequest(container="main", command=(*python(LOOK), f"127.0.0.1:{PORT}", elsewhere)),
+        )
         said = b"".join([part async for part in session.stdout])
         await session.wait()
         assert json.loads(said) == ["connected", "Connection refused"]
@@ -136,5 +140,5 @@ async def first_line(node: LocalNode, pods: Pods, name: str) -> str:
 
 
 async def log(node: LocalNode, pods: Pods, name: str) -> str:
-    lines = await node.logs(pods.namespace, name, "main", LogOptions())
+    lines = await node.logs(pods.namespace, name, LogRequest(container="main"))
     return b"".join([part async for part in lines]).decode()

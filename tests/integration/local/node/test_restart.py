@@ -10,9 +10,9 @@ import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, running_node, status
 from trainwright.api.objects import annotations_of, uid_of
-from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.pod.status import FAILURES
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.podaccess import LogRequest
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
@@ -88,7 +88,7 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         assert (ended["exitCode"], ended["reason"]) == (137, "NodeLost")
         assert status(await pods.get("done"))["phase"] == "Succeeded"
         await pods.gone("gone")
-        chunks = [chunk async for chunk in await node.logs(pods.namespace, "running", "main", LogOptions())]
+        chunks = [chunk async for chunk in await node.logs(pods.namespace, "running", LogRequest(container="main"))]
         assert b"".join(chunks) == b"up\n"
         assert await pods.create("next", *python("pass"))
         await pods.reach("next", "Succeeded")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.node.interface import LogOptions, UnavailableError
 from trainwright.controller.local.node.streams.logreading import FileChain, read_log
 from trainwright.controller.local.node.streams.logs import last_lines, parse, run_to_show
+from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 
 NOW = datetime(2026, 11, 22, 10, 0, 30, tzinfo=UTC)
@@ -46,10 +46,10 @@ LOG = at(1, "one") + at(2, "two", stream="stderr") + at(3, "thr", partial=True) 
 async def test_options(tmp_path: Path, options: dict[str, Any], wanted: str) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(LOG)
-    assert await read(path, LogOptions(**options)) == wanted
+    assert await read(path, LogRequest(**options)) == wanted
 
 
-async def read(path: Path, options: LogOptions) -> str:
+async def read(path: Path, options: LogRequest) -> str:
     chunks = [chunk async for chunk in read_log(path, options, ended=lambda: True, now=NOW)]
     return b"".join(chunks).decode()
 
@@ -58,7 +58,7 @@ async def read(path: Path, options: LogOptions) -> str:
 async def test_rotated_files_are_read_in_order(tmp_path: Path, tail: int | None, wanted: str) -> None:
     for name, texts in (("0.log.2", "ab"), ("0.log.1", "cd"), ("0.log", "ef")):
         (tmp_path / name).write_bytes(b"".join(at(1, text) for text in texts))
-    found = await read(tmp_path / "0.log", LogOptions(tail_lines=tail))
+    found = await read(tmp_path / "0.log", LogRequest(tail_lines=tail))
     assert found.split() == list(wanted)
 
 
@@ -69,7 +69,7 @@ async def test_following_ends_with_the_run_and_misses_no_rotation(tmp_path: Path
     over = False
 
     async def follow() -> None:
-        async for chunk in read_log(path, LogOptions(follow=True), ended=lambda: over, now=NOW):
+        async for chunk in read_log(path, LogRequest(follow=True), ended=lambda: over, now=NOW):
             found.append(chunk)  # noqa: PERF401 - as they come
 
     task = asyncio.create_task(follow())
@@ -154,7 +154,7 @@ async def test_a_line_that_returns_to_its_start_is_one_line(tmp_path: Path) -> N
     """As bars of progress are drawn."""
     path = tmp_path / "0.log"
     path.write_bytes(at(1, "a") + at(2, "10%\r20%\r30%"))
-    assert await read(path, LogOptions(tail_lines=1)) == "10%\r20%\r30%\n"
+    assert await read(path, LogRequest(tail_lines=1)) == "10%\r20%\r30%\n"
 
 
 def rotate(path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_a_line_that_is_being_written_is_not_torn(tmp_path: Path) -> None:
     over = False
 
     async def follow() -> None:
-        async for chunk in read_log(path, LogOptions(follow=True), ended=lambda: over, now=NOW):
+        async for chunk in read_log(path, LogRequest(follow=True), ended=lambda: over, now=NOW):
             found.append(chunk)  # noqa: PERF401 - as they come
 
     task = asyncio.create_task(follow())

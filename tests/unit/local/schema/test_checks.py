@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.schema.tables import errors, root
-from trainwright.controller.local.apiserver.schema import causes, compile_schema, summary
+from tests.unit.local.schema.tables import errors
+from trainwright.controller.local.apiserver.schema import compile_schema
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -263,15 +263,6 @@ def test_a_status_is_checked_by_its_own_schema() -> None:
     assert error.field == "status.n"
     assert error.message == 'Invalid value: "string": n in body must be of type integer: "string"'
     assert schema.validate_status({"status": {"n": "a"}}, {"status": {"n": "a"}}) == []
-
-
-def test_causes_repeat_what_the_summary_says_once() -> None:
-    schema = compile_schema(root({"type": "object", "required": ["a"]}))
-    twice = schema.validate({"x": {}}) * 2
-    assert causes(twice) == [{"reason": "FieldValueRequired", "message": "Required value", "field": "x.a"}] * 2
-    assert summary(twice) == "x.a: Required value"
-    other = 'x: Invalid value: "integer": x in body must be of type object: "integer"'
-    assert summary([*twice, *schema.validate({"x": 1})]) == f"[x.a: Required value, {other}]"
 
 
 def test_no_string_holds_up_the_server() -> None:

@@ -61,30 +61,15 @@ def test_objects_without_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "said"),
+    "selector",
     [
-        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-        ("(a", "found '(', expected: !, identifier, or 'end of string'"),
-        ("a=b,", "found '', expected: identifier after ','"),
-        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
-        ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
-        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-        ("a in (b,", "unable to parse requirement: found '', expected: ',', or identifier"),
-        ("!", "unable to parse requirement: found '', expected: identifier"),
-        ("!a=b", "found '=', expected: ',' or 'end of string'"),
-        ("a=(b)", "unable to parse requirement: found '(', expected: identifier"),
-        ("/a", 'unable to parse requirement: <nil>: Invalid value: "/a": prefix part must be non-empty'),
-        (
-            f"a={64 * 'x'}",
-            f'unable to parse requirement: values[0][a]: Invalid value: "{64 * "x"}": must be no more than 63 bytes',
-        ),
+        *("a b", "(a", "a=b,", "a in b", "a in (", "a in (b", "a in (b,", "a in (b c)", "!", "!a=b", "!!a", "a=(b)"),
+        *("/a", f"a={64 * 'x'}", "a>x", "a<", "a===b", "a=b=c", ",a", "a,,b", "a in (b)c", "a in ((b)", "ain(b)"),
     ],
 )
-def test_wrong_label_selectors(selector: str, said: str) -> None:
-    with pytest.raises(SelectorError) as raised:
+def test_wrong_label_selectors(selector: str) -> None:
+    with pytest.raises(SelectorError):
         parse_label_selector(selector)
-    assert str(raised.value) == said
-    assert (raised.value.code, raised.value.reason) == (400, "BadRequest")
 
 
 def test_selectors_of_specs() -> None:
@@ -132,6 +117,7 @@ EVENT = {"involvedObject": {"name": "x"}, "source": {}, "reportingComponent": "c
         (("v1", "Pod"), {}, "spec.hostNetwork=false,status.podIP=,spec.schedulerName=", True),
         (("v1", "Pod"), POD, "status.podIP=1.2.3.4,status.phase!=Failed", True),
         (("v1", "Pod"), POD, "=,status.podIPs=", True),
+        (("v1", "Pod"), POD, "!=,==,metadata.name=p", True),
         (("v1", "Node"), {}, "spec.unschedulable=false", True),
         (("v1", "Node"), {"spec": {"unschedulable": True}}, "spec.unschedulable=false", False),
         (("batch/v1", "Job"), {}, "status.successful=0", True),
@@ -156,21 +142,20 @@ def test_what_a_field_selector_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "selector", "said"),
+    ("kind", "selector"),
     [
-        ("Pod", "x=1", "field label not supported: x"),
-        ("ConfigMap", "x=1", '"x" is not a known field selector: only "metadata.name", "metadata.namespace"'),
-        ("Node", "metadata.namespace=x", "field label not supported: metadata.namespace"),
-        ("Pod", "z=1,metadata.name", "invalid selector: 'z=1,metadata.name'; can't understand 'metadata.name'"),
-        ("Pod", "metadata.name=a\\b", "invalid field selector: invalid escape sequence: \\b"),
-        ("Pod", "metadata.name=a\\", "invalid field selector: invalid escape sequence: \\"),
-        ("Pod", "metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
+        ("Pod", "x=1"),
+        ("ConfigMap", "x=1"),
+        ("Node", "metadata.namespace=x"),
+        ("Pod", "z=1,metadata.name"),
+        ("Pod", "metadata.name=a\\b"),
+        ("Pod", "metadata.name=a\\"),
+        ("Pod", "metadata.name=a=b"),
     ],
 )
-def test_wrong_field_selectors(kind: str, selector: str, said: str) -> None:
-    with pytest.raises(SelectorError) as raised:
+def test_wrong_field_selectors(kind: str, selector: str) -> None:
+    with pytest.raises(SelectorError):
         parse_field_selector(selector, selectable_fields("v1", kind))
-    assert str(raised.value) == said
 
 
 def test_fields_of_custom_resources() -> None:
@@ -181,5 +166,5 @@ def test_fields_of_custom_resources() -> None:
         ({"spec": {"color": None}}, "spec.color!=", False),
     ):
         assert parse_field_selector(selector, fields).matches(document) == matches
-    with pytest.raises(SelectorError, match=r"^field label not supported: metadata\.namespace$"):
+    with pytest.raises(SelectorError, match=r"^field label not supported: metadata\.namespace;"):
         parse_field_selector("metadata.namespace=x", fields)

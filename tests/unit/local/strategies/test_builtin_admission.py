@@ -10,8 +10,11 @@ from trainwright.controller.local.apiserver.admission import builtin as builtin_
 from trainwright.controller.local.apiserver.admission.builtin import Write
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
+from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 
 Document = dict[str, Any]
+
+PODS = PodStrategy(recorded_kinds()["v1", "Pod"])
 
 NAMESPACE = {"metadata": {"name": "n"}, "status": {"phase": "Active"}}
 ACCOUNT = {"metadata": {"name": "default"}}
@@ -34,7 +37,7 @@ class Objects:
 def pod(**spec: Any) -> Document:
     containers = [{"name": "c", "image": "i"}]
     made: Document = {"metadata": {"name": "p"}, "spec": {"containers": containers, **copy.deepcopy(spec)}}
-    PodStrategy().default(made)
+    PODS.default(made)
     return made
 
 

@@ -215,14 +215,6 @@ def test_events_go_both_ways() -> None:
     assert {**events.to_core(there)} == {**event, "apiVersion": "v1"}
 
 
-def test_event_fields_are_selected_by_the_names_of_their_group() -> None:
-    core = strategy("Event").selectable({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}})
-    assert core["involvedObject.kind"] == "Pod"
-    new = strategy("Event", "events.k8s.io").selectable({"metadata": {"name": "e"}, "regarding": {"kind": "Pod"}})
-    assert new["regarding.kind"] == "Pod"
-    assert "source" not in new
-
-
 def test_webhook_defaults() -> None:
     rules = [{"apiGroups": ["*"]}]
     made = created("MutatingWebhookConfiguration", {"webhooks": [{"rules": rules}]}, "admissionregistration.k8s.io")

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.kinds.builtin.images import pull_policy
+from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import pull_policy
 from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
+from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 
 Document = dict[str, Any]
+
+PODS = PodStrategy(recorded_kinds()["v1", "Pod"])
 
 
 def pod(*containers: Document, **spec: Any) -> Document:
@@ -19,13 +22,13 @@ def pod(*containers: Document, **spec: Any) -> Document:
 
 def defaulted(document: Document) -> Document:
     made = copy.deepcopy(document)
-    PodStrategy().default(made)
+    PODS.default(made)
     return made
 
 
 def created(document: Document) -> Document:
     made = defaulted(document)
-    PodStrategy().prepare_create(made)
+    PODS.prepare_create(made)
     return made
 
 
@@ -127,10 +130,10 @@ def test_generation_counts_changes_of_the_specification() -> None:
     assert old["metadata"]["generation"] == 1
     new = copy.deepcopy(old)
     new["metadata"]["labels"] = {"a": "b"}
-    PodStrategy().prepare_update(new, old, "")
+    PODS.prepare_update(new, old, "")
     assert new["metadata"]["generation"] == 1
     new["spec"]["activeDeadlineSeconds"] = 5
-    PodStrategy().prepare_update(new, old, "")
+    PODS.prepare_update(new, old, "")
     assert new["metadata"]["generation"] == 2
 
 
@@ -141,7 +144,7 @@ def test_a_status_write_changes_neither_specification_nor_owners() -> None:
     new["spec"]["activeDeadlineSeconds"] = 5
     new["metadata"]["ownerReferences"] = []
     new["status"] = {"phase": "Running"}
-    PodStrategy().prepare_update(new, old, "status")
+    PODS.prepare_update(new, old, "status")
     assert new["spec"] == old["spec"]
     assert new["metadata"] == old["metadata"]
     assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}
@@ -163,7 +166,7 @@ def test_a_status_write_changes_neither_specification_nor_owners() -> None:
 def test_grace_of_a_deletion(spec: Document, phase: str, asked: int | None, grace: int) -> None:
     document = created(pod(**spec))
     document["status"]["phase"] = phase
-    assert PodStrategy().grace_of(document, asked) == grace
+    assert PODS.grace_of(document, asked) == grace
 
 
 def test_scheduling_gates_are_told_of() -> None:

@@ -10,8 +10,12 @@ from trainwright.controller.local.apiserver.kinds.builtin.jobs.indexes import In
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.strategy import JobStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
+from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
 
 Document = dict[str, Any]
+
+PODS = PodStrategy(recorded_kinds()["v1", "Pod"])
+JOBS = JobStrategy(recorded_kinds()["batch/v1", "Job"])
 
 
 NO_OTHER_FIELDS = (
@@ -99,8 +103,8 @@ def job_spec(**fields: Any) -> Document:
     ],
 )
 def test_new_pods(spec: Document, errors: list[str]) -> None:
-    pod = created(PodStrategy(), spec)
-    assert [str(error) for error in PodStrategy().validate(pod)] == errors
+    pod = created(PODS, spec)
+    assert [str(error) for error in PODS.validate(pod)] == errors
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_new_pods(spec: Document, errors: list[str]) -> None:
     ],
 )
 def test_changed_pods(change: Document, errors: list[str]) -> None:
-    found = changed(PodStrategy(), created(PodStrategy(), pod_spec()), change)
+    found = changed(PODS, created(PODS, pod_spec()), change)
     assert found[: len(errors)] == errors
     assert bool(found) == bool(errors)
 
@@ -150,8 +154,8 @@ def test_changed_pods(change: Document, errors: list[str]) -> None:
     ],
 )
 def test_new_jobs(spec: Document, errors: list[str]) -> None:
-    job = created(JobStrategy(), spec)
-    assert [str(error) for error in JobStrategy().validate(job)] == errors
+    job = created(JOBS, spec)
+    assert [str(error) for error in JOBS.validate(job)] == errors
 
 
 IMAGE = "spec.template.spec.containers.0.image"
@@ -182,27 +186,27 @@ RESOURCES = "spec.template.spec.containers.0.resources"
     ],
 )
 def test_the_template_of_a_job(spec: Document, status: Document, path: str, value: Any, field: str) -> None:
-    old = created(JobStrategy(), job_spec(**spec))
+    old = created(JOBS, job_spec(**spec))
     old["status"] = status
-    found = changed(JobStrategy(), old, {path: value})
+    found = changed(JOBS, old, {path: value})
     assert bool(found) == bool(field)
     assert all(error.startswith(f"{field}: Invalid value: ") for error in found)
     assert all(error.endswith(": field is immutable") for error in found)
 
 
 def test_an_indexed_job_is_scaled_in_tandem() -> None:
-    old = created(JobStrategy(), job_spec(completionMode="Indexed", completions=3, parallelism=3))
-    assert changed(JobStrategy(), old, {"spec.completions": 5, "spec.parallelism": 5}) == []
-    assert changed(JobStrategy(), old, {"spec.completions": 5}) == [
+    old = created(JOBS, job_spec(completionMode="Indexed", completions=3, parallelism=3))
+    assert changed(JOBS, old, {"spec.completions": 5, "spec.parallelism": 5}) == []
+    assert changed(JOBS, old, {"spec.completions": 5}) == [
         "spec.completions: Invalid value: 5: can only be modified in tandem with spec.parallelism"
     ]
 
 
 def test_what_is_not_changed_in_a_status_is_not_checked() -> None:
-    old = created(JobStrategy(), job_spec())
+    old = created(JOBS, job_spec())
     old["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert changed(JobStrategy(), old, {"status.succeeded": 1}, "status") == []
-    assert changed(JobStrategy(), old, {"status.conditions": []}, "status") == [
+    assert changed(JOBS, old, {"status.succeeded": 1}, "status") == []
+    assert changed(JOBS, old, {"status.conditions": []}, "status") == [
         "status.conditions: Invalid value: cannot disable the terminal Complete=True condition"
     ]
 

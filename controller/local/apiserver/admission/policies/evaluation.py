@@ -8,7 +8,7 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.validation.cel import EvaluationError, compiled_over
-from trainwright.controller.local.apiserver.kinds.expressions import CONDITION_VARIABLES, VARIABLES
+from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import CONDITION_VARIABLES, VARIABLES
 
 _LONGEST_MESSAGE = 5 * 1024
 _USED = re.compile(r"\bvariables\.(\w+)")

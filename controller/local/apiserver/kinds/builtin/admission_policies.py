@@ -4,22 +4,20 @@
 import re
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
+from trainwright.api.validation import names
 from trainwright.api.validation.cel import compiled_over
-from trainwright.controller.local.apiserver.kinds import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     choice_errors,
-    finalizer_errors,
     name_errors,
     repeated,
     selector_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, WithSpec
-from trainwright.controller.local.apiserver.kinds.builtin.webhook_validation import condition_errors, rule_errors
-from trainwright.controller.local.apiserver.kinds.expressions import CONDITION_VARIABLES, VARIABLES
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.webhooks import condition_errors, rule_errors
+from trainwright.controller.local.apiserver.kinds.strategy import ResetFields
+from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, not_supported, required
 
 _ACTIONS = ("Audit", "Deny", "Warn")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -33,44 +31,30 @@ _TWICE_TOLD = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"
 )
+VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+"""What validations may name."""
+CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
+"""What match conditions may name."""
 
 
-class PolicyStrategy(WithSpec):
+class PolicyStrategy(BuiltInStrategy):
     """ValidatingAdmissionPolicies. Nobody checks the types of their expressions, so their status stays empty."""
 
-    struct = "admissionregistration/v1.ValidatingAdmissionPolicy"
-    unconditional_update = False
-    reset_fields = {"": (("status",),), "status": (("spec",), ("metadata",))}  # noqa: RUF012 - a ClassVar above
+    reset_fields: ResetFields = {"status": (("spec",), ("metadata",))}  # noqa: RUF012 - never changed
 
     def prepare_create(self, document: Document) -> None:
         super().prepare_create(document)
         document["status"] = {}
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _policy_errors(part(document, "spec"), "spec")
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return finalizer_errors(new) if subresource == "status" else self.validate(new)
+    def faults(self, document: Document) -> Errors:
+        return _policy_errors(part(document, "spec"), "spec")
 
 
 class PolicyBindingStrategy(BuiltInStrategy):
     """ValidatingAdmissionPolicyBindings."""
 
-    struct = "admissionregistration/v1.ValidatingAdmissionPolicyBinding"
-    unconditional_update = False
-
-    def prepare_create(self, document: Document) -> None:
-        document["metadata"]["generation"] = 1
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
-        if new.get("spec") != old.get("spec"):
-            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
-
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _binding_errors(part(document, "spec"), "spec")
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return self.validate(new)
+    def faults(self, document: Document) -> Errors:
+        return _binding_errors(part(document, "spec"), "spec")
 
 
 def _policy_errors(spec: Document, field: str) -> Errors:
@@ -107,7 +91,7 @@ def _variable_errors(variable: Document, field: str) -> Errors:
     if not name.strip():
         found.append(required(f"{field}.name", "name is not specified"))
     elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
-        found.append(wrong(f"{field}.name", name, "must be a valid CEL identifier"))
+        found.append(invalid(f"{field}.name", name, "must be a valid CEL identifier"))
     if not text.strip():
         return [*found, required(f"{field}.expression", "expression is not specified")]
     return found + _expression_errors(text, f"{field}.expression", VARIABLES)
@@ -121,16 +105,16 @@ def _validation_errors(validation: Document, field: str) -> Errors:
         _expression_errors(text, where, VARIABLES) if text.strip() else [required(where, "expression is not specified")]
     )
     if said and not said.strip():
-        found.append(wrong(f"{field}.messageExpression", said, "must be non-empty if specified"))
+        found.append(invalid(f"{field}.messageExpression", said, "must be non-empty if specified"))
     else:
         found += _expression_errors(said, f"{field}.messageExpression", VARIABLES)
     if message and not message.strip():
-        found.append(wrong(f"{field}.message", message, "must be non-empty if specified"))
+        found.append(invalid(f"{field}.message", message, "must be non-empty if specified"))
     elif re.search(r"[\n\r]", message.strip()):
-        found.append(wrong(f"{field}.message", message, "must not contain line breaks"))
+        found.append(invalid(f"{field}.message", message, "must not contain line breaks"))
     reason = validation.get("reason")
     if reason is not None and reason not in _REASONS:
-        found.append(unsupported(f"{field}.reason", reason, _REASONS))
+        found.append(not_supported(f"{field}.reason", reason, _REASONS))
     return found
 
 
@@ -153,7 +137,7 @@ def _expression_errors(text: str, field: str, variables: tuple[str, ...]) -> Err
     try:
         compiled_over(text, variables)
     except ValueError as error:
-        return [wrong(field, text, f"compilation failed: {error}")]
+        return [invalid(field, text, f"compilation failed: {error}")]
     return []
 
 
@@ -174,18 +158,18 @@ def _resource_errors(resources: Document, field: str) -> Errors:
 
 def _binding_errors(spec: Document, field: str) -> Errors:
     name = spec.get("policyName") or ""
-    found = name_errors(name, f"{field}.policyName", names.subdomain) if name else [required(f"{field}.policyName")]
+    found = name_errors(name, f"{field}.policyName", names.dns_subdomain) if name else [required(f"{field}.policyName")]
     found += _reference_errors(spec.get("paramRef"), f"{field}.paramRef")
     if spec.get("matchResources") is not None:
         found += _resource_errors(spec["matchResources"], f"{field}.matchResources")
     actions, where = texts(spec, "validationActions"), f"{field}.validationActions"
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
-            found.append(unsupported(f"{where}[{index}]", action, _ACTIONS))
+            found.append(not_supported(f"{where}[{index}]", action, _ACTIONS))
         if action in actions[:index]:
             found.append(duplicate(f"{where}[{index}]", action))
     if {"Deny", "Warn"} <= set(actions):
-        found.append(wrong(where, actions, _TWICE_TOLD))
+        found.append(invalid(where, actions, _TWICE_TOLD))
     if not actions:
         found.append(required(where, "at least one validation action is required"))
     return found
@@ -198,13 +182,13 @@ def _reference_errors(reference: Document | None, field: str) -> Errors:
     found = name_errors(name, f"{field}.name", names.path_segment) if name else []
     exclusive = "name and selector are mutually exclusive"
     if name and selector is not None:
-        found.append(not_allowed(f"{field}.name", exclusive))
+        found.append(forbidden(f"{field}.name", exclusive))
     found += selector_errors(selector, f"{field}.selector")
     if name and selector is not None:
-        found.append(not_allowed(f"{field}.selector", exclusive))
+        found.append(forbidden(f"{field}.selector", exclusive))
     if not name and selector is None:
         found.append(required(field, "one of name or selector must be specified"))
     action, where = reference.get("parameterNotFoundAction"), f"{field}.parameterNotFoundAction"
     if not action:
         return [*found, required(where)]
-    return found if action in ("Allow", "Deny") else [*found, unsupported(where, action, ("Deny", "Allow"))]
+    return found if action in ("Allow", "Deny") else [*found, not_supported(where, action, ("Deny", "Allow"))]

@@ -24,7 +24,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.namespaces import Name
 from trainwright.controller.local.apiserver.kinds.builtin.nodes import LeaseStrategy, NodeStrategy, RuntimeClassStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.rbac import BindingStrategy, RoleStrategy
-from trainwright.controller.local.apiserver.kinds.builtin.recorded import RecordedStatusStrategy, RecordedStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.recorded import RecordedStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.scheduling import LimitRangeStrategy, PriorityClassStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.services import ServiceStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.storage import (
@@ -43,7 +43,7 @@ from trainwright.controller.local.apiserver.schema.published.kinds import (
 Conversion: TypeAlias = Callable[[Document], Document]
 
 _ADMISSION, _RBAC = "admissionregistration.k8s.io/v1", "rbac.authorization.k8s.io/v1"
-HOOKS: dict[tuple[str, str], Callable[[], Strategy]] = {
+HOOKS: dict[tuple[str, str], Callable[[RecordedKind], Strategy]] = {
     ("v1", "ConfigMap"): ConfigMapStrategy,
     ("v1", "Event"): events.EventStrategy,
     ("v1", "LimitRange"): LimitRangeStrategy,
@@ -61,14 +61,14 @@ HOOKS: dict[tuple[str, str], Callable[[], Strategy]] = {
     ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClassStrategy,
     ("node.k8s.io/v1", "RuntimeClass"): RuntimeClassStrategy,
     ("storage.k8s.io/v1", "StorageClass"): StorageClassStrategy,
-    (_ADMISSION, "MutatingWebhookConfiguration"): lambda: WebhookStrategy(mutating=True),
-    (_ADMISSION, "ValidatingWebhookConfiguration"): lambda: WebhookStrategy(mutating=False),
+    (_ADMISSION, "MutatingWebhookConfiguration"): WebhookStrategy,
+    (_ADMISSION, "ValidatingWebhookConfiguration"): WebhookStrategy,
     (_ADMISSION, "ValidatingAdmissionPolicy"): PolicyStrategy,
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): PolicyBindingStrategy,
-    (_RBAC, "ClusterRole"): lambda: RoleStrategy(namespaced=False),
-    (_RBAC, "ClusterRoleBinding"): lambda: BindingStrategy(namespaced=False),
-    (_RBAC, "Role"): lambda: RoleStrategy(namespaced=True),
-    (_RBAC, "RoleBinding"): lambda: BindingStrategy(namespaced=True),
+    (_RBAC, "ClusterRole"): RoleStrategy,
+    (_RBAC, "ClusterRoleBinding"): BindingStrategy,
+    (_RBAC, "Role"): RoleStrategy,
+    (_RBAC, "RoleBinding"): BindingStrategy,
 }
 """Kinds that something of this process acts on, with code of their own."""
 _CONVERSIONS: dict[tuple[str, str], tuple[Conversion, Conversion]] = {
@@ -113,12 +113,11 @@ def _built_in(kind: RecordedKind, *, for_others: bool) -> BuiltIn:
     to_storage, from_storage = _CONVERSIONS.get(key, (None, None))
     served = tuple(one for one in kind.subresources if one.name not in _NOT_SERVED)
     hook = HOOKS.get(key)
-    strategy = hook() if hook is not None else _recorded(kind, for_others=for_others)
+    strategy = hook(kind) if hook is not None else _recorded(kind, for_others=for_others)
     return BuiltIn(kind, strategy, served, to_storage, from_storage)
 
 
 def _recorded(kind: RecordedKind, *, for_others: bool) -> Strategy:
     notice = "" if for_others else f"{kind.kind} is stored, but nothing in this cluster acts on it"
-    made = RecordedStatusStrategy if any(one.name == "status" for one in kind.subresources) else RecordedStrategy
     key = (kind.api_version, kind.kind)
-    return made(kind, notice, checks.CHECKS.get(key), checks.COMPLETED.get(key), checks.AS_RUN.get(key))
+    return RecordedStrategy(kind, notice, checks.CHECKS.get(key), checks.COMPLETED.get(key), checks.AS_RUN.get(key))

@@ -10,7 +10,7 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.builtin.formats import Errors, negative_errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, ensure_filled, entries, part
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported
 from trainwright.controller.local.gowriting import fields_of
 
 _PERCENT = re.compile("[0-9]+%")
@@ -27,9 +27,9 @@ def _template_errors(document: Document) -> Errors:
     where = "spec.template.spec"
     policy, found = pod.get("restartPolicy"), list[Any]()
     if policy not in ("Always", None):
-        found.append(unsupported(f"{where}.restartPolicy", policy, ("Always",)))
+        found.append(not_supported(f"{where}.restartPolicy", policy, ("Always",)))
     if pod.get("activeDeadlineSeconds") is not None and document.get("kind") != "ReplicationController":
-        found.append(not_allowed(f"{where}.activeDeadlineSeconds", "pods of this kind have no deadline"))
+        found.append(forbidden(f"{where}.activeDeadlineSeconds", "pods of this kind have no deadline"))
     return found
 
 
@@ -38,7 +38,7 @@ def _budget_errors(budget: Document) -> Errors:
     shares = {name: spec[name] for name in ("minAvailable", "maxUnavailable") if spec.get(name) is not None}
     found = [error for name, value in shares.items() for error in _share_errors(value, f"spec.{name}")]
     if len(shares) > 1:
-        found.append(wrong("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        found.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     return found
 
 
@@ -47,8 +47,8 @@ def _share_errors(value: Any, field: str) -> Errors:
     if isinstance(value, int):
         return negative_errors(value, field)
     if not _PERCENT.fullmatch(value):
-        return [wrong(field, value, "must be a number, or a percentage such as 10%")]
-    return [wrong(field, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
+        return [invalid(field, value, "must be a number, or a percentage such as 10%")]
+    return [invalid(field, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
 
 
 def status_errors(document: Document, struct: str) -> Errors:
@@ -66,7 +66,7 @@ def status_errors(document: Document, struct: str) -> Errors:
         parts = (name for name in _PARTS if name in known)
         limits = [*((name, "replicas") for name in parts), ("availableReplicas", "readyReplicas")]
         found += [
-            wrong(f"status.{name}", counts.get(name, 0), f"cannot be greater than status.{whole}")
+            invalid(f"status.{name}", counts.get(name, 0), f"cannot be greater than status.{whole}")
             for name, whole in limits
             if counts.get(name, 0) > counts.get(whole, 0)
         ]

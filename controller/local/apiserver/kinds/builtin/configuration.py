@@ -2,40 +2,39 @@
 """ConfigMaps, Secrets and ServiceAccounts."""
 
 import base64
+import json
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     config_key,
-    finalizer_errors,
     immutable_errors,
     same,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
-from trainwright.controller.local.apiserver.kinds.builtin.secrets import LARGEST, secret_errors
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, too_long, wrong
+from trainwright.controller.local.apiserver.merge.nesting import TOO_DEEP
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
+LARGEST = 1024 * 1024
+"""Bytes of a Secret or ConfigMap."""
+_ACCOUNT = "kubernetes.io/service-account.name"
+_JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 
 
 class ConfigMapStrategy(BuiltInStrategy):
     """ConfigMaps."""
 
-    struct = "core/v1.ConfigMap"
+    def faults(self, document: Document) -> Errors:
+        return _config_map_errors(document)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _config_map_errors(document)
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return finalizer_errors(new) + _sealed_errors(new, old, ("data", "binaryData")) + self.validate(new)
+    def changes(self, new: Document, old: Document) -> Errors:
+        return _sealed_errors(new, old, ("data", "binaryData"))
 
 
 class SecretStrategy(BuiltInStrategy):
     """Secrets. What a client writes to `stringData` is stored in `data`."""
-
-    struct = "core/v1.Secret"
 
     def fill_in(self, document: Document) -> None:
         given = document.pop("stringData", None)
@@ -46,33 +45,22 @@ class SecretStrategy(BuiltInStrategy):
         if not document.get("type"):
             document["type"] = "Opaque"
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + secret_errors(document)
+    def faults(self, document: Document) -> Errors:
+        return secret_errors(document)
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        found = finalizer_errors(new) + immutable_errors(new.get("type"), old.get("type"), "type")
-        return found + _sealed_errors(new, old, ("data",)) + self.validate(new)
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        return {**super().selectable(document), "type": document.get("type") or ""}
+    def changes(self, new: Document, old: Document) -> Errors:
+        return immutable_errors(new.get("type"), old.get("type"), "type") + _sealed_errors(new, old, ("data",))
 
 
 class ServiceAccountStrategy(BuiltInStrategy):
     """ServiceAccounts."""
 
-    struct = "core/v1.ServiceAccount"
-    returns_deleted = True
-
     def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
         _names_only(document)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document)
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return finalizer_errors(new) + finalizer_errors(new)
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_update(new, old, subresource)
         _names_only(new)
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
@@ -86,11 +74,11 @@ def _config_map_errors(document: Document) -> Errors:
     texts, blobs = part(document, "data"), part(document, "binaryData")
     found: Errors = []
     for key in texts:
-        found += [wrong(f"data[{key}]", key, text) for text in config_key(key)]
+        found += [invalid(f"data[{key}]", key, text) for text in config_key(key)]
         if key in blobs:
-            found.append(wrong(f"data[{key}]", key, "duplicate of key present in binaryData"))
+            found.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     for key in blobs:
-        found += [wrong(f"binaryData[{key}]", key, text) for text in config_key(key)]
+        found += [invalid(f"binaryData[{key}]", key, text) for text in config_key(key)]
     size = sum(len(value.encode()) for value in texts.values()) + sum(map(_decoded_size, blobs.values()))
     if size > LARGEST:
         found.append(too_long("[]", LARGEST))
@@ -105,8 +93,8 @@ def _sealed_errors(new: Document, old: Document, fields: tuple[str, ...]) -> Err
     if not old.get("immutable"):
         return []
     text = "field is immutable when `immutable` is set"
-    found = [] if new.get("immutable") else [not_allowed("immutable", text)]
-    return found + [not_allowed(field, text) for field in fields if not same(new.get(field), old.get(field))]
+    found = [] if new.get("immutable") else [forbidden("immutable", text)]
+    return found + [forbidden(field, text) for field in fields if not same(new.get(field), old.get(field))]
 
 
 def _names_only(account: Document) -> None:
@@ -118,3 +106,43 @@ def _names_only(account: Document) -> None:
 
 def _mountable(account: Document | None) -> bool:
     return account is not None and _MOUNTABLE in part(part(account, "metadata"), "annotations")
+
+
+def secret_errors(secret: Document) -> Errors:
+    """Errors of a Secret."""
+    data = {key: base64.b64decode(value or "") for key, value in part(secret, "data").items()}
+    found = [invalid(f"data[{key}]", key, text) for key in data for text in config_key(key)]
+    if sum(map(len, data.values())) > LARGEST:
+        found.append(too_long("data", LARGEST))
+    kind = secret.get("type") or ""
+    if kind == "kubernetes.io/service-account-token":
+        if not part(part(secret, "metadata"), "annotations").get(_ACCOUNT):
+            found.append(required(f"metadata.annotations[{_ACCOUNT}]"))
+    elif kind in _JSON_KEYS:
+        found += _json_errors(data, _JSON_KEYS[kind])
+    elif kind == "kubernetes.io/basic-auth":
+        if "username" not in data and "password" not in data:
+            found += [required("data[username]"), required("data[password]")]
+    elif kind == "kubernetes.io/ssh-auth":
+        found += [] if data.get("ssh-privatekey") else [required("data[ssh-privatekey]")]
+    elif kind == "kubernetes.io/tls":
+        found += [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+    return found
+
+
+def _json_errors(data: dict[str, bytes], key: str) -> Errors:
+    field = f"data[{key}]"
+    if key not in data:
+        return [required(field)]
+    problem = _json_problem(data[key])
+    return [invalid(field, "<secret contents redacted>", problem)] if problem else []
+
+
+def _json_problem(content: bytes) -> str:
+    try:
+        decoded = json.loads(content)
+    except RecursionError:
+        return TOO_DEEP
+    except ValueError:
+        return "not JSON"
+    return "" if decoded is None or isinstance(decoded, dict) else "not a JSON object"

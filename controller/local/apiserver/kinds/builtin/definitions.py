@@ -2,7 +2,6 @@
 """CustomResourceDefinitions."""
 
 from functools import lru_cache
-from typing import ClassVar, cast
 
 import msgspec
 
@@ -36,7 +35,7 @@ class DefinitionStrategy(Strategy):
 
     unconditional_update = False
     marks_time_only = True
-    reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),)}
+    reset_fields: ResetFields = {"": (("status",),), "status": (("spec",),)}  # noqa: RUF012 - never changed
 
     def default(self, document: Document) -> None:
         set_defaults(document)
@@ -83,7 +82,7 @@ class DefinitionStrategy(Strategy):
     ) -> list[DocumentError]:
         if subresource == "status":
             return known
-        found = cast("list[DocumentError]", validate_definition(new, old))
+        found = validate_definition(new, old)
         return found if old is None else [*known, *found]
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
+from trainwright.api.validation.names import NameRule
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, unsupported, wrong
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
-from trainwright.controller.local.apiserver.kinds.names import NameRule
+from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, not_supported, required
 
 Errors = list[DocumentError]
 
@@ -61,8 +60,8 @@ def port_name(name: str) -> list[str]:
 def port_errors(port: int | str | None, field: str) -> Errors:
     """A port that is given by number or by name."""
     if isinstance(port, str):
-        return [wrong(field, port, text) for text in port_name(port)]
-    return [wrong(field, port or 0, text) for text in port_number(port or 0)]
+        return [invalid(field, port, text) for text in port_name(port)]
+    return [invalid(field, port or 0, text) for text in port_number(port or 0)]
 
 
 def variable_name(name: str) -> list[str]:
@@ -96,18 +95,18 @@ def ip_errors(address: str, field: str) -> Errors:
     try:
         ipaddress.ip_address(re.sub(r"(^|\.)0+(?=\d)", r"\1", address) if ":" not in address else address)
     except ValueError:
-        return [wrong(field, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+        return [invalid(field, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
     return []
 
 
 def name_errors(name: str, field: str, rule: NameRule) -> Errors:
     """A name that some rule holds for."""
-    return [wrong(field, name, text) for text in rule(name, False)]
+    return [invalid(field, name, text) for text in rule(name)]
 
 
 def qualified_errors(name: str, field: str) -> Errors:
     """A name with an optional prefix, such as the key of a label."""
-    return [wrong(field, name, text) for text in names.qualified(name)]
+    return [invalid(field, name, text) for text in names.qualified(name)]
 
 
 def label_errors(labels: Mapping[str, str] | None, field: str) -> Errors:
@@ -115,7 +114,7 @@ def label_errors(labels: Mapping[str, str] | None, field: str) -> Errors:
     found: Errors = []
     for key, value in (labels or {}).items():
         found += qualified_errors(key, field)
-        found += [wrong(field, value, text) for text in names.label_value(value)]
+        found += [invalid(field, value, text) for text in names.label_value(value)]
     return found
 
 
@@ -133,12 +132,12 @@ def selector_errors(selector: Document | None, field: str) -> Errors:
         elif operator in ("Exists", "DoesNotExist"):
             if values:
                 text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                found.append(not_allowed(f"{where}.values", text))
+                found.append(forbidden(f"{where}.values", text))
         else:
-            found.append(wrong(f"{where}.operator", operator, "not a valid selector operator"))
+            found.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
         found += qualified_errors(requirement.get("key") or "", f"{where}.key")
         for position, value in enumerate(values):
-            found += [wrong(f"{where}.values[{position}]", value, text) for text in names.label_value(value)]
+            found += [invalid(f"{where}.values[{position}]", value, text) for text in names.label_value(value)]
     return found
 
 
@@ -154,7 +153,7 @@ def old_finalizer_errors(name: str, field: str) -> Errors:
     """A finalizer without a domain must be one of Kubernetes' own."""
     if "/" in name or name in _STANDARD_FINALIZERS:
         return []
-    return [wrong(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
+    return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
 def choice_errors(value: str | None, field: str, supported: Iterable[str], *, sort: bool = True) -> Errors:
@@ -162,19 +161,19 @@ def choice_errors(value: str | None, field: str, supported: Iterable[str], *, so
     listed = sorted(supported) if sort else list(supported)
     if not value:
         return [required(field)]
-    return [] if value in listed else [unsupported(field, value, listed)]
+    return [] if value in listed else [not_supported(field, value, listed)]
 
 
 def negative_errors(value: int | None, field: str) -> Errors:
     """A number that may not be negative."""
-    return [wrong(field, value, NEGATIVE)] if value is not None and value < 0 else []
+    return [invalid(field, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
 def immutable_errors(new: Any, old: Any, field: str) -> Errors:
     """A value that an update may not change. Absent, empty and null are the same."""
     if same(new, old):
         return []
-    return [wrong(field, new, IMMUTABLE)]
+    return [invalid(field, new, IMMUTABLE)]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -200,12 +199,12 @@ def repeated(seen: set[str], value: str, field: str) -> Errors:
 
 def backstep_errors(path: str, field: str) -> Errors:
     """A path that may not lead upwards."""
-    return [wrong(field, path, "must not contain '..'")] if ".." in path.split("/") else []
+    return [invalid(field, path, "must not contain '..'")] if ".." in path.split("/") else []
 
 
 def descending_path_errors(path: str, field: str) -> Errors:
     """A relative path that does not lead upwards."""
-    found = [wrong(field, path, "must be a relative path")] if path.startswith("/") else []
+    found = [invalid(field, path, "must be a relative path")] if path.startswith("/") else []
     return found + backstep_errors(path, field)
 
 
@@ -213,5 +212,5 @@ def file_path_errors(path: str, field: str) -> Errors:
     """The path of a file in a volume. Names that begin with two dots are the kubelet's."""
     found = descending_path_errors(path, field)
     if path.startswith("..") and not path.startswith("../") and path != "..":
-        found.append(wrong(field, path, "must not start with '..'"))
+        found.append(invalid(field, path, "must not start with '..'"))
     return found

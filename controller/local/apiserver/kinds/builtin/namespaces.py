@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Namespaces."""
 
-from typing import ClassVar
-
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     finalizer_errors,
@@ -15,8 +12,8 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.kinds.fields import wrong
 from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import invalid
 
 FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -27,11 +24,8 @@ IMMORTAL = ("default", "kube-system", "kube-public")
 class NamespaceStrategy(BuiltInStrategy):
     """Namespaces: held by a finalizer in `spec` until their content is gone."""
 
-    struct = "core/v1.Namespace"
-    returns_deleted = True
-
-    reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),), "finalize": (("status",),)}
-    name_rule = staticmethod(names.label)
+    reset_fields: ResetFields = {"finalize": (("status",),)}  # noqa: RUF012 - never changed
+    marks_time_only = True
 
     def fill_in(self, document: Document) -> None:
         if not document["status"].get("phase"):
@@ -39,6 +33,7 @@ class NamespaceStrategy(BuiltInStrategy):
         _label(document)
 
     def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
         document["status"] = {"phase": "Active"}
         finalizers = list(texts(document["spec"], "finalizers"))
         if FINALIZER not in finalizers:
@@ -47,38 +42,22 @@ class NamespaceStrategy(BuiltInStrategy):
         _label(document)
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        if subresource == "status":
-            set_or_drop(new, "spec", old.get("spec"))
-        else:
-            set_or_drop(new, "status", old.get("status"))
-            if subresource != "finalize":
-                set_or_drop(new["spec"], "finalizers", part(old, "spec").get("finalizers"))
+        super().prepare_update(new, old, subresource)
+        if not subresource:
+            set_or_drop(new["spec"], "finalizers", part(old, "spec").get("finalizers"))
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        found = finalizer_errors(document)
-        for name in texts(document["spec"], "finalizers"):
-            found += _finalizer_errors(name, "spec.finalizers")
-        return found
+    def faults(self, document: Document) -> Errors:
+        return _kept_errors(document)
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        found = finalizer_errors(new)
-        if subresource == "status":
-            return found + _phase_errors(new)
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         if subresource == "finalize":
-            for index, name in enumerate(texts(part(new, "spec"), "finalizers")):
-                found += _finalizer_errors(name, f"spec.finalizers[{index}]")
-            return found
-        return self.validate(new) + found
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        return {**super().selectable(document), "status.phase": part(document, "status").get("phase") or ""}
+            return finalizer_errors(new) + _kept_errors(new, indexed=True)
+        return super().validate_update(new, old, subresource) + (_phase_errors(new) if subresource == "status" else [])
 
     def before_delete(self, document: Document) -> None:
         name = document["metadata"]["name"]
         if name in IMMORTAL:
             raise errors.forbidden("", "namespaces", name, "this namespace may not be deleted")
-
-    marks_time_only = True
 
     def begin_deletion(self, document: Document) -> None:
         document.setdefault("status", {})["phase"] = "Terminating"
@@ -87,8 +66,13 @@ class NamespaceStrategy(BuiltInStrategy):
         return bool(part(document, "spec").get("finalizers"))
 
 
-def _finalizer_errors(name: str, field: str) -> Errors:
-    return qualified_errors(name, field) + old_finalizer_errors(name, field)
+def _kept_errors(namespace: Document, *, indexed: bool = False) -> Errors:
+    """Errors of `spec.finalizers`. Only the endpoint for them says which one is wrong."""
+    found: Errors = []
+    for index, name in enumerate(texts(part(namespace, "spec"), "finalizers")):
+        field = f"spec.finalizers[{index}]" if indexed else "spec.finalizers"
+        found += qualified_errors(name, field) + old_finalizer_errors(name, field)
+    return found
 
 
 def _phase_errors(namespace: Document) -> Errors:
@@ -99,7 +83,7 @@ def _phase_errors(namespace: Document) -> Errors:
     text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
     if not ends:
         text = "may only be 'Active' if `deletionTimestamp` is empty"
-    return [wrong("status.Phase", phase, text)]
+    return [invalid("status.Phase", phase, text)]
 
 
 def _label(document: Document) -> None:

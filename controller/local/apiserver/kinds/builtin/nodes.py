@@ -4,13 +4,11 @@
 import ipaddress
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     choice_errors,
-    finalizer_errors,
     immutable_errors,
     label_errors,
     name_errors,
@@ -20,16 +18,12 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.pods.placement import EFFECTS, toleration_errors
 from trainwright.controller.local.apiserver.kinds.builtin.pods.requirements import quantity_errors, requirement_errors
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, WithSpec
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, wrong
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, required
 
 
-class NodeStrategy(WithSpec):
+class NodeStrategy(BuiltInStrategy):
     """Nodes. A creation may say the status."""
-
-    struct = "core/v1.Node"
-
-    has_generation = False
 
     def fill_in(self, document: Document) -> None:
         spec, status = document["spec"], document["status"]
@@ -52,17 +46,13 @@ class NodeStrategy(WithSpec):
         if "configSource" not in part(old, "spec"):
             part(new, "spec").pop("configSource", None)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        found = finalizer_errors(document) + _taint_errors(document) + _amount_errors(document)
-        return found + _range_errors(texts(document["spec"], "podCIDRs"))
+    def faults(self, document: Document) -> Errors:
+        ranges = _range_errors(texts(document["spec"], "podCIDRs"))
+        return _taint_errors(document) + _amount_errors(document) + ranges
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
-        found = [] if subresource == "status" else self.validate(new)
-        return found + finalizer_errors(new) + _amount_errors(new) + _change_errors(new, old) + _taint_errors(new)
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        unschedulable = part(document, "spec").get("unschedulable")
-        return {**super().selectable(document), "spec.unschedulable": "true" if unschedulable else "false"}
+        found = super().validate_update(new, old, subresource) + _change_errors(new, old)
+        return found + _amount_errors(new) + _taint_errors(new)
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
         spec = part(new, "spec")
@@ -84,7 +74,7 @@ def _taint_errors(node: Document) -> Errors:
         found += qualified_errors(key, f"{where}.key")
         problems = names.label_value(value)
         if problems:
-            found.append(wrong(f"{where}.value", value, ";".join(problems)))
+            found.append(invalid(f"{where}.value", value, ";".join(problems)))
         found += choice_errors(effect, f"{where}.effect", EFFECTS, sort=False)
         if (key, effect) in seen:
             error = duplicate(where, taint)
@@ -108,10 +98,10 @@ def _range_errors(ranges: list[str]) -> Errors:
             ipaddress.ip_network(value, strict=False)
         except ValueError:
             text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-            found.append(wrong(f"spec.podCIDRs[{index}]", value, text))
+            found.append(invalid(f"spec.podCIDRs[{index}]", value, text))
     if len(ranges) > 1 and sorted(":" in value for value in ranges) != [False, True]:
         text = "may specify no more than one CIDR for each IP family"
-        found.append(wrong("spec.podCIDRs", ranges, text))
+        found.append(invalid("spec.podCIDRs", ranges, text))
     return found
 
 
@@ -125,58 +115,43 @@ def _change_errors(new: Document, old: Document) -> Errors:
         seen.append(address)
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
         text = 'node updates may not change podCIDR except from "" to valid'
-        found.append(not_allowed("spec.podCIDRs", text))
+        found.append(forbidden("spec.podCIDRs", text))
     if before.get("providerID") and spec.get("providerID") != before["providerID"]:
         text = 'node updates may not change providerID except from "" to valid'
-        found.append(not_allowed("spec.providerID", text))
+        found.append(forbidden("spec.providerID", text))
     if (spec.get("externalID") or "") != (before.get("externalID") or ""):
-        found.append(not_allowed("spec.externalID", "may not be updated"))
+        found.append(forbidden("spec.externalID", "may not be updated"))
     return found
 
 
 class RuntimeClassStrategy(BuiltInStrategy):
     """RuntimeClasses."""
 
-    struct = "node/v1.RuntimeClass"
-
-    create_on_update = True
-    unconditional_update = False
-
     def fill_in(self, document: Document) -> None:
         amounts.round_up(part(document, "overhead"), "podFixed")
 
-    def validate(self, document: Document) -> list[DocumentError]:
+    def faults(self, document: Document) -> Errors:
         handler = document.get("handler") or ""
-        found = finalizer_errors(document)
-        found += name_errors(handler, "handler", names.label) if handler else [required("handler")]
+        found = name_errors(handler, "handler", names.dns_label) if handler else [required("handler")]
         found += requirement_errors({"limits": part(part(document, "overhead"), "podFixed")}, "overhead", set())
         scheduling = part(document, "scheduling")
         found += label_errors(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
         return found + toleration_errors(entries(scheduling, "tolerations"), "scheduling.tolerations")
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        found = self.validate(new) + finalizer_errors(new)
-        return found + immutable_errors(new.get("handler"), old.get("handler"), "handler")
+    def changes(self, new: Document, old: Document) -> Errors:
+        return immutable_errors(new.get("handler"), old.get("handler"), "handler")
 
 
 class LeaseStrategy(BuiltInStrategy):
     """Leases."""
-
-    struct = "coordination/v1.Lease"
-
-    create_on_update = True
-    unconditional_update = False
 
     def validate(self, document: Document) -> list[DocumentError]:
         spec = part(document, "spec")
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         found: Errors = []
         if duration is not None and duration <= 0:
-            found.append(wrong("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+            found.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         return found + negative_errors(transitions, "spec.leaseTransitions")
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return self.validate(new)
 
     def prepare_create(self, document: Document) -> None:
         # Coordinated leader election is off by default.

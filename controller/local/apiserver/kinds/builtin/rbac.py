@@ -2,47 +2,29 @@
 """Roles and bindings. They are stored and not enforced."""
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
-    finalizer_errors,
+    immutable_errors,
     name_errors,
     selector_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
-from trainwright.controller.local.apiserver.kinds.fields import required, unsupported, wrong
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported, required
 
 GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(BuiltInStrategy):
-    """Roles and ClusterRoles.
+    """Roles and ClusterRoles."""
 
-    Args:
-        namespaced: whether these are Roles.
-    """
-
-    create_on_update = True
-    name_rule = staticmethod(names.path_segment)
-
-    def __init__(self, *, namespaced: bool) -> None:
-        self._namespaced = namespaced
-        self.struct = "rbac/v1.Role" if namespaced else "rbac/v1.ClusterRole"
-
-    def prepare_create(self, document: Document) -> None:
-        null_if_empty(document, "rules")
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
-        null_if_empty(new, "rules")
-
-    def validate(self, document: Document) -> list[DocumentError]:
-        found = finalizer_errors(document)
+    def faults(self, document: Document) -> Errors:
+        found: Errors = []
         for index, rule in enumerate(entries(document, "rules")):
-            found += _rule_errors(rule, f"rules[{index}]", namespaced=self._namespaced)
+            found += _rule_errors(rule, f"rules[{index}]", namespaced=self.kind.namespaced)
         aggregation = document.get("aggregationRule")
-        if aggregation is None or self._namespaced:
+        if aggregation is None or self.kind.namespaced:
             return found
         where, selectors = "aggregationRule.clusterRoleSelectors", entries(aggregation, "clusterRoleSelectors")
         if not selectors:
@@ -51,9 +33,6 @@ class RoleStrategy(BuiltInStrategy):
         for index, selector in enumerate(selectors):
             found += selector_errors(selector, f"{where}[{index}]")
         return found
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return self.validate(new) + finalizer_errors(new)
 
 
 def _rule_errors(rule: Document, field: str, *, namespaced: bool) -> Errors:
@@ -64,9 +43,9 @@ def _rule_errors(rule: Document, field: str, *, namespaced: bool) -> Errors:
     if urls:
         where = f"{field}.nonResourceURLs"
         if namespaced:
-            found.append(wrong(where, urls, "namespaced rules cannot apply to non-resource URLs"))
+            found.append(invalid(where, urls, "namespaced rules cannot apply to non-resource URLs"))
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            found.append(wrong(where, urls, "rules cannot apply to both regular resources and non-resource URLs"))
+            found.append(invalid(where, urls, "rules cannot apply to both regular resources and non-resource URLs"))
         return found
     for name, one in (("apiGroups", "api group"), ("resources", "resource")):
         if not rule.get(name):
@@ -75,38 +54,24 @@ def _rule_errors(rule: Document, field: str, *, namespaced: bool) -> Errors:
 
 
 class BindingStrategy(BuiltInStrategy):
-    """RoleBindings and ClusterRoleBindings.
+    """RoleBindings and ClusterRoleBindings."""
 
-    Args:
-        namespaced: whether these are RoleBindings.
-    """
-
-    create_on_update = True
-    name_rule = staticmethod(names.path_segment)
-
-    def __init__(self, *, namespaced: bool) -> None:
-        self._namespaced = namespaced
-        self.struct = "rbac/v1.RoleBinding" if namespaced else "rbac/v1.ClusterRoleBinding"
-
-    def validate(self, document: Document) -> list[DocumentError]:
-        found = finalizer_errors(document)
+    def faults(self, document: Document) -> Errors:
+        found: Errors = []
         role = part(document, "roleRef")
         group, kind, name = (role.get(field) or "" for field in ("apiGroup", "kind", "name"))
         if group != GROUP:
-            found.append(unsupported("roleRef.apiGroup", group, (GROUP,)))
-        kinds = ("Role", "ClusterRole") if self._namespaced else ("ClusterRole",)
+            found.append(not_supported("roleRef.apiGroup", group, (GROUP,)))
+        kinds = ("Role", "ClusterRole") if self.kind.namespaced else ("ClusterRole",)
         if kind not in kinds:
-            found.append(unsupported("roleRef.kind", kind, kinds))
+            found.append(not_supported("roleRef.kind", kind, kinds))
         found += name_errors(name, "roleRef.name", names.path_segment) if name else [required("roleRef.name")]
         for index, subject in enumerate(entries(document, "subjects")):
-            found += _subject_errors(subject, f"subjects[{index}]", namespaced=self._namespaced)
+            found += _subject_errors(subject, f"subjects[{index}]", namespaced=self.kind.namespaced)
         return found
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        found = self.validate(new) + finalizer_errors(new)
-        if new.get("roleRef") != old.get("roleRef"):
-            found.append(wrong("roleRef", new["roleRef"], "cannot change roleRef"))
-        return found
+    def changes(self, new: Document, old: Document) -> Errors:
+        return immutable_errors(new.get("roleRef"), old.get("roleRef"), "roleRef")
 
 
 def _subject_errors(subject: Document, field: str, *, namespaced: bool) -> Errors:
@@ -114,14 +79,14 @@ def _subject_errors(subject: Document, field: str, *, namespaced: bool) -> Error
     found = [] if name else [required(f"{field}.name")]
     if kind == "ServiceAccount":
         if name:
-            found += name_errors(name, f"{field}.name", names.subdomain)
+            found += name_errors(name, f"{field}.name", names.dns_subdomain)
         if group:
-            found.append(unsupported(f"{field}.apiGroup", group, ("",)))
+            found.append(not_supported(f"{field}.apiGroup", group, ("",)))
         if not namespaced and not subject.get("namespace"):
             found.append(required(f"{field}.namespace"))
     elif kind in ("User", "Group"):
         if group != GROUP:
-            found.append(unsupported(f"{field}.apiGroup", group, (GROUP,)))
+            found.append(not_supported(f"{field}.apiGroup", group, (GROUP,)))
     else:
-        found.append(unsupported(f"{field}.kind", kind, ("ServiceAccount", "User", "Group")))
+        found.append(not_supported(f"{field}.kind", kind, ("ServiceAccount", "User", "Group")))
     return found

@@ -3,11 +3,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.checks import status_errors
 from trainwright.controller.local.apiserver.kinds.builtin.defaulting import held_structs
 from trainwright.controller.local.apiserver.kinds.builtin.formats import Errors, finalizer_errors, same, selector_errors
@@ -15,15 +14,12 @@ from trainwright.controller.local.apiserver.kinds.builtin.parts import part
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import default_template
 from trainwright.controller.local.apiserver.kinds.builtin.pods.specification import template_errors
 from trainwright.controller.local.apiserver.kinds.builtin.pods.warnings import specification_warnings
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import NAME_RULES, BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
-from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.schema.published import published_models
-from trainwright.controller.local.apiserver.schema.published.kinds import LABELS, RecordedKind, RecordedRule
-from trainwright.controller.local.apiserver.views.selection.errors import SelectorError
-from trainwright.controller.local.apiserver.views.selection.labels import label_selector_of
-from trainwright.controller.local.gowriting import fields_of
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, RecordedRule
+from trainwright.controller.local.apiserver.views.selection.labels import SelectorError, label_selector_of
 
 Check = Callable[[Document], Errors]
 Place = tuple[str, Any]
@@ -32,17 +28,8 @@ Place = tuple[str, Any]
 _TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 _SELECTOR = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
 _INDEX = re.compile(r"\[\d+\]")
-NAME_RULES: Mapping[str, names.NameRule] = {
-    "label": names.label,
-    "subdomain": names.subdomain,
-    "dns1035": names.dns1035,
-    "path_segment": names.path_segment,
-}
 FORMATS: Mapping[str, Callable[[str], list[str]]] = {
-    "label": names.label,
-    "subdomain": names.subdomain,
-    "dns1035": names.dns1035,
-    "path_segment": names.path_segment,
+    **NAME_RULES,
     "qualified": names.qualified,
     "label_value": names.label_value,
 }
@@ -68,13 +55,8 @@ class RecordedStrategy(BuiltInStrategy):
         complete: Callable[[Document], None] | None = None,
         as_run: Callable[[Document], Document] | None = None,
     ) -> None:
-        self._kind, self._notice, self._check, self._complete, self._as_run = kind, notice, check, complete, as_run
-        self.struct = kind.struct
-        self.create_on_update = kind.create_on_update
-        self.unconditional_update = kind.unconditional_update
-        self.returns_deleted = kind.returns_deleted
-        self.orphans_by_default = kind.orphans
-        self.name_rule = NAME_RULES[kind.name_format]
+        super().__init__(kind)
+        self._notice, self._check, self._complete, self._as_run = notice, check, complete, as_run
         self._templates = tuple(_paths_to(kind.model, _TEMPLATE))
         self._selectors = tuple(_paths_to(kind.model, _SELECTOR))
 
@@ -86,25 +68,9 @@ class RecordedStrategy(BuiltInStrategy):
                 if isinstance(template, dict):
                     default_template(template)
 
-    def prepare_create(self, document: Document) -> None:
-        _null_empty_lists(document, self.struct)
-        if self._kind.generation:
-            document["metadata"]["generation"] = self._kind.generation
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
-        _null_empty_lists(new, self.struct)
-        self._count(new, old)
-
-    def _count(self, new: Document, old: Document) -> None:
-        changed = any(new.get(field) != old.get(field) for field in self._kind.counted)
-        if LABELS in self._kind.counted and not same(new["metadata"].get("labels"), old["metadata"].get("labels")):
-            changed = True
-        if changed:
-            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
-
     def validate(self, document: Document) -> list[DocumentError]:
         found = finalizer_errors(document)
-        for rule in self._kind.rules:
+        for rule in self.kind.rules:
             found += value_errors(rule, document)
         for path in self._selectors:
             for where, selector in places(document, path):
@@ -121,10 +87,10 @@ class RecordedStrategy(BuiltInStrategy):
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         if subresource:
             return finalizer_errors(new) + (status_errors(new, self.struct) if subresource == "status" else [])
-        found = self.validate(new)
-        for rule in self._kind.rules:
-            found += _change_errors(rule, new, old)
-        return found
+        return super().validate_update(new, old, subresource)
+
+    def changes(self, new: Document, old: Document) -> Errors:
+        return [error for rule in self.kind.rules for error in _change_errors(rule, new, old)]
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
         found = [self._notice] if self._notice and old is None else []
@@ -134,40 +100,6 @@ class RecordedStrategy(BuiltInStrategy):
             for where, template in places(new, path):
                 found += specification_warnings(part(template or {}, "spec"), f"{where}.spec")
         return found
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        found = super().selectable(document)
-        for path in self._kind.selectable:
-            value = next((value for _, value in places(document, path)), None)
-            found[path] = str(value if value is not None else 0 if path.endswith("replicas") else "")
-        return found
-
-
-class RecordedStatusStrategy(RecordedStrategy):
-    """A kind whose status is written through its own endpoint."""
-
-    reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),)}
-
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
-        set_or_drop(document, "status", None if self._kind.initial is None else dict(self._kind.initial))
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        if subresource == "status":
-            for field in old.keys() - {"status", "metadata"}:
-                new[field] = old[field]
-            return
-        set_or_drop(new, "status", old.get("status"))
-        super().prepare_update(new, old, subresource)
-
-
-def _null_empty_lists(document: Document, struct: str) -> None:
-    """Make empty lists null that Go always writes, in an object and its specification: see `null_if_empty`."""
-    for name, field in fields_of(struct).items():
-        if field.shape.sort == "list" and not (field.omits_empty or field.omits_zero):
-            null_if_empty(document, name)
-        elif name == "spec" and isinstance(document.get(name), dict):
-            _null_empty_lists(document[name], field.shape.struct)
 
 
 def _paths_to(model: str, wanted: str, prefix: str = "", around: tuple[str, ...] = ()) -> Iterator[str]:
@@ -257,15 +189,15 @@ def _error(refusal: str, where: str, value: Any, rule: RecordedRule) -> Document
         case "FieldValueRequired":
             return required(field)
         case "FieldValueForbidden":
-            return not_allowed(field, "updates may not change it" if refusal == rule.changed else "")
+            return forbidden(field, "updates may not change it" if refusal == rule.changed else "")
         case "FieldValueNotSupported":
-            return unsupported(field, value, rule.choices)
+            return not_supported(field, value, rule.choices)
     if refusal == rule.changed:
-        return wrong(field, value, IMMUTABLE)
+        return invalid(field, value, IMMUTABLE)
     if rule.choices:
-        return wrong(field, value, f"must be one of {', '.join(rule.choices)}")
+        return invalid(field, value, f"must be one of {', '.join(rule.choices)}")
     problems = FORMATS[rule.format](value) if rule.format and isinstance(value, str) and value else []
-    return wrong(field, value, problems[0] if problems else "is not valid here")._replace(reason=reason)
+    return invalid(field, value, problems[0] if problems else "is not valid here")._replace(reason=reason)
 
 
 def _unmatched_errors(document: Document) -> Errors:
@@ -277,12 +209,12 @@ def _unmatched_errors(document: Document) -> Errors:
         return found
     labels = part(part(template, "metadata"), "labels")
     text = "`selector` does not match template `labels`"
-    unmatched = [wrong("spec.template.metadata.labels", labels or None, text)]
+    unmatched = [invalid("spec.template.metadata.labels", labels or None, text)]
     if selector is None:
         return found + unmatched
     plain = not {"matchLabels", "matchExpressions"} & set(selector)
     try:
         matches = label_selector_of({"matchLabels": selector} if plain else selector)
     except SelectorError:
-        return [wrong("spec.selector", selector, "cannot be read")]
+        return [invalid("spec.selector", selector, "cannot be read")]
     return [] if matches is not None and matches.matches(labels) else unmatched

@@ -14,42 +14,32 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     repeated,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, null_if_empty
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, wrong
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
 
 _SYSTEM_PREFIX = "system-"
 _HIGHEST = 1_000_000_000
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """Preset classes with their priorities."""
 _ORDERED = (
-    ("min", "max", "min", "min"),
-    ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
-    ("defaultRequest", "max", "defaultRequest", "defaultRequest"),
-    ("defaultRequest", "default", "defaultRequest", "defaultRequest"),
-    # For these the real server shows the other value.
-    ("min", "default", "default", "min"),
-    ("default", "max", "default", "max"),
+    *(("min", "max", "min"), ("min", "defaultRequest", "defaultRequest"), ("min", "default", "default")),
+    *(("defaultRequest", "max", "defaultRequest"), ("defaultRequest", "default", "defaultRequest")),
+    ("default", "max", "default"),
 )
-"""Which amounts may not be larger than which, the field that an error is at, and the field whose value it shows."""
-_SPOKEN = {"defaultRequest": "default request"}
+"""Which amounts may not be larger than which, and the field that an error is at."""
 _LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 
 
 class PriorityClassStrategy(BuiltInStrategy):
     """PriorityClasses."""
 
-    struct = "scheduling/v1.PriorityClass"
-
-    def prepare_create(self, document: Document) -> None:
-        document["metadata"]["generation"] = 1
-
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _class_errors(document)
+    def faults(self, document: Document) -> Errors:
+        return _class_errors(document)
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         found = finalizer_errors(new)
         if (new.get("value") or 0) != (old.get("value") or 0):
-            found.append(not_allowed("value", "may not be changed in an update."))
+            found.append(forbidden("value", "may not be changed in an update."))
         return found + immutable_errors(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
 
 
@@ -60,9 +50,9 @@ def _class_errors(document: Document) -> Errors:
         problem = _system_problem(name, value, default=bool(document.get("globalDefault")))
         if problem:
             text = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only"
-            found.append(not_allowed("metadata.name", f"{text}. error: {problem}"))
+            found.append(forbidden("metadata.name", f"{text}. error: {problem}"))
     elif value > _HIGHEST:
-        found.append(not_allowed("value", f"maximum allowed value of a user defined priority is {_HIGHEST}"))
+        found.append(forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}"))
     policies = ("PreemptLowerPriority", "Never")
     return found + choice_errors(document.get("preemptionPolicy"), "preemptionPolicy", policies, sort=False)
 
@@ -79,10 +69,6 @@ def _system_problem(name: str, value: int, *, default: bool) -> str:
 class LimitRangeStrategy(BuiltInStrategy):
     """LimitRanges."""
 
-    struct = "core/v1.LimitRange"
-
-    create_on_update = True
-
     def fill_in(self, document: Document) -> None:
         for item in entries(document["spec"], "limits"):
             if item.get("type") == "Container":
@@ -90,20 +76,14 @@ class LimitRangeStrategy(BuiltInStrategy):
             for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
                 amounts.round_up(item, field)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _limit_range_errors(document)
-
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        return self.validate(new)
+    def faults(self, document: Document) -> Errors:
+        return _limit_range_errors(document)
 
     def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
         metadata = document["metadata"]
         if not metadata.get("name") and not metadata.get("generateName"):
             metadata["name"] = new_uid()
-        null_if_empty(document["spec"], "limits")
-
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
-        null_if_empty(new["spec"], "limits")
 
 
 def _limit_range_errors(document: Document) -> Errors:
@@ -114,28 +94,21 @@ def _limit_range_errors(document: Document) -> Errors:
         problems = qualified_errors(kind, f"{where}.type")
         if not problems and "/" not in kind and kind not in _LIMIT_TYPES:
             text = "must be a standard limit type or fully qualified"
-            problems.append(wrong(f"{where}.type", kind, text))
+            problems.append(invalid(f"{where}.type", kind, text))
         found += problems + repeated(seen, kind, f"{where}.type")
         if kind == "Pod":
             text = "may not be specified when `type` is 'Pod'"
-            found += [not_allowed(f"{where}.{name}", text) for name in ("default", "defaultRequest") if item.get(name)]
-        for small, large, at, shown in _ORDERED:
-            found += _order_errors(item, (small, large), f"{where}.{at}", shown)
+            found += [forbidden(f"{where}.{name}", text) for name in ("default", "defaultRequest") if item.get(name)]
+        for small, large, at in _ORDERED:
+            found += _order_errors(item, small, large, f"{where}.{at}")
     return found
 
 
-def _order_errors(item: Document, fields: tuple[str, str], at: str, shown: str) -> Errors:
+def _order_errors(item: Document, low: str, high: str, at: str) -> Errors:
     """Errors of amounts that may not be larger than others."""
-    small, large = (amounts.read(item.get(field)) for field in fields)
-    first, second = (_SPOKEN.get(field, field) for field in fields)
-    if fields == ("defaultRequest", "default"):
-        second = "default limit"
+    small, large = amounts.read(item.get(low)), amounts.read(item.get(high))
     return [
-        wrong(
-            f"{at}[{name}]",
-            (small if shown == fields[0] else large)[name].canonical(),
-            f"{first} value {small[name].canonical()} is greater than {second} value {large[name].canonical()}",
-        )
+        invalid(f"{at}[{name}]", item[low][name], f"{low} is greater than {high}, which is {item[high][name]}")
         for name in small
         if name in large and small[name] > large[name]
     ]

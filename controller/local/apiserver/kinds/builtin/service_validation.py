@@ -2,8 +2,7 @@
 """Errors of Services. Load balancers, which nobody provides here, are checked in part."""
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     choice_errors,
@@ -16,7 +15,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     repeated,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.schema.published import enum_of
 
 HEADLESS = "None"
@@ -51,29 +50,27 @@ def service_errors(service: Document, old: Document | None) -> Errors:
     if kind == "ClusterIP":
         text = "may not be used when `type` is 'ClusterIP'"
         found += [
-            not_allowed(f"spec.ports[{index}].nodePort", text)
-            for index, port in enumerate(ports)
-            if port.get("nodePort")
+            forbidden(f"spec.ports[{index}].nodePort", text) for index, port in enumerate(ports) if port.get("nodePort")
         ]
     found += _same_port_errors(ports) + _balancer_errors(spec, kind) + _traffic_errors(spec, kind)
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
-        found.append(unsupported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))
+        found.append(not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))
     return found
 
 
 def _type_errors(spec: Document, kind: str) -> Errors:
     if kind in ("LoadBalancer", "NodePort") and _is_headless(spec):
-        return [wrong("spec.clusterIPs[0]", HEADLESS, f"may not be set to 'None' for {kind} services")]
+        return [invalid("spec.clusterIPs[0]", HEADLESS, f"may not be set to 'None' for {kind} services")]
     if kind != "ExternalName":
         return []
     text = "may not be set for ExternalName services"
     found = [
-        not_allowed(f"spec.{name}", text) for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy") if spec.get(name)
+        forbidden(f"spec.{name}", text) for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy") if spec.get(name)
     ]
     host = (spec.get("externalName") or "").removesuffix(".")
     return found + (
-        name_errors(host, "spec.externalName", names.subdomain) if host else [required("spec.externalName")]
+        name_errors(host, "spec.externalName", names.dns_subdomain) if host else [required("spec.externalName")]
     )
 
 
@@ -83,11 +80,11 @@ def _port_list_errors(ports: list[Document]) -> Errors:
     for index, port in enumerate(ports):
         where, name = f"spec.ports[{index}]", port.get("name") or ""
         if name:
-            found += name_errors(name, f"{where}.name", names.label) + repeated(seen, name, f"{where}.name")
+            found += name_errors(name, f"{where}.name", names.dns_label) + repeated(seen, name, f"{where}.name")
         elif len(ports) > 1:
             found.append(required(f"{where}.name"))
         number = port.get("port") or 0
-        found += [wrong(f"{where}.port", number, text) for text in port_number(number)]
+        found += [invalid(f"{where}.port", number, text) for text in port_number(number)]
         found += choice_errors(port.get("protocol"), f"{where}.protocol", _PROTOCOLS)
         found += port_errors(port.get("targetPort"), f"{where}.targetPort")
         if port.get("appProtocol") is not None:
@@ -105,24 +102,9 @@ def _same_port_errors(ports: list[Document]) -> Errors:
             if name == "nodePort" and not number:
                 continue
             if key in seen:
-                found.append(_same_port(name, index, port))
+                found.append(duplicate(f"spec.ports[{index}]{'.nodePort' if name == 'nodePort' else ''}", number))
             seen.append(key)
     return found
-
-
-def _same_port(name: str, index: int, port: Document) -> DocumentError:
-    if name == "nodePort":
-        return duplicate(f"spec.ports[{index}].nodePort", port["nodePort"])
-    # The real server shows the struct by which it compares.
-    struct = {
-        "Name": "",
-        "Protocol": port.get("protocol"),
-        "AppProtocol": None,
-        "Port": port.get("port"),
-        "TargetPort": 0,
-        "NodePort": 0,
-    }
-    return duplicate(f"spec.ports[{index}]", struct)
 
 
 def _affinity_errors(spec: Document) -> Errors:
@@ -132,7 +114,7 @@ def _affinity_errors(spec: Document) -> Errors:
     seconds = part(part(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds") or 0
     if not 0 < seconds <= _LONGEST_AFFINITY:
         text = f"must be greater than 0 and less than {_LONGEST_AFFINITY}"
-        found.append(wrong("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, text))
+        found.append(invalid("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, text))
     return found
 
 
@@ -142,25 +124,25 @@ def _address_errors(spec: Document) -> Errors:
     if first and not addresses:
         found.append(required("spec.clusterIPs"))
     elif first and addresses[0] != first:
-        found.append(wrong("spec.clusterIPs", addresses, "first value must match `clusterIP`"))
+        found.append(invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`"))
     elif not first and addresses:
-        found.append(wrong("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified"))
+        found.append(invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified"))
     seen: set[str] = set()
     for index, family in enumerate(texts(spec, "ipFamilies")):
         if family not in _FAMILIES:
-            found.append(unsupported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
+            found.append(not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
         found += repeated(seen, family, f"spec.ipFamilies[{index}]")
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:
-        found.append(unsupported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
+        found.append(not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
     if len(addresses) > 1 and addresses[0] == HEADLESS:
-        return [*found, wrong("spec.clusterIPs", addresses, "'None' must be the first and only value")]
+        return [*found, invalid("spec.clusterIPs", addresses, "'None' must be the first and only value")]
     if _is_headless(spec):
         return found
     for index, address in enumerate(addresses):
         found += ip_errors(address, f"spec.clusterIPs[{index}]")
     if len(addresses) > 2:
-        found.append(wrong("spec.clusterIPs", addresses, "may only hold up to 2 values"))
+        found.append(invalid("spec.clusterIPs", addresses, "may only hold up to 2 values"))
     return found
 
 
@@ -171,10 +153,10 @@ def _balancer_errors(spec: Document, kind: str) -> Errors:
     text = "may only be used when `type` is 'LoadBalancer'"
     found: Errors = []
     if spec.get("loadBalancerSourceRanges"):
-        found.append(not_allowed("spec.LoadBalancerSourceRanges", text))
+        found.append(forbidden("spec.LoadBalancerSourceRanges", text))
     for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
         if spec.get(name) is not None:
-            found.append(not_allowed(f"spec.{name}", text))
+            found.append(forbidden(f"spec.{name}", text))
     return found
 
 
@@ -186,14 +168,14 @@ def _traffic_errors(spec: Document, kind: str) -> Errors:
         found += choice_errors(policy, "spec.externalTrafficPolicy", ("Cluster", "Local"))
     elif policy:
         text = "may only be set for externally-accessible services"
-        found.append(wrong("spec.externalTrafficPolicy", policy, text))
+        found.append(invalid("spec.externalTrafficPolicy", policy, text))
     port = spec.get("healthCheckNodePort")
     if port and not (kind == "LoadBalancer" and policy == "Local"):
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        found.append(wrong("spec.healthCheckNodePort", port, text))
+        found.append(invalid("spec.healthCheckNodePort", port, text))
     inside = spec.get("internalTrafficPolicy")
     if inside is not None and inside not in ("Cluster", "Local"):
-        found.append(unsupported("spec.internalTrafficPolicy", inside, ("Cluster", "Local")))
+        found.append(not_supported("spec.internalTrafficPolicy", inside, ("Cluster", "Local")))
     return found
 
 
@@ -208,7 +190,7 @@ def service_change_errors(service: Document, old: Document) -> Errors:
             found += _changed(spec, before, "ipFamilies")
     balanced = spec.get("type") == before.get("type") == "LoadBalancer"
     if balanced and spec.get("loadBalancerClass") != before.get("loadBalancerClass"):
-        found.append(wrong("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set"))
+        found.append(invalid("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set"))
     return found
 
 
@@ -217,6 +199,6 @@ def _changed(spec: Document, before: Document, name: str) -> Errors:
     changed = [index for index, (new, old) in enumerate(zip(now, then, strict=False)) if new != old]
     # The real server says 0 for any family.
     return [
-        wrong(f"spec.{name}[{index if name == 'clusterIPs' else 0}]", now, "may not change once set")
+        invalid(f"spec.{name}[{index if name == 'clusterIPs' else 0}]", now, "may not change once set")
         for index in changed
     ]

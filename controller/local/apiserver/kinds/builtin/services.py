@@ -10,7 +10,6 @@ from ipaddress import IPv4Address
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import finalizer_errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.service_validation import (
@@ -18,9 +17,9 @@ from trainwright.controller.local.apiserver.kinds.builtin.service_validation imp
     service_change_errors,
     service_errors,
 )
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import WithSpec
-from trainwright.controller.local.apiserver.kinds.fields import wrong
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
+from trainwright.controller.local.apiserver.schema.errors import invalid
 
 ADDRESSES = IPv4Address("10.96.0.0")
 """The range of addresses begins here and holds 65,536."""
@@ -32,15 +31,8 @@ _AFFINITY_SECONDS = 10_800
 _EXTERNAL = ("NodePort", "LoadBalancer")
 
 
-class ServiceStrategy(WithSpec):
+class ServiceStrategy(BuiltInStrategy):
     """Services."""
-
-    struct = "core/v1.Service"
-    returns_deleted = True
-
-    create_on_update = True
-    name_rule = staticmethod(names.label)
-    has_generation = False
 
     def fill_in(self, document: Document) -> None:
         spec = document["spec"]
@@ -90,13 +82,6 @@ class ServiceStrategy(WithSpec):
         if spec.get("trafficDistribution") == "PreferClose":
             found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        spec = part(document, "spec")
-        return {
-            **super().selectable(document),
-            **{f"spec.{field}": spec.get(field) or "" for field in ("clusterIP", "type")},
-        }
 
     def prepare_create(self, document: Document) -> None:
         super().prepare_create(document)
@@ -225,17 +210,17 @@ def _allocation_errors(spec: Document, before: Document) -> list[DocumentError]:
     if not kept and not _takes_any_family(spec):
         if policy == "RequireDualStack":
             text = "this cluster is not configured for dual-stack services"
-            found.append(wrong("spec.ipFamilyPolicy", policy, text))
+            found.append(invalid("spec.ipFamilyPolicy", policy, text))
         for index, family in enumerate(families):
             if family != "IPv4":
-                found.append(wrong(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
+                found.append(invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
     if found:
         return found
     known = _node_ports(before)
     for index, port in enumerate(entries(spec, "ports")):
         number = port.get("nodePort")
         if number and number not in _NODE_PORTS and number not in known:
-            return [wrong(f"spec.ports[{index}].nodePort", number, _NOT_IN_RANGE)]
+            return [invalid(f"spec.ports[{index}].nodePort", number, _NOT_IN_RANGE)]
     return []
 
 

@@ -7,7 +7,6 @@ from functools import cache, partial
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.builtin.built_in import BuiltIn, built_in_kinds
 from trainwright.controller.local.apiserver.kinds.builtin.definitions import DefinitionStrategy
-from trainwright.controller.local.apiserver.kinds.builtin.reviews import reviews
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.resources import (
     ALL_VERBS,
@@ -16,16 +15,21 @@ from trainwright.controller.local.apiserver.kinds.resources import (
     ServedResource,
     Subresource,
 )
+from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.merge.apply import FieldManager, Types, empty_object, fieldset
 from trainwright.controller.local.apiserver.schema import unknown_field
 from trainwright.controller.local.apiserver.schema.published import models_by_kind, published_models
-from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, RecordedSubresource
-from trainwright.controller.local.apiserver.schema.published.structs import published_structs
+from trainwright.controller.local.apiserver.schema.published.kinds import (
+    RecordedKind,
+    RecordedSubresource,
+    published_structs,
+)
 from trainwright.controller.local.apiserver.views.tables import table_format
 from trainwright.controller.local.gowriting import rewrite
 
 _DEFINITION = "CustomResourceDefinition"
 _EXTENSIONS = "apiextensions.k8s.io"
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 
 
 def serve_built_in(registry: ResourceRegistry, *, for_others: bool) -> None:
@@ -167,3 +171,22 @@ def _model_of_body(sub: RecordedSubresource) -> str:
 @cache
 def _types() -> Types:
     return Types(published_models())
+
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> BuiltIn:
+    model = models_by_kind()[f"{group}/v1", kind]
+    singular = kind.lower()
+    row = RecordedKind(group, "v1", kind, f"{singular}s", namespaced, ("create",), model, singular=singular)
+    return BuiltIn(row, Strategy())
+
+
+def reviews() -> list[BuiltIn]:
+    """All of them."""
+    return [
+        _review(_AUTHENTICATION, "SelfSubjectReview"),
+        _review(_AUTHENTICATION, "TokenReview"),
+        _review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
+        _review(_AUTHORIZATION, "SelfSubjectAccessReview"),
+        _review(_AUTHORIZATION, "SelfSubjectRulesReview"),
+        _review(_AUTHORIZATION, "SubjectAccessReview"),
+    ]

@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """PersistentVolumes, PersistentVolumeClaims and StorageClasses."""
 
-from collections.abc import Callable
-from datetime import datetime
-
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
 from trainwright.controller.local.apiserver.kinds.builtin.claims import (
     VOLUME_MODES,
     access_mode_errors,
-    claim_errors,
+    claim_spec_errors,
     claim_update_errors,
-    exclusive_mode_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     choice_errors,
-    finalizer_errors,
     immutable_errors,
     name_errors,
     qualified_errors,
@@ -27,8 +21,8 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure_filled, part
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import round_up_resources
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy, WithSpec
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 
 SOURCES = (
     "hostPath",
@@ -58,41 +52,25 @@ SOURCES = (
 _SNAPSHOTS = "snapshot.storage.k8s.io"
 
 
-class PersistentVolumeStrategy(WithSpec):
-    """PersistentVolumes. The status says when the phase changed.
-
-    Args:
-        now: the clock.
-    """
-
-    struct = "core/v1.PersistentVolume"
-    returns_deleted = True
-
-    has_generation = False
-
-    def __init__(self, now: Callable[[], datetime] = times.wall_clock) -> None:
-        self._now = now
+class PersistentVolumeStrategy(BuiltInStrategy):
+    """PersistentVolumes. The status says when the phase changed."""
 
     def fill_in(self, document: Document) -> None:
         ensure_filled(document["status"], "phase", "Pending")
         amounts.round_up(document["spec"], "capacity")
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + _volume_errors(part(document, "spec"))
+    def faults(self, document: Document) -> Errors:
+        return _volume_errors(part(document, "spec"))
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
-        if subresource == "status":
-            return finalizer_errors(new)
-        found = self.validate(new) + self.validate(new)
+    def changes(self, new: Document, old: Document) -> Errors:
         spec, before = part(new, "spec"), part(old, "spec")
-        source, source_before = ({key: value for key, value in one.items() if key in SOURCES} for one in (spec, before))
-        if not same(source, source_before):
-            text = "spec.persistentvolumesource is immutable after creation"
-            found.append(not_allowed("spec.persistentvolumesource", text))
-        return found + immutable_errors(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
+        found = immutable_errors(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
+        if not same(_source(spec), _source(before)):
+            found.append(forbidden("spec.persistentvolumesource", "is immutable after creation"))
+        return found
 
     def prepare_create(self, document: Document) -> None:
-        document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.format_time(self._now())}
+        document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.format_time(times.wall_clock())}
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
         super().prepare_update(new, old, subresource)
@@ -104,25 +82,29 @@ class PersistentVolumeStrategy(WithSpec):
             if said is None and known is not None:
                 status["lastPhaseTransitionTime"] = known
         elif said is None or said == known:
-            status["lastPhaseTransitionTime"] = times.format_time(self._now())
+            status["lastPhaseTransitionTime"] = times.format_time(times.wall_clock())
+
+
+def _source(spec: Document) -> Document:
+    return {key: value for key, value in spec.items() if key in SOURCES}
 
 
 def _volume_errors(spec: Document) -> Errors:
-    found = access_mode_errors(spec, "spec.accessModes", "") + exclusive_mode_errors(spec, "spec.accessModes")
+    found = access_mode_errors(spec, "spec.accessModes")
     capacity = amounts.read(spec.get("capacity"))
     if not capacity:
         found.append(required("spec.capacity"))
     if set(capacity) != {"storage"}:
-        found.append(unsupported("spec.capacity", spec.get("capacity"), ("storage",)))
+        found.append(not_supported("spec.capacity", spec.get("capacity"), ("storage",)))
     for name, amount in capacity.items():
         if amount.nanos <= 0:
-            found.append(wrong(f"spec.capacity[{name}]", amount.canonical(), "must be greater than zero"))
+            found.append(invalid(f"spec.capacity[{name}]", amount.canonical(), "must be greater than zero"))
     policies = ("Delete", "Recycle", "Retain")
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in policies:
-        found.append(unsupported("spec.persistentVolumeReclaimPolicy", policy or "", policies))
+        found.append(not_supported("spec.persistentVolumeReclaimPolicy", policy or "", policies))
     given = [name for name in SOURCES if spec.get(name) is not None]
-    found += [not_allowed(f"spec.{name}", "may not specify more than 1 volume type") for name in given[1:]]
+    found += [forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in given[1:]]
     if not given:
         found.append(required("spec", "must specify a volume type"))
     return found + _mode_errors(spec)
@@ -131,20 +113,15 @@ def _volume_errors(spec: Document) -> Errors:
 def _mode_errors(spec: Document) -> Errors:
     found: Errors = []
     if spec.get("storageClassName"):
-        found += name_errors(spec["storageClassName"], "spec.storageClassName", names.subdomain)
+        found += name_errors(spec["storageClassName"], "spec.storageClassName", names.dns_subdomain)
     mode = spec.get("volumeMode")
     if mode is not None and mode not in VOLUME_MODES:
-        found.append(unsupported("spec.volumeMode", mode, VOLUME_MODES))
+        found.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
     return found
 
 
-class PersistentVolumeClaimStrategy(WithSpec):
+class PersistentVolumeClaimStrategy(BuiltInStrategy):
     """PersistentVolumeClaims."""
-
-    struct = "core/v1.PersistentVolumeClaim"
-    returns_deleted = True
-
-    has_generation = False
 
     def fill_in(self, document: Document) -> None:
         round_up_resources(document["spec"]["resources"])
@@ -156,11 +133,11 @@ class PersistentVolumeClaimStrategy(WithSpec):
         document["status"] = {"phase": "Pending"}
         _normalise_sources(document["spec"], None)
 
-    def validate(self, document: Document) -> list[DocumentError]:
-        return claim_errors(document)
+    def faults(self, document: Document) -> Errors:
+        return claim_spec_errors(part(document, "spec"), "spec")
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
-        return finalizer_errors(new) if subresource == "status" else claim_update_errors(new, old)
+    def changes(self, new: Document, old: Document) -> Errors:
+        return claim_update_errors(new, old)
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
         super().prepare_update(new, old, subresource)
@@ -190,20 +167,14 @@ def _reference(source: Document) -> Document:
 class StorageClassStrategy(BuiltInStrategy):
     """StorageClasses."""
 
-    struct = "storage/v1.StorageClass"
-    returns_deleted = True
-
-    def validate(self, document: Document) -> list[DocumentError]:
-        found = finalizer_errors(document)
+    def faults(self, document: Document) -> Errors:
         provisioner = document.get("provisioner") or ""
-        found += qualified_errors(provisioner.lower(), "provisioner") if provisioner else [required("provisioner")]
+        found = qualified_errors(provisioner.lower(), "provisioner") if provisioner else [required("provisioner")]
         policy, mode = document.get("reclaimPolicy"), document.get("volumeBindingMode")
         if policy and policy not in ("Delete", "Retain"):
-            found.append(unsupported("reclaimPolicy", policy, ("Delete", "Retain")))
+            found.append(not_supported("reclaimPolicy", policy, ("Delete", "Retain")))
         return found + choice_errors(mode, "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"))
 
-    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
-        found = self.validate(new) + finalizer_errors(new)
-        for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-            found += immutable_errors(new.get(field), old.get(field), field)
-        return found
+    def changes(self, new: Document, old: Document) -> Errors:
+        fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return [error for field in fields for error in immutable_errors(new.get(field), old.get(field), field)]

@@ -2,14 +2,14 @@
 """Custom resources: the rules of one version, from its schema."""
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds.fields import quoted
-from trainwright.controller.local.apiserver.kinds.names import qualified
+from trainwright.api.validation.names import qualified
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
-from trainwright.controller.local.apiserver.schema import Schema, SchemaFieldError, unknown_field
+from trainwright.controller.local.apiserver.merge.apply.values import quoted
+from trainwright.controller.local.apiserver.schema import Schema, unknown_field
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
@@ -77,12 +77,9 @@ class CustomStrategy(Strategy):
     ) -> list[DocumentError]:
         if self._schema is None:
             return known
-        before = cast("list[SchemaFieldError]", known)  # of one shape
         if subresource == "status" and old is not None:
-            found = self._schema.validate_status(new, old, known=before)
-        else:
-            found = self._schema.validate(new, old, known=before)
-        return cast("list[DocumentError]", found)
+            return self._schema.validate_status(new, old, known=known)
+        return self._schema.validate(new, old, known=known)
 
 
 def _finalizer_warnings(name: str) -> list[str]:

@@ -3,8 +3,7 @@
 
 - `json_patch`, `merge_patch` and `strategic_merge_patch` leave their inputs alone.
 - `read_merge_patch` and `read_strategic_patch` decode bodies with the error texts of their types.
-- `PatchError` is what a client is answered; `errors` has the tree. `RejectedResultError` is for the caller, who finds
-  out whether the result is an object of its kind.
+- `PatchError` is what a client is answered; `errors` has the tree.
 
 Warnings of strict decoding (duplicate keys, unknown members of a JSON patch's operations) are not found here.
 """
@@ -13,7 +12,6 @@ from trainwright.controller.local.apiserver.merge.patch.errors import (
     BrokenPatchError,
     MalformedPatchError,
     PatchError,
-    RejectedResultError,
     UnappliedPatchError,
 )
 from trainwright.controller.local.apiserver.merge.patch.merging import merge_patch
@@ -25,7 +23,6 @@ __all__ = [
     "BrokenPatchError",
     "MalformedPatchError",
     "PatchError",
-    "RejectedResultError",
     "UnappliedPatchError",
     "json_patch",
     "merge_patch",

@@ -109,19 +109,17 @@ class _Patching:
         try:
             act(fields)
         except UnappliedPatchError as error:
-            if error.cause.startswith("operation"):
-                raise UnappliedPatchError(f"{name} {error.cause}") from error
-            raise
+            raise UnappliedPatchError(f"{name} of {_text(fields, 'path')}: {error.cause}") from error
 
     def _add(self, fields: Operation) -> None:
         path = _path(fields, "path")
         container, key = self._container(path)
-        _insert(container, key, _value(fields), path)
+        _insert(container, key, _value(fields))
 
     def _remove(self, fields: Operation) -> None:
         path = _path(fields, "path")
         container, key = self._container(path)
-        _take(container, key, path)
+        _take(container, key)
 
     def _replace(self, fields: Operation) -> None:
         path, value = _path(fields, "path"), _value(fields)
@@ -132,32 +130,31 @@ class _Patching:
             return
         container, key = self._container(path)
         if type(container) is list:
-            container[_index(container, key, path)] = value
+            container[_index(container, key)] = value
         else:
             container[key] = value
 
     def _move(self, fields: Operation) -> None:
         source = _path(fields, "from")
         container, key = self._container(source)
-        value = _take(container, key, source)
+        value = _take(container, key)
         path = _path(fields, "path")
         container, key = self._container(path)
-        _insert(container, key, value, path)
+        _insert(container, key, value)
 
     def _copy(self, fields: Operation) -> None:
         source = _path(fields, "from")
         container, key = self._container(source)
-        value = copied(_get(container, key, source))
+        value = copied(_get(container, key))
         path = _path(fields, "path")
         container, key = self._container(path)
         if value is not None:
             self._copied += len(_encode(value))
         if self._copied > COPY_LIMIT:
             raise UnappliedPatchError(
-                f"Unable to complete the copy, the accumulated size increase of copy is {self._copied}, "
-                f"exceeding the limit {COPY_LIMIT}"
+                f"the copies of this patch add {self._copied} bytes, exceeding the limit {COPY_LIMIT}"
             )
-        _insert(container, key, value, path)
+        _insert(container, key, value)
 
     def _test(self, fields: Operation) -> None:
         path = _path(fields, "path")
@@ -166,9 +163,9 @@ class _Patching:
             found = self.document
         else:
             container, key = self._container(path)
-            found = _get(container, key, path)
+            found = _get(container, key)
         if not _same(found, expected):
-            raise UnappliedPatchError(f"testing value {path} failed: test failed")
+            raise UnappliedPatchError("the value is another one")
 
     def _container(self, path: str) -> tuple[Any, str]:
         """The object or list that holds what a path names, and the key in it."""
@@ -177,14 +174,14 @@ class _Patching:
         found = self.document if keys else None
         for key in keys[:-1]:
             try:
-                found = _get(found, _unescaped(key), path)
+                found = _get(found, _unescaped(key))
             except UnappliedPatchError:
                 found = None
             if type(found) not in (dict, list):
                 found = None
                 break
         if found is None:
-            raise UnappliedPatchError(f'operation does not apply: doc is missing path: "{path}": missing value')
+            raise UnappliedPatchError(f"nothing is at {path}")
         return found, _unescaped(keys[-1])
 
 
@@ -200,7 +197,7 @@ def _text(fields: Operation, name: str) -> str | None:
 def _path(fields: Operation, name: str) -> str:
     path = _text(fields, name)
     if path is None:
-        raise UnappliedPatchError(f"operation missing {name} field: missing value")
+        raise UnappliedPatchError(f"{name} is missing")
     return path
 
 
@@ -209,42 +206,42 @@ def _value(fields: Operation) -> Any:
     return None if raw is None else read_json(bytes(raw))
 
 
-def _position(key: str, path: str) -> int:
+def _position(key: str) -> int:
     if not _INDEX.fullmatch(key) or len(key) > 19:
-        raise UnappliedPatchError(f"error for path: '{path}': value was not a proper array index: '{key}'")
+        raise UnappliedPatchError(f"'{key}' is no index")
     return int(key)
 
 
-def _index(items: list[Any], key: str, path: str) -> int:
+def _index(items: list[Any], key: str) -> int:
     """The index of an item that is there."""
-    position = _position(key, path)
+    position = _position(key)
     if not -len(items) <= position < len(items):
-        raise UnappliedPatchError(f"error for path: '{path}': Unable to access invalid index: {position}")
+        raise UnappliedPatchError(f"there is no item {position}")
     return position % len(items)
 
 
-def _get(container: Any, key: str, path: str) -> Any:
-    return container[_index(container, key, path)] if type(container) is list else container.get(key)
+def _get(container: Any, key: str) -> Any:
+    return container[_index(container, key)] if type(container) is list else container.get(key)
 
 
-def _take(container: Any, key: str, path: str) -> Any:
+def _take(container: Any, key: str) -> Any:
     if type(container) is list:
-        return container.pop(_index(container, key, path))
+        return container.pop(_index(container, key))
     if key not in container:
-        raise UnappliedPatchError(f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}")
+        raise UnappliedPatchError(f"there is no {key}")
     return container.pop(key)
 
 
-def _insert(container: Any, key: str, value: Any, path: str) -> None:
+def _insert(container: Any, key: str, value: Any) -> None:
     if type(container) is dict:
         container[key] = value
         return
     if key == "-":
         container.append(value)
         return
-    position, places = _position(key, path), len(container) + 1
+    position, places = _position(key), len(container) + 1
     if not -places <= position < places:
-        raise UnappliedPatchError(f"error in add for path: '{path}': Unable to access invalid index: {position}")
+        raise UnappliedPatchError(f"there is no item {position}")
     container.insert(position % places, value)
 
 

@@ -8,10 +8,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.embedded import coerce, compile_walk
 from trainwright.controller.local.apiserver.schema.embedded import validate as validate_embedded
-from trainwright.controller.local.apiserver.schema.errors import NOWHERE, DocumentDecodeError, SchemaFieldError, invalid
+from trainwright.controller.local.apiserver.schema.errors import NOWHERE, DocumentDecodeError, invalid
 from trainwright.controller.local.apiserver.schema.problems import join
 from trainwright.controller.local.apiserver.schema.pruning import compile_prune
 from trainwright.controller.local.apiserver.schema.rules import compile_rules
@@ -19,9 +20,9 @@ from trainwright.controller.local.apiserver.schema.rules import compile_rules
 Schema = Mapping[str, Any]
 
 
-def default_errors(schema: Schema, path: str) -> list[SchemaFieldError]:
+def default_errors(schema: Schema, path: str) -> list[DocumentError]:
     """The errors of all defaults in a structural schema. Defaults in maps are refused elsewhere."""
-    found: list[SchemaFieldError] = []
+    found: list[DocumentError] = []
     if schema.get("default") is not None:
         found += _errors(schema, schema["default"], f"{path}.default")
     if isinstance(schema.get("items"), Mapping):
@@ -31,8 +32,8 @@ def default_errors(schema: Schema, path: str) -> list[SchemaFieldError]:
     return found
 
 
-def _errors(schema: Schema, default: Any, path: str) -> list[SchemaFieldError]:
-    found: list[SchemaFieldError] = []
+def _errors(schema: Schema, default: Any, path: str) -> list[DocumentError]:
+    found: list[DocumentError] = []
     pruned = copy.deepcopy(default)
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     if isinstance(pruned, (dict, list)) and compile_prune(schema, root=embedded)(pruned):
@@ -40,14 +41,14 @@ def _errors(schema: Schema, default: Any, path: str) -> list[SchemaFieldError]:
     return found + _value_errors(schema, copy.deepcopy(default), path)
 
 
-def _value_errors(schema: Schema, default: Any, path: str) -> list[SchemaFieldError]:
+def _value_errors(schema: Schema, default: Any, path: str) -> list[DocumentError]:
     walk = compile_walk(schema)
     if walk is not None and isinstance(default, dict):
         try:
             coerce(walk, default)
         except DocumentDecodeError as error:
             # The text begins with the field inside the default.
-            return [SchemaFieldError("FieldValueInvalid", path, str(error))]
+            return [DocumentError("FieldValueInvalid", path, str(error))]
         wrong = [one._replace(field=join(path, one.field)) for one in validate_embedded(walk, default)]
         if wrong:
             return wrong
@@ -60,5 +61,5 @@ def _value_errors(schema: Schema, default: Any, path: str) -> list[SchemaFieldEr
     return rules.errors(default, default, path, None, None) or rules.errors(default, None, path, None, None)
 
 
-def _placed(error: SchemaFieldError, path: str) -> SchemaFieldError:
+def _placed(error: DocumentError, path: str) -> DocumentError:
     return error._replace(field=path if error.field == NOWHERE else join(path, error.field))

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainwright.api.validation import DocumentError
 from trainwright.api.validation.cel import compiled_with_text
 from trainwright.controller.local.apiserver.schema.definition.celtypes import type_problems
 from trainwright.controller.local.apiserver.schema.errors import (
-    SchemaFieldError,
     forbidden,
     invalid,
     not_supported,
@@ -44,7 +44,7 @@ class _Context:
     """Rules are compiled here."""
 
 
-def openapi_errors(schema: Schema, path: str, *, rules: bool) -> list[SchemaFieldError]:
+def openapi_errors(schema: Schema, path: str, *, rules: bool) -> list[DocumentError]:
     """The errors of a schema; `rules` to compile its rules, which is done where it is structural."""
     found, in_rules = _errors(schema, path, _Context(rules=rules), root=True)
     return found + in_rules
@@ -52,12 +52,12 @@ def openapi_errors(schema: Schema, path: str, *, rules: bool) -> list[SchemaFiel
 
 def _errors(
     schema: Any, path: str, context: _Context, *, root: bool = False
-) -> tuple[list[SchemaFieldError], list[SchemaFieldError]]:
+) -> tuple[list[DocumentError], list[DocumentError]]:
     """The errors of a schema, and those of its rules, which are only looked at if there are no others."""
     if not isinstance(schema, Mapping):
         return [], []
     found = [*_unsupported(schema, path, context)]
-    in_rules: list[SchemaFieldError] = []
+    in_rules: list[DocumentError] = []
     for inner, inner_path, inner_context in _parts(schema, path, context, root=root):
         more, more_rules = _errors(inner, inner_path, inner_context)
         found += more
@@ -73,7 +73,7 @@ def _errors(
     return found, in_rules
 
 
-def _unsupported(schema: Schema, path: str, context: _Context) -> Iterator[SchemaFieldError]:
+def _unsupported(schema: Schema, path: str, context: _Context) -> Iterator[DocumentError]:
     kind = schema.get("type") or ""
     if kind and kind not in _TYPES:
         yield not_supported(f"{path}.type", kind, _TYPES)
@@ -126,7 +126,7 @@ def _parts(schema: Schema, path: str, context: _Context, *, root: bool) -> Itera
         yield schema["items"], f"{path}.items", inner
 
 
-def _map_and_list_types(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
+def _map_and_list_types(schema: Schema, path: str) -> Iterator[DocumentError]:
     kind, map_type, list_type = schema.get("type") or "", *map(schema.get, _EXTENSIONS)
     for value, wanted, known, word in (
         (map_type, "object", ("atomic", "granular"), _EXTENSIONS[0]),
@@ -145,7 +145,7 @@ def _map_and_list_types(schema: Schema, path: str) -> Iterator[SchemaFieldError]
 _EXTENSIONS = ("x-kubernetes-map-type", "x-kubernetes-list-type")
 
 
-def _set_items(items: Schema, path: str) -> Iterator[SchemaFieldError]:
+def _set_items(items: Schema, path: str) -> Iterator[DocumentError]:
     wrong = "must be atomic as item of a list with x-kubernetes-list-type=set"
     list_type, map_type = items.get("x-kubernetes-list-type"), items.get("x-kubernetes-map-type")
     if items.get("type") == "array" and list_type not in (None, "atomic"):
@@ -155,7 +155,7 @@ def _set_items(items: Schema, path: str) -> Iterator[SchemaFieldError]:
         yield invalid(f"{path}.x-kubernetes-map-type", list_type, wrong)
 
 
-def _list_map_keys(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
+def _list_map_keys(schema: Schema, path: str) -> Iterator[DocumentError]:
     keys, list_type = schema.get("x-kubernetes-list-map-keys") or [], schema.get("x-kubernetes-list-type")
     items = schema.get("items")
     if keys and list_type != "map":
@@ -185,7 +185,7 @@ def _list_map_keys(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
             yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
 
 
-def _unique_items(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
+def _unique_items(schema: Schema, path: str) -> Iterator[DocumentError]:
     """Items of sets and map lists are not null, and keys of map lists are always there."""
     list_type, items = schema.get("x-kubernetes-list-type"), schema.get("items")
     if list_type not in ("set", "map") or not isinstance(items, Mapping):
@@ -205,7 +205,7 @@ def _unique_items(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
             yield forbidden(f"{at}.nullable", f"{this} cannot be nullable")
 
 
-def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[SchemaFieldError]:
+def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[DocumentError]:
     text, message = (rule.get("rule") or "").strip(), rule.get("message") or ""
     if not text:
         yield required(f"{path}.rule", "rule is not specified")
@@ -231,9 +231,7 @@ def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[SchemaField
             yield invalid(f"{path}.fieldPath", field, "must be a valid path")
 
 
-def _rule_errors(
-    rule: Schema, path: str, context: _Context, schema: Schema, *, root: bool
-) -> Iterator[SchemaFieldError]:
+def _rule_errors(rule: Schema, path: str, context: _Context, schema: Schema, *, root: bool) -> Iterator[DocumentError]:
     optional = bool(rule.get("optionalOldSelf"))
 
     def types(text: str) -> str:

@@ -7,10 +7,9 @@ Source: `apiextensions-apiserver/pkg/apis/apiextensions/{v1/defaults.go,validati
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainwright.api.validation import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.api.validation.formats import check_of
 from trainwright.controller.local.apiserver.schema.errors import (
-    SchemaFieldError,
     duplicate,
     forbidden,
     invalid,
@@ -60,7 +59,7 @@ def unrecognized_formats(schema: Schema) -> Iterator[str]:
             yield from unrecognized_formats(one)
 
 
-def group_errors(spec: Document) -> Iterator[SchemaFieldError]:
+def group_errors(spec: Document) -> Iterator[DocumentError]:
     """The errors of group and scope."""
     group, scope = spec.get("group", ""), spec.get("scope", "")
     if not group:
@@ -75,7 +74,7 @@ def group_errors(spec: Document) -> Iterator[SchemaFieldError]:
         yield not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
 
 
-def name_errors(given: Document, path: str, *, needed: bool) -> Iterator[SchemaFieldError]:
+def name_errors(given: Document, path: str, *, needed: bool) -> Iterator[DocumentError]:
     """The errors of names; those in a spec are needed, those in a status are not."""
     if needed:
         for name in ("plural", "singular", "kind", "listKind"):
@@ -96,13 +95,13 @@ def name_errors(given: Document, path: str, *, needed: bool) -> Iterator[SchemaF
     yield from _labels(given.get("categories", ()), f"{path}.categories")
 
 
-def _labels(texts: Any, path: str) -> Iterator[SchemaFieldError]:
+def _labels(texts: Any, path: str) -> Iterator[DocumentError]:
     for index, text in enumerate(texts):
         if wrong := names.dns_label_1035(text):
             yield invalid(f"{path}[{index}]", text, ",".join(wrong))
 
 
-def version_errors(spec: Document) -> Iterator[SchemaFieldError]:
+def version_errors(spec: Document) -> Iterator[DocumentError]:
     """The errors of the list of versions as a whole."""
     versions: list[Document] = spec.get("versions", [])
     found = [version.get("name", "") for version in versions]
@@ -115,7 +114,7 @@ def version_errors(spec: Document) -> Iterator[SchemaFieldError]:
         yield invalid("spec.version", found[0], ",".join(wrong))
 
 
-def deprecation_errors(version: Document, path: str) -> Iterator[SchemaFieldError]:
+def deprecation_errors(version: Document, path: str) -> Iterator[DocumentError]:
     """The errors of a deprecation warning."""
     text = version.get("deprecationWarning")
     if text is None:
@@ -134,7 +133,7 @@ def deprecation_errors(version: Document, path: str) -> Iterator[SchemaFieldErro
             return
 
 
-def conversion_errors(conversion: Document | None) -> Iterator[SchemaFieldError]:
+def conversion_errors(conversion: Document | None) -> Iterator[DocumentError]:
     """The errors of the conversion. Webhooks are valid for the server; this one has none to call."""
     strategy = (conversion or {}).get("strategy", "")
     if conversion is None:
@@ -147,7 +146,7 @@ def conversion_errors(conversion: Document | None) -> Iterator[SchemaFieldError]
         yield forbidden("spec.conversion.strategy", "conversion webhooks are not supported by this server, use None")
 
 
-def column_errors(columns: Any, path: str) -> Iterator[SchemaFieldError]:
+def column_errors(columns: Any, path: str) -> Iterator[DocumentError]:
     """The errors of printer columns."""
     for index, column in enumerate(columns):
         at = f"{path}[{index}]"
@@ -166,7 +165,7 @@ def column_errors(columns: Any, path: str) -> Iterator[SchemaFieldError]:
             yield invalid(f"{at}.JSONPath", way, "must be a simple json path starting with .")
 
 
-def subresource_errors(subresources: Document | None, path: str) -> Iterator[SchemaFieldError]:
+def subresource_errors(subresources: Document | None, path: str) -> Iterator[DocumentError]:
     """The errors of subresources."""
     scale = (subresources or {}).get("scale")
     if scale is None:
@@ -186,7 +185,7 @@ def subresource_errors(subresources: Document | None, path: str) -> Iterator[Sch
         yield invalid(at, way, "should be a json path under either .spec or .status")
 
 
-def selectable_errors(fields: Any, schema: Schema, path: str) -> Iterator[SchemaFieldError]:
+def selectable_errors(fields: Any, schema: Schema, path: str) -> Iterator[DocumentError]:
     """The errors of selectable fields."""
     seen: set[str] = set()
     for index, field in enumerate(fields):

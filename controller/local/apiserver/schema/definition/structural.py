@@ -7,8 +7,9 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from trainwright.api.validation import DocumentError
 from trainwright.api.validation.patterns import PatternError, compiled
-from trainwright.controller.local.apiserver.schema.errors import SchemaFieldError, forbidden, invalid, required
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required
 
 Schema = Mapping[str, Any]
 _Level = Literal["root", "item", "field"]
@@ -33,13 +34,13 @@ _META = "must not specify anything other than name and generateName, but metadat
 _NO_FIELDS = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
 
 
-def structural_errors(schema: Schema, path: str) -> list[SchemaFieldError]:
+def structural_errors(schema: Schema, path: str) -> list[DocumentError]:
     """What keeps a schema from being structural, sorted."""
     found = [*_invariants(schema, "root", path), *_incomplete(schema, path)]
     return sorted(found, key=str)
 
 
-def _invariants(schema: Schema, level: _Level, path: str) -> Iterator[SchemaFieldError]:
+def _invariants(schema: Schema, level: _Level, path: str) -> Iterator[DocumentError]:
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     items, others = schema.get("items"), schema.get("additionalProperties")
     if schema.get("type") == "array" and items is None:
@@ -64,7 +65,7 @@ def _invariants(schema: Schema, level: _Level, path: str) -> Iterator[SchemaFiel
     yield from _metadata(schema, level, path)
 
 
-def _type(schema: Schema, level: _Level, path: str) -> Iterator[SchemaFieldError]:
+def _type(schema: Schema, level: _Level, path: str) -> Iterator[DocumentError]:
     kind, at = schema.get("type") or "", f"{path}.type"
     if schema.get("x-kubernetes-embedded-resource") and kind != "object":
         wrong = "must be object if x-kubernetes-embedded-resource is true"
@@ -75,7 +76,7 @@ def _type(schema: Schema, level: _Level, path: str) -> Iterator[SchemaFieldError
         yield invalid(at, kind, "must be object at the root")
 
 
-def _extensions(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
+def _extensions(schema: Schema, path: str) -> Iterator[DocumentError]:
     if not schema.get("x-kubernetes-int-or-string"):
         return
     for word in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
@@ -83,7 +84,7 @@ def _extensions(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
             yield invalid(f"{path}.{word}", True, "must be false if x-kubernetes-int-or-string is true")
 
 
-def _metadata(schema: Schema, level: _Level, path: str) -> Iterator[SchemaFieldError]:
+def _metadata(schema: Schema, level: _Level, path: str) -> Iterator[DocumentError]:
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     checked = level == "root" or schema.get("x-kubernetes-embedded-resource")
     for name in ("kind", "apiVersion"):
@@ -113,7 +114,7 @@ def _skipped(schema: Schema) -> str:
     return "allOf" if first.get("anyOf") == _INT_OR_STRING else ""
 
 
-def _values(schema: Schema, path: str, *, skip: str) -> Iterator[SchemaFieldError]:
+def _values(schema: Schema, path: str, *, skip: str) -> Iterator[DocumentError]:
     for word in ("anyOf", "allOf", "oneOf"):
         if word == "anyOf" and skip == "anyOf":
             continue
@@ -130,7 +131,7 @@ def _values(schema: Schema, path: str, *, skip: str) -> Iterator[SchemaFieldErro
             yield invalid(f"{path}.pattern", schema["pattern"], wrong)
 
 
-def _nested(schema: Schema, path: str, *, skip: str) -> Iterator[SchemaFieldError]:
+def _nested(schema: Schema, path: str, *, skip: str) -> Iterator[DocumentError]:
     yield from _values(schema, path, skip=skip)
     if isinstance(schema.get("items"), Mapping):
         yield from _nested(schema["items"], f"{path}.items", skip="")
@@ -145,7 +146,7 @@ def _nested(schema: Schema, path: str, *, skip: str) -> Iterator[SchemaFieldErro
         yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
-def _incomplete(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
+def _incomplete(schema: Schema, path: str) -> Iterator[DocumentError]:
     """Fields that alternatives at the root speak of must be declared; the server does not look further."""
     for word in ("allOf", "anyOf", "oneOf"):
         for index, inner in enumerate(schema.get(word) or ()):
@@ -154,7 +155,7 @@ def _incomplete(schema: Schema, path: str) -> Iterator[SchemaFieldError]:
         yield from _undeclared(schema["not"], schema, f"{path}.not", path)
 
 
-def _undeclared(inner: Schema, outer: Schema, path: str, outer_path: str) -> Iterator[SchemaFieldError]:
+def _undeclared(inner: Schema, outer: Schema, path: str, outer_path: str) -> Iterator[DocumentError]:
     for word in ("allOf", "anyOf", "oneOf"):
         for index, one in enumerate(inner.get(word) or ()):
             yield from _undeclared(one, outer, f"{path}.{word}[{index}]", outer_path)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.validation import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.schema.definition.defaults import default_errors
 from trainwright.controller.local.apiserver.schema.definition.openapi import openapi_errors
 from trainwright.controller.local.apiserver.schema.definition.spec import (
@@ -25,7 +25,7 @@ from trainwright.controller.local.apiserver.schema.definition.spec import (
     version_errors,
 )
 from trainwright.controller.local.apiserver.schema.definition.structural import structural_errors
-from trainwright.controller.local.apiserver.schema.errors import SchemaFieldError, forbidden, invalid, required
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 
 Document = dict[str, Any]
@@ -66,7 +66,7 @@ _APPROVAL = "api-approved.kubernetes.io"
 _SHARED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
 
-def validate_definition(new: Document, old: Document | None = None) -> list[SchemaFieldError]:
+def validate_definition(new: Document, old: Document | None = None) -> list[DocumentError]:
     """The errors of a definition with its defaults.
 
     Args:
@@ -99,12 +99,12 @@ def validate_definition(new: Document, old: Document | None = None) -> list[Sche
 
 
 @lru_cache(maxsize=32)
-def _errors_of_spec(spec: bytes) -> tuple[SchemaFieldError, ...]:
+def _errors_of_spec(spec: bytes) -> tuple[DocumentError, ...]:
     """Remembered, because the same definitions are installed in each server of a process."""
     return tuple(_spec_errors(msgspec.json.decode(spec)))
 
 
-def _spec_errors(spec: Document) -> Iterator[SchemaFieldError]:
+def _spec_errors(spec: Document) -> Iterator[DocumentError]:
     yield from group_errors(spec)
     versions: list[Document] = spec.get("versions") or []
     alike = {word for word in _SHARED if versions and all(one.get(word) == versions[0].get(word) for one in versions)}
@@ -131,7 +131,7 @@ def _has_status(version: Document) -> bool:
     return (version.get("subresources") or {}).get("status") is not None
 
 
-def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool) -> Iterator[SchemaFieldError]:
+def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool) -> Iterator[DocumentError]:
     schema = (parts.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
         yield from schema_errors(schema, f"{path}.{schema_name}", status=status)
@@ -140,7 +140,7 @@ def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool
     yield from selectable_errors(parts.get("selectableFields") or (), schema or {}, f"{path}.selectableFields")
 
 
-def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list[SchemaFieldError]:
+def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list[DocumentError]:
     """The errors of the schema of a version.
 
     Args:
@@ -149,13 +149,13 @@ def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list
         status: there is an endpoint for the status.
     """
     at = f"{path}.openAPIV3Schema"
-    found: list[SchemaFieldError] = []
+    found: list[DocumentError] = []
     if status:
         found += _root_errors(schema, at)
     if schema.get("nullable"):
         found.append(forbidden(f"{at}.nullable", "nullable cannot be true at the root"))
     # Later steps take for granted what earlier ones have made sure.
-    steps: tuple[Callable[[], list[SchemaFieldError]], ...] = (
+    steps: tuple[Callable[[], list[DocumentError]], ...] = (
         lambda: structural_errors(schema, at),
         lambda: default_errors(schema, at),
     )
@@ -170,7 +170,7 @@ def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list
     return found + openapi_errors(schema, at, rules=good)
 
 
-def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[SchemaFieldError]:
+def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[DocumentError]:
     if schema.get("type", "object") != "object":
         wrong = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         yield invalid(f"{path}.type", schema["type"], wrong)
@@ -179,7 +179,7 @@ def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[SchemaFieldEr
         yield invalid(path, dict(schema), wrong)
 
 
-def _immutable(spec: Document, old: Document) -> Iterator[SchemaFieldError]:
+def _immutable(spec: Document, old: Document) -> Iterator[DocumentError]:
     before: Document = old["spec"]
     conditions = (old.get("status") or {}).get("conditions") or ()
     if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
@@ -193,7 +193,7 @@ def _immutable(spec: Document, old: Document) -> Iterator[SchemaFieldError]:
         yield invalid("spec.names.plural", spec["names"].get("plural", ""), "field is immutable")
 
 
-def _stored_versions(definition: Document) -> Iterator[SchemaFieldError]:
+def _stored_versions(definition: Document) -> Iterator[DocumentError]:
     path = "status.storedVersions"
     stored: list[str] = definition.get("status", {}).get("storedVersions") or []
     if not stored:
@@ -213,7 +213,7 @@ def _stored_versions(definition: Document) -> Iterator[SchemaFieldError]:
             yield invalid(f"{path}[{index}]", name, wrong)
 
 
-def _approval(new: Document, old: Document | None) -> Iterator[SchemaFieldError]:
+def _approval(new: Document, old: Document | None) -> Iterator[DocumentError]:
     """Groups of Kubernetes itself need a word of approval, unless nothing changes about that."""
     group = f".{new.get('spec', {}).get('group', '')}"
     if not group.endswith((".k8s.io", ".kubernetes.io")):

@@ -6,10 +6,14 @@
 
 import functools
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from trainwright.controller.local.apiserver.schema.published import published_models
+from trainwright.controller.local.apiserver.schema.structs import Structs
 
 LABELS = "labels"
 KINDS = Path(__file__).parent / "kinds.json"
@@ -140,3 +144,9 @@ def struct_of(model: str) -> str:
     """The Go type of a model: `core/v1.Pod` of `io.k8s.api.core.v1.Pod`."""
     package, version, kind = model.split(".")[-3:]
     return f"{package}/{version}.{kind}"
+
+
+@cache
+def published_structs() -> Structs:
+    """Shared, since they are compiled as they are used."""
+    return Structs(published_models())

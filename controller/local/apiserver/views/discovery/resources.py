@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is served, described for discovery and OpenAPI."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-from trainwright.controller.local.apiserver.views.discovery.priority import priority
 
 READ_AND_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 """The verbs of most built-in resources."""
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """The verbs of custom resources, in the order in which they are listed."""
 STATUS_VERBS = ("get", "patch", "update")
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STABILITY = {None: 0, "beta": 1, "alpha": 2}
+
+Priority = tuple[int, int, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +130,11 @@ def _versions(
     return {
         version: tuple(sorted(found[version], key=lambda resource: resource.plural)) for version in dict.fromkeys(order)
     }
+
+
+def priority(version: str) -> Priority:
+    """A key that sorts versions with the preferred one first: `v10`, `v2`, `v2beta1`, `v2alpha1`, then other names."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return 1, 0, 0, 0, version
+    return 0, _STABILITY[match[2]], -int(match[1]), -int(match[3] or 0), ""

@@ -6,7 +6,6 @@
 - `SelectorError` is what a client is answered, 400.
 """
 
-from trainwright.controller.local.apiserver.views.selection.errors import SelectorError
 from trainwright.controller.local.apiserver.views.selection.fields import (
     FieldSelector,
     SelectableFields,
@@ -16,22 +15,18 @@ from trainwright.controller.local.apiserver.views.selection.fields import (
 )
 from trainwright.controller.local.apiserver.views.selection.labels import (
     LabelMatcher,
-    LabelRequirement,
+    SelectorError,
     label_selector_of,
     parse_label_selector,
 )
-from trainwright.controller.local.apiserver.views.selection.names import label_key_problems, label_value_problems
 
 __all__ = [
     "FieldSelector",
     "LabelMatcher",
-    "LabelRequirement",
     "SelectableFields",
     "SelectorError",
     "custom_selectable_fields",
-    "label_key_problems",
     "label_selector_of",
-    "label_value_problems",
     "parse_field_selector",
     "parse_label_selector",
     "selectable_fields",

@@ -5,27 +5,32 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
-from trainwright.controller.local.apiserver.views.selection.errors import SelectorError
-from trainwright.controller.local.apiserver.views.selection.names import (
-    invalid,
-    label_key_problems,
-    label_value_problems,
-)
+from trainwright.api.validation import names
 
 Labels = Mapping[str, str]
 Test = Callable[[Labels], bool]
-Token = tuple[str, str]
-"""Its kind (a symbol, `in`, `notin`, `word` or `end`) and its text."""
 
-_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!()<>,]|[^=!()<>, \t\r\n]+)")
-_END: Token = ("end", "")
-_OPERATORS = frozenset({"in", "notin", "=", "==", "!=", ">", "<"})
+_WORD = r"[^=!()<>, \t\r\n]+"
+_COMMA = re.compile(r",(?![^()]*\))")
+"""Not one between brackets."""
+_TERM = re.compile(
+    rf"\s*(?:(?P<absent>!)\s*)?(?P<label>{_WORD})\s*"
+    rf"(?(absent)|(?:(?P<operator>==?|!=|>|<)\s*(?P<value>(?:{_WORD})?)\s*"
+    r"|(?<=\s)(?P<among>in|notin)\s*\((?P<values>[^()]*)\)\s*)?)",
+    re.ASCII,
+)
+_SAME = {"=": "in", "==": "in", "!=": "notin"}
+_OF_SPECS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
+"""Operators of selectors in specs."""
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+class SelectorError(ValueError):
+    """A selector is refused, with 400."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,130 +114,29 @@ def parse_label_selector(text: str) -> LabelMatcher:
     Raises:
         SelectorError: it cannot be parsed, or names an invalid label.
     """
-    return compiled(_Parser(text).parse()) if text else EVERYTHING
+    return compiled(map(_requirement, _COMMA.split(text))) if text.strip() else EVERYTHING
 
 
-class _Parser:
-    """Tokens of a selector, and how far they are read."""
-
-    def __init__(self, text: str) -> None:
-        words = _TOKEN.findall(text)
-        self._tokens = [_token(word) for word in words] + [_END, _END]
-        self._position = 0
-
-    def parse(self) -> list[LabelRequirement]:
-        made: list[LabelRequirement] = []
-        while True:
-            kind, text = self._ahead()
-            if kind == "end":
-                return made
-            if kind not in ("word", "!"):
-                raise SelectorError(f"found '{text}', expected: !, identifier, or 'end of string'")
-            try:
-                made.append(self._requirement())
-            except SelectorError as error:
-                raise SelectorError(f"unable to parse requirement: {error}") from None
-            kind, text = self._next()
-            if kind == "end":
-                return made
-            if kind != ",":
-                raise SelectorError(f"found '{text}', expected: ',' or 'end of string'")
-            kind, text = self._ahead()
-            if kind not in ("word", "!"):
-                raise SelectorError(f"found '{text}', expected: identifier after ','")
-
-    def _ahead(self) -> Token:
-        """The next token where it is no operator: `in` is then a word like others."""
-        kind, text = self._tokens[self._position]
-        return ("word", text) if kind in ("in", "notin") else (kind, text)
-
-    def _next(self) -> Token:
-        found = self._ahead()
-        self._position += found is not _END
-        return found
-
-    def _requirement(self) -> LabelRequirement:
-        kind, label = self._next()
-        negated = kind == "!"
-        if negated:
-            kind, label = self._next()
-        if kind != "word":
-            raise SelectorError(f"found '{label}', expected: identifier")
-        if problems := label_key_problems(label):
-            # Go prints the absent path of the field like this.
-            raise SelectorError(invalid("<nil>", label, "; ".join(problems)))
-        if negated:
-            return LabelRequirement(label, "absent")
-        if self._ahead()[0] in ("end", ","):
-            return LabelRequirement(label, "exists")
-        operator, text = self._tokens[self._position]
-        self._position += operator != "end"
-        if operator not in _OPERATORS:
-            raise SelectorError(f"found '{text}', expected: in, notin, =, ==, !=, gt, lt")
-        values = self._values() if operator in ("in", "notin") else {self._value()}
-        return _checked(label, operator, sorted(values))
-
-    def _value(self) -> str:
-        if self._ahead()[0] in ("end", ","):
-            return ""
-        kind, text = self._next()
-        if kind != "word":
-            raise SelectorError(f"found '{text}', expected: identifier")
-        return text
-
-    def _values(self) -> set[str]:
-        kind, text = self._next()
-        if kind != "(":
-            raise SelectorError(f"found '{text}' expected: '('")
-        kind, text = self._ahead()
-        if kind == ")":
-            self._next()
-            return {""}
-        if kind not in ("word", ","):
-            raise SelectorError(f"found '{text}', expected: ',', ')' or identifier")
-        values = self._list()
-        self._next()  # the bracket that ended the list
-        return values
-
-    def _list(self) -> set[str]:
-        values: set[str] = set()
-        while True:
-            kind, text = self._next()
-            ahead, text_ahead = self._ahead()
-            if kind == "word":
-                values.add(text)
-                if ahead not in (",", ")"):
-                    raise SelectorError(f"found '{text_ahead}', expected: ',' or ')'")
-            elif kind == ",":
-                # Nothing before, between or behind commas is an empty value.
-                if not values or ahead in (",", ")"):
-                    values.add("")
-            else:
-                raise SelectorError(f"found '{text}', expected: ',', or identifier")
-            if ahead == ")":
-                return values
+def _requirement(text: str) -> LabelRequirement:
+    found = _TERM.fullmatch(text)
+    if found is None:
+        raise SelectorError(f"'{text}' is no term: write a, !a, a=b, a!=b, a in (b,c), a notin (b), a>1 or a<1")
+    label, operator = found["label"], found["operator"] or found["among"]
+    if operator is None:
+        return _checked(label, "absent" if found["absent"] else "exists", ())
+    values = found["values"].split(",") if found["among"] else [found["value"]]
+    return _checked(label, _SAME.get(operator, operator), [value.strip(" \t\r\n") for value in values])
 
 
-def _token(word: str) -> Token:
-    if word in _OPERATORS or word in ("!", "(", ")", ","):
-        return word, word
-    return "word", word
-
-
-def _checked(label: str, operator: str, values: list[str]) -> LabelRequirement:
-    problems: list[str] = []
-    if operator in (">", "<"):
-        problems += [
-            invalid(f"values[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
-            for index, value in enumerate(values)
-            if _integer(value) is None
-        ]
-    for index, value in enumerate(values):
-        if wrong := label_value_problems(value):
-            problems.append(invalid(f"values[{index}][{label}]", value, "; ".join(wrong)))
-    if problems:
-        raise SelectorError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
-    return LabelRequirement(label, {"=": "in", "==": "in", "!=": "notin"}.get(operator, operator), frozenset(values))
+def _checked(label: str, operator: str, values: Collection[str]) -> LabelRequirement:
+    if problems := names.qualified(label):
+        raise SelectorError(f"'{label}' is no label: {problems[0]}")
+    for value in values:
+        if operator in (">", "<") and _integer(value) is None:
+            raise SelectorError(f"{label}{operator}{value}: the value must be an integer")
+        if problems := names.label_value(value):
+            raise SelectorError(f"'{value}' is no value of a label: {problems[0]}")
+    return LabelRequirement(label, operator, frozenset(values))
 
 
 def _integer(text: str) -> int | None:
@@ -252,24 +156,13 @@ def label_selector_of(selector: Mapping[str, Any] | None) -> LabelMatcher | None
     """
     if selector is None:
         return None
-    terms = [_checked(label, "=", [value]) for label, value in (selector.get("matchLabels") or {}).items()]
+    terms = [_checked(label, "in", [value]) for label, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
         label, values = expression.get("key", ""), expression.get("values") or []
-        match expression.get("operator"):
-            case "In" | "NotIn" as operator:
-                if not values:
-                    raise SelectorError(
-                        "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-                    )
-                terms.append(_checked(label, operator.lower(), values))
-            case "Exists" | "DoesNotExist" as operator:
-                if values:
-                    said = "values set must be empty for exists and does not exist"
-                    raise SelectorError(f"values: Invalid value: [{', '.join(map(quoted, values))}]: {said}")
-                terms.append(LabelRequirement(label, "exists" if operator == "Exists" else "absent"))
-            case operator:
-                raise SelectorError(f"{quoted(operator or '')} is not a valid label selector operator")
-    for term in terms:
-        if problems := label_key_problems(term.label):
-            raise SelectorError(invalid("key", term.label, "; ".join(problems)))
+        operator = expression.get("operator") or ""
+        if operator not in _OF_SPECS:
+            raise SelectorError(f"'{operator}' is no operator of label selectors: use {', '.join(_OF_SPECS)}")
+        if bool(values) != (operator in ("In", "NotIn")):
+            raise SelectorError(f"{operator} of '{label}' {'has no' if values else 'needs'} values")
+        terms.append(_checked(label, _OF_SPECS[operator], values))
     return compiled(terms)

@@ -11,8 +11,7 @@ from typing import Any
 from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError, Path, compile_path, result_text
 from trainwright.controller.local.apiserver.views.tables.ages import UNKNOWN, since
 from trainwright.controller.local.apiserver.views.tables.cells import name_of
-from trainwright.controller.local.apiserver.views.tables.columns import Column, column
-from trainwright.controller.local.apiserver.views.tables.formats import TableFormat
+from trainwright.controller.local.apiserver.views.tables.formats import Column, TableFormat, column
 from trainwright.controller.local.apiserver.views.tables.reading import Document
 
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

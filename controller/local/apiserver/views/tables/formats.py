@@ -9,10 +9,11 @@ from typing import Any
 
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, recorded_kinds
 from trainwright.controller.local.apiserver.views.tables.cells import CELLS, default_cells
-from trainwright.controller.local.apiserver.views.tables.columns import Column, column
 from trainwright.controller.local.apiserver.views.tables.pods import pod_cells, pod_conditions
 from trainwright.controller.local.apiserver.views.tables.reading import Document
 from trainwright.controller.local.apiserver.views.tables.recorded import compile_cell
+
+Column = dict[str, Any]
 
 
 def _no_conditions(_: Document) -> list[dict[str, str]]:
@@ -32,6 +33,14 @@ class TableFormat:
     columns: tuple[Column, ...]
     cells: Callable[[Document, datetime], list[Any]]
     conditions: Callable[[Document], list[dict[str, str]]] = _no_conditions
+
+
+def column(name: str, type_: str = "string", *, format_: str = "", priority: int = 0, description: str = "") -> Column:
+    """A column definition. Columns of priority 0 are shown, others only by `kubectl get -o wide`.
+
+    Built-in ones have no description, which in Kubernetes is the text of its API documentation; kubectl shows none.
+    """
+    return {"name": name, "type": type_, "format": format_, "description": description, "priority": priority}
 
 
 _DEFAULT = TableFormat((column("Name", format_="name"), column("Created At", "date")), default_cells)

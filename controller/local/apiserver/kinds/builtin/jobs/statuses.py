@@ -8,8 +8,8 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.builtin.formats import Errors, finalizer_errors, negative_errors, same
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.indexes import IndexesError, count_indexes, overlap
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, required, wrong, wrong_without_value
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
+from trainwright.controller.local.apiserver.schema.errors import duplicate, invalid, invalid_unshown, required
 
 _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 
@@ -62,7 +62,7 @@ def job_status_errors(job: Document, old: Document) -> Errors:
 
 
 def _conditions(text: str) -> Errors:
-    return [wrong_without_value("status.conditions", text)]
+    return [invalid_unshown("status.conditions", text)]
 
 
 def _uncounted_errors(uncounted: Document) -> Errors:
@@ -72,7 +72,7 @@ def _uncounted_errors(uncounted: Document) -> Errors:
         for index, uid in enumerate(texts(uncounted, name)):
             field = f"status.uncountedTerminatedPods.{name}[{index}]"
             if not uid:
-                found.append(wrong(field, uid, "must not be empty"))
+                found.append(invalid(field, uid, "must not be empty"))
             elif uid in seen:
                 found.append(duplicate(field, uid))
             seen.add(uid)
@@ -92,12 +92,12 @@ def _end_errors(change: _Change) -> Errors:
     if change.turned("Complete") or change.changed("completionTime"):
         field = "status.completionTime"
         if end is not None and not complete:
-            found.append(wrong(field, end, "cannot set completionTime when there is no Complete=True condition"))
+            found.append(invalid(field, end, "cannot set completionTime when there is no Complete=True condition"))
         if end is None and complete:
             found.append(required(field, "completionTime is required for Complete jobs"))
     # Times are in UTC and whole seconds, so their texts are in order.
     if change.changed("startTime", "completionTime") and start is not None and end is not None and end < start:
-        found.append(wrong("status.completionTime", end, "must be equal to or after `startTime`"))
+        found.append(invalid("status.completionTime", end, "must be equal to or after `startTime`"))
     if failed and not target and (change.turned("Failed") or change.changed("failedIndexes")):
         found += _conditions("cannot set Failed=True condition without the FailureTarget=true condition")
     met = is_true(status, "SuccessCriteriaMet")
@@ -113,7 +113,7 @@ def _finished_errors(change: _Change) -> Errors:
     found: Errors = []
     active = status.get("active") or 0
     if active > 0 and (change.finish_changed or change.changed("active")):
-        found.append(wrong("status.active", active, "active>0 is invalid for finished job"))
+        found.append(invalid("status.active", active, "active>0 is invalid for finished job"))
     never_ran = spec.get("suspend") is True and spec.get("completions") == 0
     started = change.finish_changed or change.changed("startTime")
     if status.get("startTime") is None and started and not never_ran:
@@ -122,7 +122,7 @@ def _finished_errors(change: _Change) -> Errors:
     if (uncounted.get("failed") or uncounted.get("succeeded")) and (
         change.finish_changed or change.changed("uncountedTerminatedPods")
     ):
-        found.append(wrong("status.uncountedTerminatedPods", uncounted, "must be empty for finished job"))
+        found.append(invalid("status.uncountedTerminatedPods", uncounted, "must be empty for finished job"))
     return found
 
 
@@ -142,15 +142,15 @@ def _index_errors(change: _Change) -> Errors:
         found += _format_errors("failedIndexes", failed, completions)
     if completed_changed and completed and spec.get("completionMode") != "Indexed":
         text = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        found.append(wrong("status.completedIndexes", completed, text))
+        found.append(invalid("status.completedIndexes", completed, text))
     if failed_changed and failed is not None and not per_index:
         text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-        found.append(wrong("status.failedIndexes", failed, text))
+        found.append(invalid("status.failedIndexes", failed, text))
     if (completed_changed or failed_changed) and completions is not None and failed is not None:
         index = overlap(completed, failed, completions)
         if index is not None:
             text = f"failedIndexes and completedIndexes overlap at index: {index}"
-            found.append(wrong("status.failedIndexes", failed, text))
+            found.append(invalid("status.failedIndexes", failed, text))
     return found
 
 
@@ -158,7 +158,7 @@ def _format_errors(field: str, indexes: str, completions: int) -> Errors:
     try:
         count_indexes(indexes, completions)
     except IndexesError as error:
-        return [wrong(f"status.{field}", indexes, f"error parsing {field}: {error}")]
+        return [invalid(f"status.{field}", indexes, f"error parsing {field}: {error}")]
     return []
 
 
@@ -168,9 +168,9 @@ def _pod_count_errors(change: _Change) -> Errors:
     ready = status.get("ready")
     found: Errors = []
     if terminating > 0 and change.finished and (change.finish_changed or change.changed("terminating")):
-        found.append(wrong("status.terminating", terminating, "terminating>0 is invalid for finished job"))
+        found.append(invalid("status.terminating", terminating, "terminating>0 is invalid for finished job"))
     if ready is not None and ready > active and change.changed("ready", "active"):
-        found.append(wrong("status.ready", ready, "cannot set more ready pods than active"))
+        found.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
     return found
 
 
@@ -198,14 +198,14 @@ def _transition_errors(change: _Change) -> Errors:
     for name in ("failed", "succeeded"):
         # An Indexed Job that is scaled down forgets indexes.
         if (status.get(name) or 0) < (before.get(name) or 0) and not (name == "succeeded" and elastic):
-            found.append(wrong(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter"))
+            found.append(invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter"))
     end, end_before = status.get("completionTime"), before.get("completionTime")
     if end is not None and end_before is not None and end != end_before:
-        found.append(wrong("status.completionTime", end, IMMUTABLE))
+        found.append(invalid("status.completionTime", end, IMMUTABLE))
     start, start_before = status.get("startTime"), before.get("startTime")
     resumes = is_true(before, "Suspended") and has_status(status, "Suspended", "False")
     if start_before is not None and start != start_before and not spec.get("suspend") and not resumes:
-        found.append(wrong("status.startTime", start, "field is immutable for unsuspended job once set"))
+        found.append(invalid("status.startTime", start, "field is immutable for unsuspended job once set"))
     met, met_before = is_true(status, "SuccessCriteriaMet"), is_true(before, "SuccessCriteriaMet")
     if met_before and not met:
         found += _conditions("cannot disable the SuccessCriteriaMet=True condition")

@@ -2,15 +2,15 @@
 """The strategy of Jobs."""
 
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.statuses import job_status_errors
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.updates import job_update_errors
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.validation import JOB_NAME_LABELS, UID_LABELS, job_errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, entries, part
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import default_template
 from trainwright.controller.local.apiserver.kinds.builtin.pods.warnings import specification_warnings
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import WithSpec
+from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
 
 _BACKOFF_LIMIT = 6
 _LARGEST = 2**31 - 1
@@ -18,16 +18,18 @@ _MANY_COMPLETIONS = 100_000
 _MANY_AT_ONCE = 10_000
 
 
-class JobStrategy(WithSpec):
+class JobStrategy(BuiltInStrategy):
     """Jobs: a selector made from the uid, an immutable template, dependents that stay by default."""
 
-    struct = "batch/v1.Job"
-
-    orphans_by_default = True
     deletion_warning = (
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
         "or set propagationPolicy=Orphan to suppress this warning"
     )
+
+    def __init__(self, kind: RecordedKind) -> None:
+        super().__init__(kind)
+        # The names of its pods made another rule of the recorder's answers, and its finalizer another answer.
+        self.name_rule, self.returns_deleted = names.dns_subdomain, False
 
     def fill_in(self, document: Document) -> None:
         spec = document["spec"]
@@ -63,15 +65,11 @@ class JobStrategy(WithSpec):
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         return job_status_errors(new, old) if subresource == "status" else job_update_errors(new, old)
 
-    def selectable(self, document: Document) -> dict[str, str]:
-        succeeded = part(document, "status").get("succeeded") or 0
-        return {**super().selectable(document), "status.successful": str(succeeded)}
-
     def warnings(self, new: Document, old: Document | None) -> list[str]:
         if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
             return []
         found: list[str] = []
-        problems = names.label(new["metadata"].get("name") or "") if old is None else []
+        problems = names.dns_label(new["metadata"].get("name") or "") if old is None else []
         if problems:
             text = "this is used in Pod names and hostnames, which can result in surprising behavior"
             found.append(f"metadata.name: {text}; a DNS label is recommended: [{' '.join(problems)}]")

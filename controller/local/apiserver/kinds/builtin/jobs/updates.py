@@ -18,8 +18,8 @@ from trainwright.controller.local.apiserver.kinds.builtin.jobs.validation import
     specification_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
-from trainwright.controller.local.apiserver.kinds.fields import wrong
 from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
+from trainwright.controller.local.apiserver.schema.errors import invalid
 
 _IMMUTABLE_AFTER_TEMPLATE = (
     "completionMode",
@@ -51,7 +51,7 @@ def _completions_errors(spec: Document, before: Document) -> Errors:
         return immutable_errors(completions, before.get("completions"), "spec.completions")
     if completions in (None, before.get("completions"), spec.get("parallelism")):
         return []
-    return [wrong("spec.completions", completions, "can only be modified in tandem with spec.parallelism")]
+    return [invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")]
 
 
 def may_change_template(job: Document) -> bool:
@@ -76,7 +76,7 @@ def _template_errors(spec: Document, old: Document) -> Errors:
             for container, changed in zip(entries(expected, field), entries(now, field), strict=True):
                 if container.get("name") == changed.get("name"):
                     container["resources"] = changed.get("resources")
-    return [] if same(now, expected) else [wrong("spec.template.spec", now, IMMUTABLE)]
+    return [] if same(now, expected) else [invalid("spec.template.spec", now, IMMUTABLE)]
 
 
 def _take_affinity(expected: Document, now: Document) -> None:

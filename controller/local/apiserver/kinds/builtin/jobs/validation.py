@@ -4,7 +4,7 @@
 import re
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     finalizer_errors,
@@ -15,14 +15,14 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.indexes import IndexesError, count_indexes
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.pods.specification import template_errors
-from trainwright.controller.local.apiserver.kinds.fields import (
+from trainwright.controller.local.apiserver.schema.errors import (
     duplicate,
+    invalid,
+    invalid_unshown,
+    not_supported,
     required,
     too_long,
     too_many,
-    unsupported,
-    wrong,
-    wrong_without_value,
 )
 
 JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
@@ -62,9 +62,9 @@ def job_errors(job: Document, *, prefixed: bool = True) -> Errors:
     completions, name = spec.get("completions"), metadata.get("name") or ""
     if spec.get("completionMode") == "Indexed" and completions:
         host = f"{name}-{completions - 1}"
-        if names.label(host):
+        if names.dns_label(host):
             text = f"will not able to create pod with invalid DNS label: {host}"
-            found.append(wrong("metadata.name", name, text))
+            found.append(invalid("metadata.name", name, text))
     return found
 
 
@@ -81,7 +81,7 @@ def _generated_selector_errors(job: Document, *, prefixed: bool) -> Errors:
             generated[key] = value
             found += _label_errors(labels, key, value)
     if not _selects(spec["selector"], generated):
-        found.append(wrong("spec.selector", _sorted(spec["selector"]), "`selector` not auto-generated"))
+        found.append(invalid("spec.selector", _sorted(spec["selector"]), "`selector` not auto-generated"))
     return found
 
 
@@ -95,7 +95,7 @@ def _label_errors(labels: dict[str, str], key: str, value: str) -> Errors:
     field = f"spec.template.metadata.labels[{key}]"
     if key not in labels:
         return [required(field, f"must be '{value}'")]
-    return [] if labels[key] == value else [wrong(field, dict(sorted(labels.items())), f"must be '{value}'")]
+    return [] if labels[key] == value else [invalid(field, dict(sorted(labels.items())), f"must be '{value}'")]
 
 
 def _selects(selector: Document, labels: dict[str, str]) -> bool:
@@ -133,7 +133,7 @@ def specification_errors(spec: Document) -> Errors:
     labels = part(part(template, "metadata"), "labels")
     if selector is None or not _selects(selector, labels):
         text = "`selector` does not match template `labels`"
-        found.append(wrong("spec.template.metadata.labels", dict(sorted(labels.items())) or None, text))
+        found.append(invalid("spec.template.metadata.labels", dict(sorted(labels.items())) or None, text))
     return found
 
 
@@ -146,12 +146,12 @@ def _manager_errors(manager: str | None) -> Errors:
         found: Errors = [required(field)]
     elif not slash or not host or not path:
         text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        found = [wrong(field, manager, text)]
+        found = [invalid(field, manager, text)]
     else:
-        found = [wrong(field, host, text) for text in names.subdomain(host)]
+        found = [invalid(field, host, text) for text in names.dns_subdomain(host)]
         if not _PATH.fullmatch(path):
             text = f"Invalid path (regex used for validation is '{_PATH.pattern}')"
-            found.append(wrong(field, path, text))
+            found.append(invalid(field, path, text))
     if len(manager) > _LONGEST_MANAGER:
         found.append(too_long(field, _LONGEST_MANAGER))
     return found
@@ -163,10 +163,10 @@ def _mode_errors(spec: Document) -> Errors:
         return _indexed_errors(spec)
     found: Errors = []
     if mode not in (None, "NonIndexed"):
-        return [unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))]
+        return [not_supported("spec.completionMode", mode, ("NonIndexed", "Indexed"))]
     for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
         if spec.get(name) is not None:
-            found.append(wrong(f"spec.{name}", spec[name], "requires indexed completion mode"))
+            found.append(invalid(f"spec.{name}", spec[name], "requires indexed completion mode"))
     return found
 
 
@@ -179,12 +179,12 @@ def _indexed_errors(spec: Document) -> Errors:
         found.append(required("spec.completions", "when completion mode is Indexed"))
     if parallelism is not None and parallelism > _MOST_PARALLEL:
         text = f"must be less than or equal to {_MOST_PARALLEL} when completion mode is Indexed"
-        found.append(wrong("spec.parallelism", parallelism, text))
+        found.append(invalid("spec.parallelism", parallelism, text))
     if most_failed is not None:
         if completions is not None and most_failed > completions:
-            found.append(wrong("spec.maxFailedIndexes", most_failed, "must be less than or equal to completions"))
+            found.append(invalid("spec.maxFailedIndexes", most_failed, "must be less than or equal to completions"))
         if most_failed > _MOST_FAILED:
-            found.append(wrong("spec.maxFailedIndexes", most_failed, f"must be less than or equal to {_MOST_FAILED}"))
+            found.append(invalid("spec.maxFailedIndexes", most_failed, f"must be less than or equal to {_MOST_FAILED}"))
     if completions is None or completions <= _MANY_COMPLETIONS or spec.get("backoffLimitPerIndex") is None:
         return found
     if most_failed is None:
@@ -196,7 +196,7 @@ def _indexed_errors(spec: Document) -> Errors:
                 f"must be less than or equal to {_MOST_WITH_MANY} when completions are above {_MANY_COMPLETIONS} "
                 "and used with backoff limit per index"
             )
-            found.append(wrong(f"spec.{name}", value, text))
+            found.append(invalid(f"spec.{name}", value, text))
     return found
 
 
@@ -215,10 +215,10 @@ def _failure_policy_errors(spec: Document) -> Errors:
         found += _condition_errors(conditions, f"{where}.onPodConditions")
         if codes is not None and conditions:
             text = "specifying both OnExitCodes and OnPodConditions is not supported"
-            found.append(wrong_without_value(where, text))
+            found.append(invalid_unshown(where, text))
         if codes is None and not conditions:
             text = "specifying one of OnExitCodes and OnPodConditions is required"
-            found.append(wrong_without_value(where, text))
+            found.append(invalid_unshown(where, text))
     return found
 
 
@@ -231,8 +231,8 @@ def _action_errors(spec: Document, action: str, field: str) -> Errors:
     if not action:
         return [required(field, _valid_values(_ACTIONS))]
     if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
-        return [wrong(field, action, "requires the backoffLimitPerIndex to be set")]
-    return [] if action in _ACTIONS else [unsupported(field, action, _ACTIONS)]
+        return [invalid(field, action, "requires the backoffLimitPerIndex to be set")]
+    return [] if action in _ACTIONS else [not_supported(field, action, _ACTIONS)]
 
 
 def _condition_errors(conditions: list[Document], field: str) -> Errors:
@@ -243,7 +243,7 @@ def _condition_errors(conditions: list[Document], field: str) -> Errors:
         if not status:
             found.append(required(f"{where}.status", _valid_values(_STATUSES)))
         elif status not in _STATUSES:
-            found.append(unsupported(f"{where}.status", status, _STATUSES))
+            found.append(not_supported(f"{where}.status", status, _STATUSES))
     return found
 
 
@@ -253,22 +253,22 @@ def _exit_code_errors(codes: Document, containers: set[str | None], field: str) 
     if not operator:
         found.append(required(f"{field}.operator", _valid_values(("In", "NotIn"))))
     elif operator not in ("In", "NotIn"):
-        found.append(unsupported(f"{field}.operator", operator, ("In", "NotIn")))
+        found.append(not_supported(f"{field}.operator", operator, ("In", "NotIn")))
     if name is not None and name not in containers:
         text = "must be one of the container or initContainer names in the pod template"
-        found.append(wrong(f"{field}.containerName", name, text))
+        found.append(invalid(f"{field}.containerName", name, text))
     where = f"{field}.values"
     if not values:
-        found.append(wrong(where, codes.get("values"), "at least one value is required"))
+        found.append(invalid(where, codes.get("values"), "at least one value is required"))
     elif len(values) > _MOST_EXIT_CODES:
         found.append(too_many(where, len(values), _MOST_EXIT_CODES))
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
-            found.append(wrong(f"{where}[{index}]", value, "must not be 0 for the In operator"))
+            found.append(invalid(f"{where}[{index}]", value, "must not be 0 for the In operator"))
         if value in values[:index]:
             found.append(duplicate(f"{where}[{index}]", value))
     if values != sorted(values):
-        found.append(wrong(where, values, "must be ordered"))
+        found.append(invalid(where, values, "must be ordered"))
     return found
 
 
@@ -277,7 +277,7 @@ def _success_policy_errors(spec: Document) -> Errors:
     if policy is None:
         return []
     if spec.get("completionMode") != "Indexed":
-        return [wrong(field, policy, "requires indexed completion mode")]
+        return [invalid(field, policy, "requires indexed completion mode")]
     rules = entries(policy, "rules")
     found: Errors = []
     if not rules:
@@ -304,18 +304,18 @@ def _success_rule_errors(rule: Document, completions: int, field: str) -> Errors
         try:
             total = count_indexes(indexes, completions)
         except IndexesError as error:
-            found.append(wrong(where, indexes, f"error parsing succeededIndexes: {error}"))
+            found.append(invalid(where, indexes, f"error parsing succeededIndexes: {error}"))
     if count is not None:
         where = f"{field}.succeededCount"
         found += negative_errors(count, where)
         if count > completions:
             text = f"must be less than or equal to {completions} (the number of specified completions)"
-            found.append(wrong(where, count, text))
+            found.append(invalid(where, count, text))
         if indexes is not None and count > total:
             text = (
                 f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
             )
-            found.append(wrong(where, count, text))
+            found.append(invalid(where, count, text))
     return found
 
 
@@ -324,7 +324,7 @@ def _replacement_errors(spec: Document) -> Errors:
     possible = ("Failed",) if spec.get("podFailurePolicy") is not None else ("Failed", "TerminatingOrFailed")
     if policy is None or policy in possible:
         return []
-    return [unsupported("spec.podReplacementPolicy", policy, possible)]
+    return [not_supported("spec.podReplacementPolicy", policy, possible)]
 
 
 def _restart_errors(spec: Document, pod: Document) -> Errors:
@@ -332,7 +332,7 @@ def _restart_errors(spec: Document, pod: Document) -> Errors:
     if policy in ("", "Always"):
         return [required(field, 'valid values: "OnFailure", "Never"')]
     if policy not in ("OnFailure", "Never"):
-        return [unsupported(field, policy, ("OnFailure", "Never"))]
+        return [not_supported(field, policy, ("OnFailure", "Never"))]
     if spec.get("podFailurePolicy") is not None and policy != "Never":
-        return [wrong(field, policy, 'only "Never" is supported when podFailurePolicy is specified')]
+        return [invalid(field, policy, 'only "Never" is supported when podFailurePolicy is specified')]
     return []

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.amounts import restarts_always
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
@@ -22,14 +22,14 @@ from trainwright.controller.local.apiserver.kinds.builtin.pods.probes import PRO
 from trainwright.controller.local.apiserver.kinds.builtin.pods.requirements import requirement_errors
 from trainwright.controller.local.apiserver.kinds.builtin.pods.security import container_security_errors
 from trainwright.controller.local.apiserver.kinds.builtin.pods.volumes import Sources
-from trainwright.controller.local.apiserver.kinds.fields import (
+from trainwright.controller.local.apiserver.schema.errors import (
     duplicate,
-    missing,
-    not_allowed,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
     required,
     too_many,
-    unsupported,
-    wrong,
 )
 from trainwright.controller.local.apiserver.schema.published import enum_of
 
@@ -92,19 +92,19 @@ def init_container_errors(
             continue
         text = "may not be set for init containers without restartPolicy=Always"
         found += [
-            not_allowed(f"{where}.{name}", text) for name in ("lifecycle", *PROBES) if container.get(name) is not None
+            forbidden(f"{where}.{name}", text) for name in ("lifecycle", *PROBES) if container.get(name) is not None
         ]
         for position, policy in enumerate(entries(container, "resizePolicy")):
             if policy.get("restartPolicy") == "RestartContainer":
                 text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-                found.append(wrong(f"{where}.resizePolicy[{position}].restartPolicy", "RestartContainer", text))
+                found.append(invalid(f"{where}.resizePolicy[{position}].restartPolicy", "RestartContainer", text))
     return found
 
 
 def padded_image_errors(containers: list[Document], field: str) -> Errors:
     """Images with spaces around them; pods refuse what templates always took."""
     return [
-        wrong(f"{field}[{index}].image", image, "must not have leading or trailing whitespace")
+        invalid(f"{field}[{index}].image", image, "must not have leading or trailing whitespace")
         for index, container in enumerate(containers)
         if (image := container.get("image") or "") != image.strip()
     ]
@@ -112,7 +112,7 @@ def padded_image_errors(containers: list[Document], field: str) -> Errors:
 
 def _common_errors(container: Document, pod: ContainerContext, field: str) -> Errors:
     name = container.get("name") or ""
-    found = name_errors(name, f"{field}.name", names.label) if name else [required(f"{field}.name")]
+    found = name_errors(name, f"{field}.name", names.dns_label) if name else [required(f"{field}.name")]
     if not container.get("image"):
         found.append(required(f"{field}.image"))
     policies = ("File", "FallbackToLogsOnError")
@@ -135,16 +135,16 @@ def _port_errors(ports: list[Document], field: str) -> Errors:
     for index, port in enumerate(ports):
         where, name = f"{field}[{index}]", port.get("name") or ""
         if name:
-            problems = [wrong(f"{where}.name", name, text) for text in port_name(name)]
+            problems = [invalid(f"{where}.name", name, text) for text in port_name(name)]
             found += problems or repeated(seen, name, f"{where}.name")
         number = port.get("containerPort") or 0
         if number:
-            found += [wrong(f"{where}.containerPort", number, text) for text in port_number(number)]
+            found += [invalid(f"{where}.containerPort", number, text) for text in port_number(number)]
         else:
             found.append(required(f"{where}.containerPort"))
         host = port.get("hostPort") or 0
         if host:
-            found += [wrong(f"{where}.hostPort", host, text) for text in port_number(host)]
+            found += [invalid(f"{where}.hostPort", host, text) for text in port_number(host)]
         found += choice_errors(port.get("protocol"), f"{where}.protocol", _PROTOCOLS)
     return found
 
@@ -171,16 +171,16 @@ def _mount_errors(container: Document, volumes: Sources, field: str) -> Errors:
         if not name:
             found.append(required(f"{where}.name"))
         if name not in volumes:
-            found.append(missing(f"{where}.name", name))
+            found.append(not_found(f"{where}.name", name))
         if not path:
             found.append(required(f"{where}.mountPath"))
         if path in paths:
-            found.append(wrong(f"{where}.mountPath", path, "must be unique"))
+            found.append(invalid(f"{where}.mountPath", path, "must be unique"))
         paths.add(path)
         if name in devices:
-            found.append(wrong(f"{where}.name", name, "must not already exist in volumeDevices"))
+            found.append(invalid(f"{where}.name", name, "must not already exist in volumeDevices"))
         if path in devices.values():
-            found.append(wrong(f"{where}.mountPath", path, "must not already exist as a path in volumeDevices"))
+            found.append(invalid(f"{where}.mountPath", path, "must not already exist as a path in volumeDevices"))
         found += _subpath_errors(mount, field, where) + _mount_mode_errors(mount, container, field)
     return found
 
@@ -192,7 +192,7 @@ def _subpath_errors(mount: Document, field: str, where: str) -> Errors:
     if expression:
         if path:
             text = "subPathExpr and subPath are mutually exclusive"
-            found.append(wrong(f"{where}.subPathExpr", expression, text))
+            found.append(invalid(f"{where}.subPathExpr", expression, text))
         found += descending_path_errors(expression, f"{field}.subPathExpr")
     return found
 
@@ -203,20 +203,18 @@ def _mount_mode_errors(mount: Document, container: Document, field: str) -> Erro
     if propagation is not None:
         where = f"{field}.mountPropagation"
         if propagation not in _PROPAGATIONS:
-            found.append(unsupported(where, propagation, _PROPAGATIONS))
+            found.append(not_supported(where, propagation, _PROPAGATIONS))
         if propagation == "Bidirectional" and not part(container, "securityContext").get("privileged"):
-            found.append(
-                not_allowed(where, "Bidirectional mount propagation is available only to privileged containers")
-            )
+            found.append(forbidden(where, "Bidirectional mount propagation is available only to privileged containers"))
     where = f"{field}.recursiveReadOnly"
     if recursion in ("Enabled", "IfPossible"):
         if not mount.get("readOnly"):
-            found.append(not_allowed(where, "may only be specified when readOnly is true"))
+            found.append(forbidden(where, "may only be specified when readOnly is true"))
         if propagation not in (None, "None"):
             text = "may only be specified when mountPropagation is None or not specified"
-            found.append(not_allowed(where, text))
+            found.append(forbidden(where, text))
     elif recursion not in (None, "Disabled"):
-        found.append(unsupported(where, recursion, _RECURSIONS))
+        found.append(not_supported(where, recursion, _RECURSIONS))
     return found
 
 
@@ -230,25 +228,25 @@ def _device_errors(container: Document, volumes: Sources, field: str) -> Errors:
         if not name:
             found.append(required(f"{where}.name"))
         if name in seen:
-            found.append(wrong(f"{where}.name", name, "must be unique"))
+            found.append(invalid(f"{where}.name", name, "must be unique"))
         volume = volumes.get(name)
         if volume is None:
-            found.append(missing(f"{where}.name", name))
+            found.append(not_found(f"{where}.name", name))
         elif volume.get("persistentVolumeClaim") is None and volume.get("ephemeral") is None:
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            found.append(wrong(f"{where}.name", name, text))
+            found.append(invalid(f"{where}.name", name, text))
         if not path:
             found.append(required(f"{where}.devicePath"))
         if path in paths:
-            found.append(wrong(f"{where}.devicePath", path, "must be unique"))
+            found.append(invalid(f"{where}.devicePath", path, "must be unique"))
         if path and backstep_errors(path, where):
-            found.append(wrong(f"{where}.devicePath", path, "can not contain backsteps ('..')"))
+            found.append(invalid(f"{where}.devicePath", path, "can not contain backsteps ('..')"))
         else:
             paths.add(path)
         if name in mounts:
-            found.append(wrong(f"{where}.name", name, "must not already exist in volumeMounts"))
+            found.append(invalid(f"{where}.name", name, "must not already exist in volumeMounts"))
         if path in mounts.values():
-            found.append(wrong(f"{where}.devicePath", path, "must not already exist as a path in volumeMounts"))
+            found.append(invalid(f"{where}.devicePath", path, "must not already exist as a path in volumeMounts"))
         if name:
             seen.add(name)
     return found
@@ -264,7 +262,7 @@ def _resize_errors(container: Document, restart_policy: str, field: str) -> Erro
         found += choice_errors(restart, field, ("NotRequired", "RestartContainer"))
         if restart_policy == "Never" and restart != "NotRequired":
             text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            found.append(wrong(field, restart, text))
+            found.append(invalid(field, restart, text))
     return found
 
 
@@ -280,20 +278,20 @@ def _restart_errors(container: Document, field: str, *, initial: bool = False) -
         if initial:
             return found
     elif policy not in _RESTARTS:
-        found.append(unsupported(f"{field}.restartPolicy", policy, _RESTARTS))
+        found.append(not_supported(f"{field}.restartPolicy", policy, _RESTARTS))
     if len(rules) > _MOST_RULES:
         found.append(too_many(f"{field}.restartPolicyRules", len(rules), _MOST_RULES))
     for index, rule in enumerate(rules):
         where = f"{field}.restartPolicyRules[{index}]"
         actions = ("Restart", "RestartAllContainers")
         if rule.get("action") not in actions:
-            found.append(unsupported(f"{where}.action", rule.get("action") or "", actions))
+            found.append(not_supported(f"{where}.action", rule.get("action") or "", actions))
         codes = rule.get("exitCodes")
         if codes is None:
             found.append(required(f"{where}.exitCodes", "must be specified"))
             continue
         if codes.get("operator") not in ("In", "NotIn"):
-            found.append(unsupported(f"{where}.exitCodes.operator", codes.get("operator") or "", ("In", "NotIn")))
+            found.append(not_supported(f"{where}.exitCodes.operator", codes.get("operator") or "", ("In", "NotIn")))
         if len(entries(codes, "values")) > _MOST_EXIT_CODES:
             found.append(too_many(f"{where}.exitCodes.values", len(codes["values"]), _MOST_EXIT_CODES))
     return found

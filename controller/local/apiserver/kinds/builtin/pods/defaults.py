@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pod specification leaves open, in Pods and in templates, and no recorded default of one field says."""
 
+import re
+
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
-from trainwright.controller.local.apiserver.kinds.builtin.images import pull_policy
 from trainwright.controller.local.apiserver.kinds.builtin.parts import ensure, ensure_filled, entries, part
 from trainwright.controller.local.gowriting import fields_of
 
@@ -12,6 +13,15 @@ CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 _SOURCES = frozenset(fields_of("core/v1.Volume")) - {"name"}
 _LEGACY_ANNOTATIONS = tuple(
     f"pod.{stage}.kubernetes.io/init-container{what}" for stage in ("beta", "alpha") for what in ("s", "-statuses")
+)
+_IDENTIFIER = re.compile(r"[a-f0-9]{64}")
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE = re.compile(
+    rf"(?:{_DOMAIN}/)?(?P<path>{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?",
+    re.ASCII,
 )
 
 
@@ -137,3 +147,18 @@ def _default_status(status: Document) -> None:
             round_up_resources(container.get("resources"))
     amounts.round_up(status, "allocatedResources")
     round_up_resources(status.get("resources"))
+
+
+def pull_policy(image: str) -> str:
+    """The default `imagePullPolicy`: Always for the tag `latest`, also when it is implied, else IfNotPresent."""
+    return "Always" if _tag(image) == "latest" else "IfNotPresent"
+
+
+def _tag(image: str) -> str:
+    """The tag; `latest` if neither tag nor digest is given; empty if this is not the name of an image."""
+    found = _REFERENCE.fullmatch(image)
+    if found is None or _IDENTIFIER.fullmatch(image):
+        return ""
+    if found["tag"]:
+        return found["tag"]
+    return "" if found["digest"] else "latest"

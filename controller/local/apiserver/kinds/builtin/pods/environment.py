@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     backstep_errors,
@@ -16,7 +16,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import CONTAINER_FIELDS
-from trainwright.controller.local.apiserver.kinds.fields import missing, required, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import invalid, not_found, not_supported, required
 
 _FIELD_PATHS = (
     "metadata.name",
@@ -57,7 +57,7 @@ def variable_errors(variables: list[Document], field: str) -> Errors:
     found: Errors = []
     for index, variable in enumerate(variables):
         where, name = f"{field}[{index}]", variable.get("name") or ""
-        found += [wrong(f"{where}.name", name, text) for text in variable_name(name)]
+        found += [invalid(f"{where}.name", name, text) for text in variable_name(name)]
         if not name:
             found.append(required(f"{where}.name"))
         if variable.get("valueFrom") is not None:
@@ -78,18 +78,18 @@ def _value_errors(variable: Document, field: str) -> Errors:
         elif name == "fileKeyRef":
             found += _file_reference_errors(reference, where)
         else:
-            found += name_errors(reference.get("name") or "", f"{where}.name", names.subdomain)
+            found += name_errors(reference.get("name") or "", f"{where}.name", names.dns_subdomain)
             key = reference.get("key") or ""
             found += (
-                [wrong(f"{where}.key", key, text) for text in config_key(key)] if key else [required(f"{where}.key")]
+                [invalid(f"{where}.key", key, text) for text in config_key(key)] if key else [required(f"{where}.key")]
             )
     if not given:
         listed = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-        found.append(wrong(field, "", f"must specify one of: {listed}"))
+        found.append(invalid(field, "", f"must specify one of: {listed}"))
     elif variable.get("value"):
-        found.append(wrong(field, "", "may not be specified when `value` is not empty"))
+        found.append(invalid(field, "", "may not be specified when `value` is not empty"))
     elif len(given) > 1:
-        found.append(wrong(field, "", "may not have more than one field specified at a time"))
+        found.append(invalid(field, "", "may not have more than one field specified at a time"))
     return found
 
 
@@ -109,11 +109,11 @@ def field_reference_errors(reference: Document, supported: Iterable[str], field:
     elif subscript is None and path not in _POD_FIELDS and path != "spec.host":
         problem = f"field label not supported: {path}"
     if problem:
-        return [wrong(f"{field}.fieldPath", path, f"error converting fieldPath: {problem}")]
+        return [invalid(f"{field}.fieldPath", path, f"error converting fieldPath: {problem}")]
     if subscript is not None:
         return qualified_errors(subscript.lower() if base == "metadata.annotations" else subscript, field)
     path = "spec.nodeName" if path == "spec.host" else path
-    return [] if path in supported else [unsupported(f"{field}.fieldPath", path, supported)]
+    return [] if path in supported else [not_supported(f"{field}.fieldPath", path, supported)]
 
 
 def _subscripted(path: str) -> tuple[str, str | None]:
@@ -130,7 +130,7 @@ def resource_reference_errors(reference: Document, field: str, *, in_volume: boo
     elif not resource:
         found.append(required(f"{field}.resource"))
     elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
-        found.append(unsupported(f"{field}.resource", resource, _RESOURCES))
+        found.append(not_supported(f"{field}.resource", resource, _RESOURCES))
     return found + _divisor_errors(reference, resource, field)
 
 
@@ -150,15 +150,15 @@ def _divisor_errors(reference: Document, resource: str, field: str) -> Errors:
         text = f"only divisor's values {', '.join(possible)} are supported with the {named} resource"
         if named is None:
             return []
-    return [] if divisor.canonical() in possible else [wrong(f"{field}.divisor", resource, text)]
+    return [] if divisor.canonical() in possible else [invalid(f"{field}.divisor", resource, text)]
 
 
 def _file_reference_errors(reference: Document, field: str) -> Errors:
     found: Errors = []
     key, volume, path = (reference.get(name) or "" for name in ("key", "volumeName", "path"))
-    found += [wrong(f"{field}.key", key, text) for text in variable_name(key)] if key else [required(f"{field}.key")]
+    found += [invalid(f"{field}.key", key, text) for text in variable_name(key)] if key else [required(f"{field}.key")]
     where = f"{field}.volumeName"
-    found += name_errors(volume, where, names.label) if volume else [required(where)]
+    found += name_errors(volume, where, names.dns_label) if volume else [required(where)]
     return found + (backstep_errors(path, f"{field}.path") if path else [required(f"{field}.path")])
 
 
@@ -168,17 +168,21 @@ def source_errors(sources: list[Document], field: str) -> Errors:
     for index, source in enumerate(sources):
         where = f"{field}[{index}]"
         prefix = source.get("prefix") or ""
-        found += [wrong(f"{where}.prefix", prefix, text) for text in variable_name(prefix)]
+        found += [invalid(f"{where}.prefix", prefix, text) for text in variable_name(prefix)]
         given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         for kind in given:
             name = source[kind].get("name") or ""
             named = f"{where}.{kind}.name"
             # The real server takes the name for a prefix, so it may end with a dash.
-            found += [wrong(named, name, text) for text in names.subdomain(name, True)] if name else [required(named)]
+            found += (
+                [invalid(named, name, text) for text in names.as_prefix(names.dns_subdomain)(name)]
+                if name
+                else [required(named)]
+            )
         if not given:
-            found.append(wrong(field, "", "must specify one of: `configMapRef` or `secretRef`"))
+            found.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(given) > 1:
-            found.append(wrong(field, "", "may not have more than one field specified at a time"))
+            found.append(invalid(field, "", "may not have more than one field specified at a time"))
     return found
 
 
@@ -195,7 +199,7 @@ def file_volume_errors(spec: Document, field: str) -> Errors:
                 where = f"{field}.{kind}[{index}].env[{position}].valueFrom.fileKeyRef.volumeName"
                 name = reference.get("volumeName") or ""
                 if name not in volumes:
-                    found.append(missing(where, name))
+                    found.append(not_found(where, name))
                 elif volumes[name].get("emptyDir") is None:
-                    found.append(wrong(where, name, "referenced volume must be of type emptyDir"))
+                    found.append(invalid(where, name, "referenced volume must be of type emptyDir"))
     return found

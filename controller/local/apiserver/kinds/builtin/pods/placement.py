@@ -2,7 +2,7 @@
 """Errors of what says where a pod may run: affinity, tolerations, spreading, gates."""
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     name_errors,
@@ -11,7 +11,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     selector_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, not_supported, required
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -54,7 +54,7 @@ def _node_affinity_errors(affinity: Document, field: str) -> Errors:
 
 def _weight_errors(weighted: Document, field: str) -> Errors:
     weight = weighted.get("weight") or 0
-    return [] if 0 < weight <= _HEAVIEST else [wrong(f"{field}.weight", weight, "must be in the range 1-100")]
+    return [] if 0 < weight <= _HEAVIEST else [invalid(f"{field}.weight", weight, "must be in the range 1-100")]
 
 
 def _node_term_errors(term: Document, field: str, *, values: bool) -> Errors:
@@ -75,16 +75,16 @@ def _node_label_errors(requirement: Document, field: str, *, values: bool) -> Er
             found.append(required(where, "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist"):
         if given:
-            found.append(not_allowed(where, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+            found.append(forbidden(where, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
     elif operator in ("Gt", "Lt"):
         if len(given) != 1:
             found.append(required(where, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
     else:
-        found.append(wrong(f"{field}.operator", operator, _NO_OPERATOR))
+        found.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
     found += qualified_errors(requirement.get("key") or "", f"{field}.key")
     if values:
         for index, value in enumerate(given):
-            found += [wrong(f"{where}[{index}]", value, text) for text in names.label_value(value)]
+            found += [invalid(f"{where}[{index}]", value, text) for text in names.label_value(value)]
     return found
 
 
@@ -92,14 +92,14 @@ def _node_field_errors(requirement: Document, field: str) -> Errors:
     operator, given, key = requirement.get("operator") or "", texts(requirement, "values"), requirement.get("key") or ""
     found: Errors = []
     if operator not in ("In", "NotIn"):
-        found.append(wrong(f"{field}.operator", operator, _NO_OPERATOR))
+        found.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
     elif len(given) != 1:
         text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         found.append(required(f"{field}.values", text))
     if key != "metadata.name":
-        return [*found, wrong(f"{field}.key", key, "not a valid field selector key")]
+        return [*found, invalid(f"{field}.key", key, "not a valid field selector key")]
     for index, value in enumerate(given):
-        found += name_errors(value, f"{field}.values[{index}]", names.subdomain)
+        found += name_errors(value, f"{field}.values[{index}]", names.dns_subdomain)
     return found
 
 
@@ -107,7 +107,7 @@ def _pod_term_errors(term: Document, field: str) -> Errors:
     found = selector_errors(term.get("labelSelector"), f"{field}.labelSelector")
     found += selector_errors(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in texts(term, "namespaces"):
-        found += name_errors(name, f"{field}.namespace", names.label)
+        found += name_errors(name, f"{field}.namespace", names.dns_label)
     found += _label_key_errors(term, field)
     key = term.get("topologyKey") or ""
     if not key:
@@ -121,7 +121,7 @@ def _label_key_errors(term: Document, field: str) -> Errors:
     for name in ("matchLabelKeys", "mismatchLabelKeys"):
         keys = texts(term, name)
         if keys and selector is None:
-            found.append(not_allowed(f"{field}.{name}", "must not be specified when labelSelector is not set"))
+            found.append(forbidden(f"{field}.{name}", "must not be specified when labelSelector is not set"))
         elif keys:
             for index, key in enumerate(keys):
                 found += qualified_errors(key, f"{field}.{name}[{index}]")
@@ -133,12 +133,12 @@ def _label_key_errors(term: Document, field: str) -> Errors:
             key = expression.get("key") or ""
             if key in matched and key in seen:
                 text = "exists in both matchLabelKeys and labelSelector"
-                found.append(wrong(f"{field}[{matched.index(key)}]", key, text))
+                found.append(invalid(f"{field}[{matched.index(key)}]", key, text))
             seen.add(key)
     for index, key in enumerate(matched):
         if key in mismatched:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
-            found.append(wrong(f"{field}.matchLabelKeys[{index}]", key, text))
+            found.append(invalid(f"{field}.matchLabelKeys[{index}]", key, text))
     return found
 
 
@@ -152,26 +152,26 @@ def toleration_errors(tolerations: list[Document], field: str) -> Errors:
             found += qualified_errors(key, f"{where}.key")
         elif operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            found.append(wrong(f"{where}.operator", operator, text))
+            found.append(invalid(f"{where}.operator", operator, text))
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            found.append(wrong(f"{where}.effect", effect, text))
+            found.append(invalid(f"{where}.effect", effect, text))
         found += _toleration_value_errors(operator, value, f"{where}.operator")
         if effect and effect not in EFFECTS:
-            found.append(unsupported(f"{where}.effect", effect, EFFECTS))
+            found.append(not_supported(f"{where}.effect", effect, EFFECTS))
     return found
 
 
 def _toleration_value_errors(operator: str, value: str, field: str) -> Errors:
     if operator in ("Equal", ""):
         problems = names.label_value(value)
-        return [wrong(field, value, ";".join(problems))] if problems else []
+        return [invalid(field, value, ";".join(problems))] if problems else []
     if operator == "Exists":
-        return [wrong(field, value, "value must be empty when `operator` is 'Exists'")] if value else []
+        return [invalid(field, value, "value must be empty when `operator` is 'Exists'")] if value else []
     if operator in ("Lt", "Gt"):
         # Behind a gate that is off.
-        return [unsupported(field, operator, ("Equal", "Exists", "Lt", "Gt"))]
-    return [unsupported(field, operator, ("Equal", "Exists"))]
+        return [not_supported(field, operator, ("Equal", "Exists", "Lt", "Gt"))]
+    return [not_supported(field, operator, ("Equal", "Exists"))]
 
 
 def spread_errors(constraints: list[Document], field: str) -> Errors:
@@ -182,24 +182,24 @@ def spread_errors(constraints: list[Document], field: str) -> Errors:
         where, (key, action) = f"{field}[{index}]", pairs[index]
         skew, domains = constraint.get("maxSkew") or 0, constraint.get("minDomains")
         if skew <= 0:
-            found.append(wrong(f"{where}.maxSkew", skew, "must be greater than zero"))
+            found.append(invalid(f"{where}.maxSkew", skew, "must be greater than zero"))
         if not key:
             found.append(required(f"{where}.topologyKey", "can not be empty"))
         actions = ("DoNotSchedule", "ScheduleAnyway")
         if action not in actions:
-            found.append(unsupported(f"{where}.whenUnsatisfiable", action, actions))
+            found.append(not_supported(f"{where}.whenUnsatisfiable", action, actions))
         if pairs[index] in pairs[index + 1 :]:
             found.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
         if domains is not None:
             if domains <= 0:
-                found.append(wrong(f"{where}.minDomains", domains, "must be greater than zero"))
+                found.append(invalid(f"{where}.minDomains", domains, "must be greater than zero"))
             if action != "DoNotSchedule":
                 text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-                found.append(wrong(f"{where}.minDomains", domains, text))
+                found.append(invalid(f"{where}.minDomains", domains, text))
         for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(name)
             if policy is not None and policy not in ("Honor", "Ignore"):
-                found.append(unsupported(f"{where}.{name}", policy, ("Honor", "Ignore")))
+                found.append(not_supported(f"{where}.{name}", policy, ("Honor", "Ignore")))
         found += _label_key_errors(constraint, where)
         found += selector_errors(constraint.get("labelSelector"), f"{where}.labelSelector")
     return found

@@ -10,7 +10,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     port_number,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, texts
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 
 _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -31,13 +31,13 @@ def probe_errors(container: Document, field: str) -> Errors:
             found += negative_errors(probe.get(number), f"{where}.{number}")
         grace = probe.get("terminationGracePeriodSeconds")
         if grace is not None and grace <= 0:
-            found.append(wrong(f"{where}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
+            found.append(invalid(f"{where}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
         if name == "readinessProbe":
             if grace is not None:
                 text = "must not be set for readinessProbes"
-                found.append(wrong(f"{where}.terminationGracePeriodSeconds", grace, text))
+                found.append(invalid(f"{where}.terminationGracePeriodSeconds", grace, text))
         elif probe.get("successThreshold") != 1:
-            found.append(wrong(f"{where}.successThreshold", probe.get("successThreshold") or 0, "must be 1"))
+            found.append(invalid(f"{where}.successThreshold", probe.get("successThreshold") or 0, "must be 1"))
     return found
 
 
@@ -56,7 +56,7 @@ def _handler_errors(handler: Document, known: tuple[str, ...], grace: int | None
         return [required(field, "must specify a handler type")]
     first, *others = given
     found = _action_errors(first, handler[first], grace, f"{field}.{first}")
-    return found + [not_allowed(f"{field}.{name}", "may not specify more than 1 handler type") for name in others]
+    return found + [forbidden(f"{field}.{name}", "may not specify more than 1 handler type") for name in others]
 
 
 def _action_errors(kind: str, action: Document, grace: int | None, field: str) -> Errors:
@@ -66,18 +66,18 @@ def _action_errors(kind: str, action: Document, grace: int | None, field: str) -
         return port_errors(action.get("port"), f"{field}.port")
     if kind == "grpc":
         port = action.get("port") or 0
-        return [wrong(f"{field}.port", port, text) for text in port_number(port)]
+        return [invalid(f"{field}.port", port, text) for text in port_number(port)]
     if kind == "sleep":
         seconds = action.get("seconds") or 0
         if grace is None or 0 <= seconds <= grace:
             return []
         text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-        return [wrong(field, seconds, text)]
+        return [invalid(field, seconds, text)]
     found = port_errors(action.get("port"), f"{field}.port")
     scheme = action.get("scheme") or ""
     if scheme not in ("HTTP", "HTTPS"):
-        found.append(unsupported(f"{field}.scheme", scheme, ("HTTP", "HTTPS")))
+        found.append(not_supported(f"{field}.scheme", scheme, ("HTTP", "HTTPS")))
     for header in entries(action, "httpHeaders"):
         name = header.get("name") or ""
-        found += [wrong(f"{field}.httpHeaders", name, text) for text in header_name(name)]
+        found += [invalid(f"{field}.httpHeaders", name, text) for text in header_name(name)]
     return found

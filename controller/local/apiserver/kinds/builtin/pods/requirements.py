@@ -3,17 +3,17 @@
 
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
 from trainwright.controller.local.apiserver.kinds.builtin.formats import NEGATIVE, Errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
-from trainwright.controller.local.apiserver.kinds.fields import (
+from trainwright.controller.local.apiserver.schema.errors import (
     duplicate,
-    missing,
-    not_allowed,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
     required,
-    unsupported,
-    wrong,
 )
 
 _NATIVE_DOMAIN = "kubernetes.io/"
@@ -48,9 +48,9 @@ def _is_standard(name: str) -> bool:
 
 
 def _name_errors(name: str, field: str) -> Errors:
-    found = [wrong(field, name, text) for text in names.qualified(name)]
+    found = [invalid(field, name, text) for text in names.qualified(name)]
     if not found and "/" not in name and not _is_standard(name):
-        found.append(wrong(field, name, "must be a standard resource type or fully qualified"))
+        found.append(invalid(field, name, "must be a standard resource type or fully qualified"))
     return found
 
 
@@ -59,9 +59,9 @@ def container_resource_name(name: str, field: str) -> Errors:
     found = _name_errors(name, field)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
-            found.append(wrong(field, name, "must be a standard resource for containers"))
+            found.append(invalid(field, name, "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended(name):
-        found.append(wrong(field, name, "doesn't follow extended resource name standard"))
+        found.append(invalid(field, name, "doesn't follow extended resource name standard"))
     return found
 
 
@@ -70,14 +70,14 @@ def pod_resource_name(name: str, field: str) -> Errors:
     found = _name_errors(name, field)
     if found or name in ("cpu", "memory") or name.startswith(_HUGE_PAGES):
         return found
-    return [unsupported(field, name, ("cpu", "hugepages-", "memory"))]
+    return [not_supported(field, name, ("cpu", "hugepages-", "memory"))]
 
 
 def quantity_errors(name: str, amount: Quantity, field: str) -> Errors:
     """Errors of an amount: not negative, and whole where a resource is counted."""
-    found = [wrong(field, amount.canonical(), NEGATIVE)] if amount.nanos < 0 else []
+    found = [invalid(field, amount.canonical(), NEGATIVE)] if amount.nanos < 0 else []
     if (name in (*_COUNTED, *_COUNTED_TOO) or is_extended(name)) and amount.nanos % _ONE:
-        found.append(wrong(field, amount.canonical(), "must be an integer"))
+        found.append(invalid(field, amount.canonical(), "must be an integer"))
     return found
 
 
@@ -90,7 +90,7 @@ def _page_errors(name: str, amount: Quantity, field: str) -> Errors:
         page = Quantity(0)
     if page.nanos > 0 and page.nanos % _ONE == 0 and amount.nanos % page.nanos == 0:
         return []
-    return [wrong(field, amount.canonical(), f"{amount.canonical()} is not positive integer multiple of {name}")]
+    return [invalid(field, amount.canonical(), f"{amount.canonical()} is not positive integer multiple of {name}")]
 
 
 def requirement_errors(resources: Document, field: str, claims: set[str], *, of_pod: bool = False) -> Errors:
@@ -107,7 +107,7 @@ def requirement_errors(resources: Document, field: str, claims: set[str], *, of_
         found += _request_errors(name, amount, limits.get(name), field) + _page_errors(name, amount, where)
     named = {*limits, *requests}
     if any(name.startswith(_HUGE_PAGES) for name in named) and not named & {"cpu", "memory"}:
-        found.append(not_allowed(field, "HugePages require cpu or memory"))
+        found.append(forbidden(field, "HugePages require cpu or memory"))
     return found + _claim_errors(resources, claims, f"{field}.claims")
 
 
@@ -122,7 +122,7 @@ def _request_errors(name: str, amount: Quantity, limit: Quantity | None, field: 
         text = f"must be less than or equal to {name} limit of {limit.canonical()}"
     else:
         return []
-    return [wrong(f"{field}.requests", amount.canonical(), text)]
+    return [invalid(f"{field}.requests", amount.canonical(), text)]
 
 
 def _claim_errors(resources: Document, claims: set[str], field: str) -> Errors:
@@ -139,7 +139,7 @@ def _claim_errors(resources: Document, claims: set[str], field: str) -> Errors:
         seen.add(key)
         if name not in claims:
             listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
-            found.append(missing(where, name, f"must be one of the names in pod.spec.resourceClaims{listed}"))
+            found.append(not_found(where, name, f"must be one of the names in pod.spec.resourceClaims{listed}"))
     return found
 
 
@@ -149,7 +149,7 @@ def pod_requirement_errors(spec: Document, claims: set[str], field: str) -> Erro
     if resources is None:
         return []
     found = (
-        [not_allowed(f"{field}.claims", "claims may not be set for Resources at pod-level")]
+        [forbidden(f"{field}.claims", "claims may not be set for Resources at pod-level")]
         if resources.get("claims")
         else []
     )
@@ -158,14 +158,14 @@ def pod_requirement_errors(spec: Document, claims: set[str], field: str) -> Erro
     for name, amount in amounts.of_containers(spec, "requests").items():
         if name in requests and amount > requests[name]:
             text = f"must be greater than or equal to aggregate container requests of {amount.canonical()}"
-            found.append(wrong(f"{field}.requests[{name}]", requests[name].canonical(), text))
+            found.append(invalid(f"{field}.requests[{name}]", requests[name].canonical(), text))
     for name, amount in amounts.of_containers(spec, "limits").items():
         if name.startswith(_HUGE_PAGES) and name in limits and amount > limits[name]:
             text = f"must be greater than or equal to aggregate container limits of {amount.canonical()}"
-            found.append(wrong(f"{field}.limits[{name}]", limits[name].canonical(), text))
+            found.append(invalid(f"{field}.limits[{name}]", limits[name].canonical(), text))
     for index, container in enumerate(entries(spec, "containers")):
         for name, amount in amounts.read(part(part(container, "resources"), "limits")).items():
             if name in limits and amount > limits[name]:
                 text = f"must be less than or equal to pod limits of {limits[name].canonical()}"
-                found.append(wrong(f"{field}.containers[{index}][{name}].limits", amount.canonical(), text))
+                found.append(invalid(f"{field}.containers[{index}][{name}].limits", amount.canonical(), text))
     return found

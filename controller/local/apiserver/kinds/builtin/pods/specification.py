@@ -2,7 +2,8 @@
 """Errors of pod specifications, in Pods and in templates."""
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
+from trainwright.api.validation.names import NameRule
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     MAX_INT32,
     Errors,
@@ -37,15 +38,14 @@ from trainwright.controller.local.apiserver.kinds.builtin.pods.security import (
     user_namespace_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.pods.volumes import volume_errors
-from trainwright.controller.local.apiserver.kinds.fields import (
+from trainwright.controller.local.apiserver.schema.errors import (
     duplicate,
-    not_allowed,
+    forbidden,
+    invalid,
+    not_supported,
     required,
     too_long,
-    unsupported,
-    wrong,
 )
-from trainwright.controller.local.apiserver.kinds.names import NameRule
 
 _RESTARTS = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -99,16 +99,16 @@ def _named(spec: Document, fields: tuple[str, ...], rule: NameRule, where: str) 
 
 
 def _name_errors(spec: Document, field: str) -> Errors:
-    found = _named(spec, ("serviceAccountName", "nodeName"), names.subdomain, field)
+    found = _named(spec, ("serviceAccountName", "nodeName"), names.dns_subdomain, field)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= MAX_INT32:
-        found.append(wrong(f"{field}.activeDeadlineSeconds", deadline, between(1, MAX_INT32)))
-    found += _named(spec, ("hostname", "subdomain"), names.label, field)
+        found.append(invalid(f"{field}.activeDeadlineSeconds", deadline, between(1, MAX_INT32)))
+    found += _named(spec, ("hostname", "subdomain"), names.dns_label, field)
     found += toleration_errors(entries(spec, "tolerations"), f"{field}.tolerations")
     found += _alias_errors(entries(spec, "hostAliases"), f"{field}.hostAliases")
-    found += _named(spec, ("priorityClassName",), names.subdomain, field)
+    found += _named(spec, ("priorityClassName",), names.dns_subdomain, field)
     if spec.get("runtimeClassName") is not None:
-        found += name_errors(spec["runtimeClassName"], f"{field}.runtimeClassName", names.subdomain)
+        found += name_errors(spec["runtimeClassName"], f"{field}.runtimeClassName", names.dns_subdomain)
     if spec.get("preemptionPolicy") is not None:
         found += choice_errors(spec["preemptionPolicy"], f"{field}.preemptionPolicy", _PREEMPTIONS, sort=False)
     if spec.get("overhead") is not None:
@@ -121,7 +121,7 @@ def _alias_errors(aliases: list[Document], field: str) -> Errors:
     for index, alias in enumerate(aliases):
         found += ip_errors(alias.get("ip") or "", f"{field}[{index}].ip")
         for position, name in enumerate(texts(alias, "hostnames")):
-            found += name_errors(name, f"{field}[{index}].hostnames[{position}]", names.subdomain)
+            found += name_errors(name, f"{field}[{index}].hostnames[{position}]", names.dns_subdomain)
     return found
 
 
@@ -131,7 +131,7 @@ def _system_errors(system: Document | None, field: str) -> Errors:
     name = system.get("name") or ""
     if not name:
         return [required(f"{field}.name")]
-    return [] if name in ("linux", "windows") else [unsupported(field, name, ("linux", "windows"))]
+    return [] if name in ("linux", "windows") else [not_supported(field, name, ("linux", "windows"))]
 
 
 def _claim_errors(claims: list[Document], field: str) -> Errors:
@@ -144,17 +144,17 @@ def _claim_errors(claims: list[Document], field: str) -> Errors:
         elif name in seen:
             found.append(duplicate(f"{where}.name", name))
         else:
-            found += name_errors(name, f"{where}.name", names.label)
+            found += name_errors(name, f"{where}.name", names.dns_label)
             seen.add(name)
         given = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key) is not None]
         if len(given) > 1:
             text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            found.append(wrong(where, claim, text))
+            found.append(invalid(where, claim, text))
         if not given:
             text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            found.append(wrong(where, claim, text))
+            found.append(invalid(where, claim, text))
         for key in given:
-            found += name_errors(claim[key], f"{where}.{key}", names.subdomain)
+            found += name_errors(claim[key], f"{where}.{key}", names.dns_subdomain)
     return found
 
 
@@ -167,7 +167,7 @@ def _host_network_errors(spec: Document, field: str, *, in_pod: bool) -> Errors:
             host, inside = port.get("hostPort") or 0, port.get("containerPort") or 0
             if (in_pod or host) and host != inside:
                 where = f"{field}.containers[{index}].ports[{position}].hostPort"
-                found.append(wrong(where, host, "must match `containerPort` when `hostNetwork` is true"))
+                found.append(invalid(where, host, "must match `containerPort` when `hostNetwork` is true"))
     return found
 
 
@@ -184,7 +184,7 @@ def _dns_errors(spec: Document, field: str) -> Errors:
     found: Errors = []
     servers = texts(config, "nameservers")
     if len(servers) > _MOST_NAME_SERVERS:
-        found.append(wrong(f"{field}.nameservers", servers, "must not have more than 3 nameservers"))
+        found.append(invalid(f"{field}.nameservers", servers, "must not have more than 3 nameservers"))
     for index, server in enumerate(servers):
         found += ip_errors(server, f"{field}.nameservers[{index}]")
     for index, option in enumerate(entries(config, "options")):
@@ -201,10 +201,10 @@ def _hostname_errors(spec: Document, field: str) -> Errors:
     found: Errors = []
     for other in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(other):
-            found.append(not_allowed(where, f"may not be specified when {other} is true"))
+            found.append(forbidden(where, f"may not be specified when {other} is true"))
     if len(name) > _LONGEST_HOSTNAME:
         found.append(too_long(where, _LONGEST_HOSTNAME))
-    return found + name_errors(name, where, names.subdomain)
+    return found + name_errors(name, where, names.dns_subdomain)
 
 
 def annotation_errors(annotations: Document, spec: Document, field: str) -> Errors:
@@ -213,9 +213,9 @@ def annotation_errors(annotations: Document, spec: Document, field: str) -> Erro
     mirror, cost = annotations.get(MIRROR), annotations.get(_DELETION_COST)
     if mirror is not None and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
-        found.append(wrong(f"{field}[{MIRROR}]", mirror, text))
+        found.append(invalid(f"{field}[{MIRROR}]", mirror, text))
     if cost is not None and not _is_int32(cost):
-        found.append(wrong(f"{field}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
+        found.append(invalid(f"{field}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
     return found
 
 
@@ -235,7 +235,7 @@ def template_errors(template: Document, field: str) -> Errors:
     found += specification_errors(spec, f"{field}.spec")
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
-        found.append(not_allowed(f"{field}.spec.ephemeralContainers", text))
+        found.append(forbidden(f"{field}.spec.ephemeralContainers", text))
     return found
 
 
@@ -249,7 +249,7 @@ def pod_errors(pod: Document) -> Errors:
             for position, source in enumerate(entries(part(volume, "projected"), "sources")):
                 if source.get("serviceAccountToken") is not None:
                     where = f"spec.volumes[{index}].projected.sources[{position}].serviceAccountToken"
-                    found.append(not_allowed(where, "must not be specified when serviceAccountName is not set"))
+                    found.append(forbidden(where, "must not be specified when serviceAccountName is not set"))
     for name in ("containers", "initContainers"):
         found += padded_image_errors(entries(spec, name), f"spec.{name}")
     return found
@@ -259,8 +259,8 @@ def new_pod_errors(pod: Document) -> Errors:
     """Errors of a Pod that is created."""
     found, spec = pod_errors(pod), part(pod, "spec")
     if spec.get("ephemeralContainers"):
-        found.append(not_allowed("spec.ephemeralContainers", "cannot be set on create"))
+        found.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "cannot be set until all schedulingGates have been cleared"
-        found.append(not_allowed("spec.nodeName", text))
+        found.append(forbidden("spec.nodeName", text))
     return found

@@ -2,7 +2,7 @@
 """Errors of changes to the status of Pods."""
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.amounts import restarts_always
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
@@ -14,7 +14,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
 from trainwright.controller.local.apiserver.kinds.builtin.pods.updates import annotation_update_errors
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
 
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NOT_BACK = "may not be transitioned to non-terminated state"
@@ -31,10 +31,10 @@ def pod_status_errors(pod: Document, old: Document) -> Errors:
             found += qualified_errors(kind, f"{where}.Type")
     nominated = status.get("nominatedNodeName") or ""
     if nominated and nominated != (before.get("nominatedNodeName") or ""):
-        found += name_errors(nominated, "status.nominatedNodeName", names.subdomain)
+        found += name_errors(nominated, "status.nominatedNodeName", names.dns_subdomain)
         if spec.get("nodeName"):
             text = "may not be set on pods that are already bound to a node"
-            found.append(not_allowed("status.nominatedNodeName", text))
+            found.append(forbidden("status.nominatedNodeName", text))
     found += _generation_errors(status, "status")
     found += immutable_errors(status.get("qosClass"), before.get("qosClass"), "status.qosClass")
     found += _transition_errors(status, before, spec)
@@ -45,7 +45,7 @@ def _generation_errors(document: Document, field: str) -> Errors:
     generation = document.get("observedGeneration") or 0
     if generation >= 0:
         return []
-    return [wrong(f"{field}.observedGeneration", generation, "must be a non-negative integer")]
+    return [invalid(f"{field}.observedGeneration", generation, "must be a non-negative integer")]
 
 
 def _transition_errors(status: Document, before: Document, spec: Document) -> Errors:
@@ -67,7 +67,7 @@ def _transition_errors(status: Document, before: Document, spec: Document) -> Er
                 continue
             container = declared.get(one.get("name"))
             if container is None or not _may_restart(container, spec, ended.get("exitCode") or 0, field):
-                found.append(not_allowed(f"status.{field}[{index}].state", _NOT_BACK))
+                found.append(forbidden(f"status.{field}[{index}].state", _NOT_BACK))
     return found
 
 
@@ -101,7 +101,7 @@ def _address_errors(status: Document, before: Document) -> Errors:
     found += _family_errors(status, before, "podIPs", addresses)
     host = [one.get("ip") or "" for one in entries(status, "hostIPs")]
     if host and (status.get("hostIP") or "") != host[0]:
-        found.append(wrong("status.hostIPs[0].ip", host[0], "must be equal to `hostIP`"))
+        found.append(invalid("status.hostIPs[0].ip", host[0], "must be equal to `hostIP`"))
     return found + _family_errors(status, before, "hostIPs", host)
 
 
@@ -114,5 +114,5 @@ def _family_errors(status: Document, before: Document, field: str, addresses: li
     families = [":" in address for address in addresses]
     if len(addresses) > 1 and sorted(families) != [False, True]:
         text = "may specify no more than one IP for each IP family"
-        found.append(wrong(f"status.{field}", status[field], text))
+        found.append(invalid(f"status.{field}", status[field], text))
     return found

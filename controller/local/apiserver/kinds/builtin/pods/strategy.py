@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategy of Pods."""
 
-from collections.abc import Callable
-from datetime import datetime
-from typing import ClassVar
-
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin import amounts
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import default_pod
@@ -21,29 +16,18 @@ from trainwright.controller.local.apiserver.kinds.strategy import ResetFields, s
 
 
 class PodStrategy(BuiltInStrategy):
-    """Pods: a graceful deletion, a status that begins as Pending, and a specification that hardly changes.
-
-    Args:
-        now: the clock.
-    """
-
-    struct = "core/v1.Pod"
-    returns_deleted = True
+    """Pods: a graceful deletion, a status that begins as Pending, and a specification that hardly changes."""
 
     graceful = True
-    reset_fields: ClassVar[ResetFields] = {
-        "": (("status",),),
-        "status": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")),
+    reset_fields: ResetFields = {  # noqa: RUF012 - never changed
+        "status": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
     }
-
-    def __init__(self, now: Callable[[], datetime] = times.wall_clock) -> None:
-        self._now = now
 
     def fill_in(self, document: Document) -> None:
         default_pod(document)
 
     def prepare_create(self, document: Document) -> None:
-        document["metadata"]["generation"] = 1
+        super().prepare_create(document)
         spec = document["spec"]
         status: Document = {"phase": "Pending", "qosClass": amounts.quality_of_service(spec)}
         if spec.get("schedulingGates"):
@@ -51,7 +35,7 @@ class PodStrategy(BuiltInStrategy):
                 "type": "PodScheduled",
                 "status": "False",
                 "lastProbeTime": None,
-                "lastTransitionTime": times.format_time(self._now()),
+                "lastTransitionTime": times.format_time(times.wall_clock()),
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
@@ -60,17 +44,13 @@ class PodStrategy(BuiltInStrategy):
         _merge_label_keys(document)
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_update(new, old, subresource)
         if subresource == "status":
-            new["spec"] = old["spec"]
             # A kubelet of old broke owner references here.
             set_or_drop(new["metadata"], "ownerReferences", old["metadata"].get("ownerReferences"))
             status = new["status"]
             set_or_drop(status, "qosClass", status.get("qosClass") or part(old, "status").get("qosClass"))
             _keep_observed_generations(status, part(old, "status"))
-            return
-        set_or_drop(new, "status", old.get("status"))
-        if new["spec"] != old["spec"]:
-            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
     def validate(self, document: Document) -> list[DocumentError]:
         return new_pod_errors(document)
@@ -84,20 +64,10 @@ class PodStrategy(BuiltInStrategy):
         # People hardly change pods, so nobody would see warnings of updates.
         if old is not None:
             return []
-        problems = names.label(new["metadata"].get("name") or "")
+        problems = names.dns_label(new["metadata"].get("name") or "")
         text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
         found = [f"metadata.name: {text}: [{' '.join(problems)}]"] if problems else []
         return found + specification_warnings(new["spec"], "spec")
-
-    def selectable(self, document: Document) -> dict[str, str]:
-        spec, status = part(document, "spec"), part(document, "status")
-        named = ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
-        return {
-            **super().selectable(document),
-            **{f"spec.{field}": spec.get(field) or "" for field in named},
-            "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
-            **{f"status.{field}": status.get(field) or "" for field in ("phase", "podIP", "nominatedNodeName")},
-        }
 
     def grace_of(self, document: Document, asked: int | None) -> int | None:
         spec = part(document, "spec")

@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.pods.specification imp
     annotation_errors,
     pod_errors,
 )
-from trainwright.controller.local.apiserver.kinds.fields import not_allowed, required, wrong
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required
 
 _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _CHANGEABLE = (
@@ -34,17 +34,17 @@ def pod_update_errors(pod: Document, old: Document) -> Errors:
     spec, before = part(pod, "spec"), part(old, "spec")
     for name in ("containers", "initContainers"):
         if len(entries(spec, name)) != len(entries(before, name)):
-            return [*found, not_allowed(f"spec.{name}", "pod updates may not add or remove containers")]
+            return [*found, forbidden(f"spec.{name}", "pod updates may not add or remove containers")]
         found += _image_errors(entries(spec, name), f"spec.{name}")
     deadline, deadline_before = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     where = "spec.activeDeadlineSeconds"
     if deadline is not None:
         if not 0 <= deadline <= MAX_INT32:
-            return [*found, wrong(where, deadline, between(0, MAX_INT32))]
+            return [*found, invalid(where, deadline, between(0, MAX_INT32))]
         if deadline_before is not None and deadline_before < deadline:
-            return [*found, wrong(where, deadline, "must be less than or equal to previous value")]
+            return [*found, invalid(where, deadline, "must be less than or equal to previous value")]
     elif deadline_before is not None:
-        found.append(wrong(where, None, "must not update from a positive integer to nil value"))
+        found.append(invalid(where, None, "must not update from a positive integer to nil value"))
     found += _toleration_update_errors(spec, before)
     found += _gate_update_errors(spec, before)
     return found + _other_errors(spec, before)
@@ -57,7 +57,7 @@ def _image_errors(containers: list[Document], field: str) -> Errors:
         if not image:
             found.append(required(where))
         if image != image.strip():
-            found.append(wrong(where, image, "must not have leading or trailing whitespace"))
+            found.append(invalid(where, image, "must not have leading or trailing whitespace"))
     return found
 
 
@@ -69,16 +69,16 @@ def annotation_update_errors(pod: Document, old: Document) -> Errors:
         if now.get(key) != before[key]:
             where = f"metadata.annotations[{key}]"
             if key.startswith(_APP_ARMOR):
-                found.append(not_allowed(where, "may not remove or update AppArmor annotations"))
+                found.append(forbidden(where, "may not remove or update AppArmor annotations"))
             if key == MIRROR:
-                found.append(not_allowed(where, "may not remove or update mirror pod annotation"))
+                found.append(forbidden(where, "may not remove or update mirror pod annotation"))
     for key in now:
         if key not in before:
             where = f"metadata.annotations[{key}]"
             if key.startswith(_APP_ARMOR):
-                found.append(not_allowed(where, "may not add AppArmor annotations"))
+                found.append(forbidden(where, "may not add AppArmor annotations"))
             if key == MIRROR:
-                found.append(not_allowed(where, "may not add mirror pod annotation"))
+                found.append(forbidden(where, "may not add mirror pod annotation"))
     return found + annotation_errors(now, part(pod, "spec"), "metadata.annotations")
 
 
@@ -87,7 +87,7 @@ def _toleration_update_errors(spec: Document, before: Document) -> Errors:
     field = "spec.tolerations"
     known = [_without_seconds(toleration) for toleration in now]
     if any(_without_seconds(toleration) not in known for toleration in entries(before, "tolerations")):
-        return [not_allowed(field, "existing toleration can not be modified except its tolerationSeconds")]
+        return [forbidden(field, "existing toleration can not be modified except its tolerationSeconds")]
     return toleration_errors(now, field)
 
 
@@ -98,7 +98,7 @@ def _without_seconds(toleration: Document) -> Document:
 def _gate_update_errors(spec: Document, before: Document) -> Errors:
     known = {gate.get("name") for gate in entries(before, "schedulingGates")}
     return [
-        not_allowed(
+        forbidden(
             f"spec.schedulingGates[{index}].name",
             f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'",
         )
@@ -123,7 +123,7 @@ def _other_errors(spec: Document, before: Document) -> Errors:
     found = _gated_errors(compared, before) if entries(before, "schedulingGates") else []
     if not same(compared, before):
         text = f"pod updates may not change fields other than {_CHANGEABLE}"
-        found.append(not_allowed("spec", text))
+        found.append(forbidden("spec", text))
     return found
 
 
@@ -140,7 +140,7 @@ def _gated_errors(compared: Document, before: Document) -> Errors:
     chosen, chosen_before = part(compared, "nodeSelector"), part(before, "nodeSelector")
     if any(chosen.get(key) != value for key, value in chosen_before.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        found.append(wrong("spec.nodeSelector", chosen, text))
+        found.append(invalid("spec.nodeSelector", chosen, text))
     _put_back(compared, before, "nodeSelector")
     affinity, affinity_before = (part(part(one, "affinity"), "nodeAffinity") for one in (compared, before))
     if not same(affinity, affinity_before):
@@ -161,10 +161,10 @@ def _affinity_update_errors(affinity: Document, before: Document) -> Errors:
         return []
     if len(terms) != len(terms_before):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [wrong(field, terms or None, text)]
+        return [invalid(field, terms or None, text)]
     text = "only additions are allowed (no mutations or deletions)"
     return [
-        wrong(f"{field}[{index}]", term, text)
+        invalid(f"{field}[{index}]", term, text)
         for index, (term, old) in enumerate(zip(terms, terms_before, strict=True))
         if not _only_added(term, old)
     ]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from trainwright.api.objects import Document
 from trainwright.api.quantity import Quantity
-from trainwright.controller.local.apiserver.kinds import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.kinds.builtin.claims import claim_template_errors
 from trainwright.controller.local.apiserver.kinds.builtin.formats import Errors, file_path_errors, name_errors
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
@@ -16,7 +16,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.pods.environment impor
     field_reference_errors,
     resource_reference_errors,
 )
-from trainwright.controller.local.apiserver.kinds.fields import duplicate, not_allowed, required, unsupported, wrong
+from trainwright.controller.local.apiserver.schema.errors import duplicate, forbidden, invalid, not_supported, required
 
 Sources = dict[str, Document]
 """Valid volumes of a pod by name."""
@@ -79,7 +79,7 @@ def volume_errors(volumes: list[Document], pod_name: str, field: str) -> tuple[S
     for index, volume in enumerate(volumes):
         where, name = f"{field}[{index}]", volume.get("name") or ""
         errors = _source_errors(volume, pod_name, where)
-        errors += name_errors(name, f"{where}.name", names.label) if name else [required(f"{where}.name")]
+        errors += name_errors(name, f"{where}.name", names.dns_label) if name else [required(f"{where}.name")]
         if name in good:
             errors.append(duplicate(f"{where}.name", name))
         if not errors:
@@ -88,7 +88,7 @@ def volume_errors(volumes: list[Document], pod_name: str, field: str) -> tuple[S
         claim = part(volume, "persistentVolumeClaim").get("claimName")
         if claim in made:
             text = "must not reference a PVC that gets created for an ephemeral volume"
-            found.append(wrong(f"{where}.persistentVolumeClaim.claimName", claim, text))
+            found.append(invalid(f"{where}.persistentVolumeClaim.claimName", claim, text))
     return good, found
 
 
@@ -101,11 +101,12 @@ def _source_errors(volume: Document, pod_name: str, field: str) -> Errors:
     first, *others = given
     check = _CHECKS.get(first)
     found = check(volume[first], f"{field}.{first}") if check else []
-    found += [not_allowed(f"{field}.{source}", "may not specify more than 1 volume type") for source in others]
+    found += [forbidden(f"{field}.{source}", "may not specify more than 1 volume type") for source in others]
     if first == "ephemeral" and pod_name and volume.get("name"):
         claim = f"{pod_name}-{volume['name']}"
         found += [
-            wrong(f"{field}.name", volume["name"], f'PVC name "{claim}": {text}') for text in names.subdomain(claim)
+            invalid(f"{field}.name", claim, f"it is the name of the claim: {text}")
+            for text in names.dns_subdomain(claim)
         ]
     return found
 
@@ -113,7 +114,7 @@ def _source_errors(volume: Document, pod_name: str, field: str) -> Errors:
 def _empty_dir(source: Document, field: str) -> Errors:
     limit = source.get("sizeLimit")
     if limit is not None and Quantity.parse(limit).nanos < 0:
-        return [not_allowed(f"{field}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
+        return [forbidden(f"{field}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
     return []
 
 
@@ -121,9 +122,9 @@ def _host_path(source: Document, field: str) -> Errors:
     path, kind = source.get("path") or "", source.get("type") or ""
     if not path:
         return [required(f"{field}.path")]
-    found = [wrong(f"{field}.path", path, "must not contain '..'")] if ".." in path.split("/") else []
+    found = [invalid(f"{field}.path", path, "must not contain '..'")] if ".." in path.split("/") else []
     if kind not in _HOST_PATH_TYPES:
-        found.append(unsupported(f"{field}.type", kind, _HOST_PATH_TYPES))
+        found.append(not_supported(f"{field}.type", kind, _HOST_PATH_TYPES))
     return found
 
 
@@ -131,7 +132,7 @@ def _mode(source: Document, name: str, field: str) -> Errors:
     mode = source.get(name)
     if mode is None or 0 <= mode <= _LARGEST_MODE:
         return []
-    return [wrong(f"{field}.{name}", mode, _MODE_TEXT)]
+    return [invalid(f"{field}.{name}", mode, _MODE_TEXT)]
 
 
 def _named(source: Document, name: str, field: str) -> Errors:
@@ -165,7 +166,7 @@ def _claim(source: Document, field: str) -> Errors:
 def _nfs(source: Document, field: str) -> Errors:
     found = _named(source, "server", field) + _named(source, "path", field)
     if not (source.get("path") or "").startswith("/"):
-        found.append(wrong(f"{field}.path", source.get("path") or "", "must be an absolute path"))
+        found.append(invalid(f"{field}.path", source.get("path") or "", "must be an absolute path"))
     return found
 
 
@@ -184,7 +185,7 @@ def _downward_item(item: Document, field: str) -> Errors:
         found += field_reference_errors(reference, _FIELD_PATHS, f"{field}.fieldRef")
         if resource is not None:
             text = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            found.append(wrong(field, "resource", text))
+            found.append(invalid(field, "resource", text))
     elif resource is not None:
         found += resource_reference_errors(resource, f"{field}.resourceFieldRef", in_volume=True)
     else:
@@ -207,7 +208,7 @@ def _projected(source: Document, field: str) -> Errors:
         if projection.get("serviceAccountToken") is not None:
             found += _token(projection["serviceAccountToken"], f"{where}.serviceAccountToken", field)
         if sum(1 for value in projection.values() if value is not None) > 1:
-            found.append(not_allowed(where, "may not specify more than 1 volume type per source"))
+            found.append(forbidden(where, "may not specify more than 1 volume type per source"))
     return found
 
 
@@ -222,7 +223,7 @@ def _projected_keys(source: Document, field: str, volume: str, taken: set[str]) 
 def _path_taken(path: str | None, shown: str, field: str, taken: set[str]) -> Errors:
     if not path:
         return []
-    found = [wrong(field, shown, "conflicting duplicate paths")] if path in taken else []
+    found = [invalid(field, shown, "conflicting duplicate paths")] if path in taken else []
     taken.add(path)
     return found
 
@@ -232,10 +233,10 @@ def _token(source: Document, field: str, volume: str) -> Errors:
     seconds = source.get("expirationSeconds") or 0
     if seconds < _SHORTEST_TOKEN_SECONDS:
         text = "may not specify a duration less than 10 minutes"
-        found.append(wrong(f"{field}.expirationSeconds", seconds, text))
+        found.append(invalid(f"{field}.expirationSeconds", seconds, text))
     if seconds > _LONGEST_TOKEN_SECONDS:
         text = "may not specify a duration larger than 2^32 seconds"
-        found.append(wrong(f"{field}.expirationSeconds", seconds, text))
+        found.append(invalid(f"{field}.expirationSeconds", seconds, text))
     if not source.get("path"):
         return [*found, required(f"{volume}.path")]
     return found + file_path_errors(source["path"], f"{volume}.path")
@@ -252,7 +253,7 @@ def _image(source: Document, field: str) -> Errors:
     found = _named(source, "reference", field)
     policy = source.get("pullPolicy") or ""
     supported = ("Always", "IfNotPresent", "Never")
-    return found if policy in supported else [*found, unsupported(f"{field}.pullPolicy", policy, supported)]
+    return found if policy in supported else [*found, not_supported(f"{field}.pullPolicy", policy, supported)]
 
 
 _CHECKS: dict[str, Callable[[Document, str], Errors]] = {

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an API server asks of a node: the logs of a container, and further processes in it.
+"""What the API server asks of a node about its pods: logs, processes in running containers, what they use.
 
-`LocalNode` has both. An API server needs no more than these protocols; it never imports the rest of the package.
+Neither knows the other: `cluster` passes methods of the node, which fit the protocols here.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from trainwright.api.objects import Document
 
 
 class UnavailableError(Exception):
@@ -15,13 +17,14 @@ class UnavailableError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
+class LogRequest:
     """What of a log is wanted (PodLogOptions). The API server has validated the values."""
 
+    container: str = ""
     follow: bool = False
     previous: bool = False
     run: int | None = None
-    """That run of the container, whatever its status says."""
+    """Which run of the container, from 0: what the API of Kubernetes lacks; a reader may find another one running."""
     timestamps: bool = False
     tail_lines: int | None = None
     since_seconds: int | None = None
@@ -29,15 +32,24 @@ class LogOptions:
     limit_bytes: int | None = None
 
 
-class PodLogs(Protocol):
+class LogSource(Protocol):
     """Gives the logs of containers."""
 
-    async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
-        """The log in chunks of any size. Close the generator (`aclosing`) when leaving it early.
-
-        Raises UnavailableError before the first chunk.
-        """
+    async def __call__(self, namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
+        """The log in chunks of any size. Raises UnavailableError before the first one."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecRequest:
+    """Which process is wanted (PodExecOptions). To join that of the container, no command is given."""
+
+    container: str
+    command: tuple[str, ...] = ()
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
 
 
 class ExecSession(Protocol):
@@ -74,25 +86,33 @@ class ExecSession(Protocol):
         ...
 
 
-class PodExec(Protocol):
-    """Starts processes in containers, and joins those that run."""
+class ExecSource(Protocol):
+    """Starts a process beside that of a running container, or joins that one."""
 
-    async def attach(self, namespace: str, pod: str, container: str, *, stdin: bool = False) -> ExecSession:
-        """Join the process of a running container: its output from now on, and its input if it has one.
-
-        Raises UnavailableError.
-        """
+    async def __call__(self, namespace: str, pod: str, request: ExecRequest) -> ExecSession:
+        """Raises UnavailableError."""
         ...
 
-    async def exec(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        *,
-        stdin: bool = False,
-        tty: bool = False,
-    ) -> ExecSession:
-        """Start a process beside that of a running container. Raises UnavailableError."""
+
+class GonePods(Protocol):
+    """Knows pods whose logs outlive them."""
+
+    async def __call__(self, namespace: str, pod: str) -> Document | None:
+        """The pod as it was last."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerUse:
+    """What one container uses now."""
+
+    pod: str
+    """Uid."""
+    container: str
+    cpu: float
+    """CPUs."""
+    memory: int
+    """Bytes."""
+    gpu: float | None
+    """Busy devices."""
+    gpu_memory: int | None

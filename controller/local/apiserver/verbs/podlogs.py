@@ -1,121 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API server asks of the node: logs, and processes in running containers.
+"""`pods/log`, and which container of a pod is meant."""
 
-The node is not known here; whoever puts the cluster together passes something that fits.
-"""
-
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Protocol
+from dataclasses import replace
 
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds import fields
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerResponse
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid
 from trainwright.controller.local.apiserver.schema.structs import is_time
 from trainwright.controller.local.apiserver.store import ObjectStore
+from trainwright.controller.local.podaccess import GonePods, LogRequest, LogSource, UnavailableError
 
 _NO_FIELD = "[]"
 """How messages name the path of an error that is about no single field."""
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
-
-
-class UnavailableLogError(Exception):
-    """There is no log; the text is for the client."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRequest:
-    """What of a log is wanted (PodLogOptions)."""
-
-    container: str
-    follow: bool = False
-    previous: bool = False
-    run: int | None = None
-    """Which run of the container, from 0: what the API of Kubernetes lacks; a reader may find another one running."""
-    timestamps: bool = False
-    tail_lines: int | None = None
-    since_seconds: int | None = None
-    since_time: datetime | None = None
-    limit_bytes: int | None = None
-
-
-class LogSource(Protocol):
-    """Gives the logs of containers."""
-
-    async def __call__(self, namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
-        """The log in chunks of any size. Raises UnavailableLogError before the first one."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecRequest:
-    """Which process is wanted (PodExecOptions)."""
-
-    container: str
-    command: tuple[str, ...]
-    stdin: bool = False
-    stdout: bool = False
-    stderr: bool = False
-    tty: bool = False
-
-
-class UnavailableExecError(Exception):
-    """No process can be started; the text is for the client."""
-
-
-class ExecSession(Protocol):
-    """A process that was started in a container."""
-
-    @property
-    def stdout(self) -> AsyncIterator[bytes]:
-        """Output until all who have it open have closed it; with a terminal all output."""
-        ...
-
-    @property
-    def stderr(self) -> AsyncIterator[bytes]:
-        """Error output; empty with a terminal."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Write to standard input; waits while the process does not read."""
-        ...
-
-    async def close_stdin(self) -> None:
-        """End standard input."""
-        ...
-
-    def resize(self, width: int, height: int) -> None:
-        """Change the size of the terminal, in characters."""
-        ...
-
-    async def wait(self) -> int:
-        """The exit code, 128 + n after signal n."""
-        ...
-
-    async def close(self) -> None:
-        """Kill the process if it still runs."""
-        ...
-
-
-class ExecSource(Protocol):
-    """Starts processes in containers."""
-
-    async def __call__(self, namespace: str, pod: str, request: ExecRequest) -> ExecSession:
-        """Start a process beside that of a running container. Raises UnavailableExecError."""
-        ...
-
-
-class GonePods(Protocol):
-    """Knows pods whose logs outlive them."""
-
-    async def __call__(self, namespace: str, pod: str) -> Document | None:
-        """The pod as it was last."""
-        ...
 
 
 class PodLogs:
@@ -141,7 +42,7 @@ class PodLogs:
             return ServerResponse(content_type="text/plain")
         try:
             stream = await self._source(call.namespace, call.name, replace(request, container=container))
-        except UnavailableLogError as error:
+        except UnavailableError as error:
             raise errors.bad_request(str(error)) from error
         return ServerResponse(stream=stream, content_type="text/plain")
 
@@ -172,16 +73,16 @@ def _log_request(call: RequestInfo) -> LogRequest:
         raise errors.bad_request(f"sinceTime: {moment!r} is not a time such as 2026-01-02T03:04:05Z")
     found: list[DocumentError] = []
     if tail is not None and tail < 0:
-        found.append(fields.wrong("tailLines", tail, "must be greater than or equal to 0"))
+        found.append(invalid("tailLines", tail, "must be greater than or equal to 0"))
     if limit is not None and limit < 1:
-        found.append(fields.wrong("limitBytes", limit, "must be greater than 0"))
+        found.append(invalid("limitBytes", limit, "must be greater than 0"))
     if since is not None and moment:
         text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        found.append(fields.not_allowed(_NO_FIELD, text))
+        found.append(forbidden(_NO_FIELD, text))
     elif since is not None and since < 1:
-        found.append(fields.wrong("sinceSeconds", since, "must be greater than 0"))
+        found.append(invalid("sinceSeconds", since, "must be greater than 0"))
     if request.says("stream"):
-        found.append(fields.not_allowed("stream", "may not be specified"))
+        found.append(forbidden("stream", "may not be specified"))
     if found:
         raise errors.invalid("", "PodLogOptions", call.name, found)
     try:
