@@ -43,6 +43,7 @@ def find_true(conditions: Iterable[C] | None, type: str) -> C | None:  # noqa: A
 
 
 def is_true(conditions: Iterable[object] | None, type: str) -> bool:  # noqa: A002 - the API's own word
+    """Whether there is a condition of that type with status True."""
     return find_true(conditions, type) is not None
 
 

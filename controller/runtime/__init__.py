@@ -200,9 +200,6 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     )
     from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY as LOW_PRIORITY, WorkQueue as WorkQueue
 else:
-    import functools
+    from trainwright.api.facade import lazy
 
-    from trainwright.api.facade import homes, lazy
-
-    _homes = functools.partial(homes, __file__)
     __getattr__, __dir__ = lazy(__name__, __file__)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from trainwright.api.facade import homes
 from trainwright.controller import runtime
 
 
@@ -35,7 +36,7 @@ def test_type_checkers_see_the_same_homes() -> None:
         for alias in node.names
         if alias.asname
     }
-    assert told == vars(runtime)["_homes"]()
+    assert told == homes(inspect.getfile(runtime))
     assert len(told) > 100
 
 
