@@ -3,7 +3,6 @@
 
 import logging
 
-from trainwright.controller.runtime import CertificateVault, Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.features import RECOVERY, TRAIN_JOB_STATUS
@@ -15,6 +14,9 @@ log = logging.getLogger(__name__)
 
 
 def rights(grants: Grants) -> None:
+    # Imported here and below, because the library that makes certificates costs 8 MiB of memory, and time.
+    from trainwright.controller.runtime import CertificateVault, Webhooks  # noqa: PLC0415
+
     settings = grants.settings
     grants.on_jobs(*Webhooks.rules(webhook_configurations(), managed=settings.own_certificates))
     if settings.own_certificates:
@@ -25,7 +27,6 @@ async def declare(assembly: Assembly) -> None:
     if not assembly.is_reached:
         log.info("not serving webhooks: this process runs outside of the cluster and has no --webhook-url")
         return
-    # Imported here, because the library that makes certificates costs memory and time.
     from trainwright.controller.trainer.assembly.serving import handlers_of, keep_local_certificate, serve_webhooks  # noqa: PLC0415
 
     manager, settings = assembly.manager, assembly.settings

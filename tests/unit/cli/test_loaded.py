@@ -52,3 +52,16 @@ def test_a_command_loads_only_what_it_needs(arguments: list[str], forbidden: tup
     found = loaded(*arguments)
     assert "trainwright.controller.cli.main" in found
     assert sorted(found & set(forbidden)) == []
+
+
+def test_a_manager_loads_the_library_of_certificates_only_where_it_needs_it() -> None:
+    """It is 8 MiB, and a manager that nobody reaches serves no webhooks."""
+    program = """
+import sys
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.controller.trainer.assembly.parts import load_part, parts_of
+from trainwright.controller.trainer.assembly.settings import settings_of
+print(*(part for part in parts_of(settings_of(Configuration())) if load_part(part) and "cryptography" in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == []
