@@ -29,8 +29,6 @@ class Command(NamedTuple):
     """`module:function`, below this package."""
     failed: int = 1
     """The exit code for a UserError."""
-    tuned: bool = False
-    """Whether the garbage collector is tuned before its imports: it took a sixth of their time."""
     settings: Mapping[str, Any] = {}
 
 
@@ -48,11 +46,11 @@ COMMANDS = {
         settings={"prefix_chars": "\0", "add_help": False},
     ),
     "local": Command("a cluster on this machine: train without containers", local.local),
-    "manager": Command("run the TrainJob controller", files.manager, "manager:run", tuned=True),
+    "manager": Command("run the TrainJob controller", files.manager, "manager:run"),
     "plugins": Command("list the plugins in the order in which they run", files.plugins, "plugins:run"),
     "progress": Command("show how far TrainJobs are", clusters.progress, "progress.commands:run", 2),
     "rbac": Command("print the roles that the manager needs", files.rbac, "rbac:run"),
-    "render": Command("print the objects that a TrainJob becomes", files.render, "render:run", tuned=True),
+    "render": Command("print the objects that a TrainJob becomes", files.render, "render:run"),
 }
 LOCAL = {
     "up": Command("start a cluster in the background", local.up, "local.up:run"),
@@ -103,7 +101,7 @@ def add_commands(
     for name, command in table.items():
         parsers[name] = one = commands.add_parser(name, help=command.help, **command.settings)
         command.arguments(one)
-        one.set_defaults(parser=one, run=command.run, failed=command.failed, tuned=command.tuned)
+        one.set_defaults(parser=one, run=command.run, failed=command.failed)
     return parsers
 
 

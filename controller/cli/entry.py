@@ -6,6 +6,7 @@ from trainwright.controller.cli import early
 
 def main() -> int:
     early.take_signals()
+    early.collect_rarely()
     from trainwright.controller.cli.main import main as run  # noqa: PLC0415 - after the signals are taken
 
     return run()

@@ -13,7 +13,9 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 from trainwright.controller.cli import early  # isort: split
 
 if __name__ == "__main__":
-    early.take_signals()  # before the other imports
+    # Before the other imports.
+    early.take_signals()
+    early.collect_rarely()
 
 import argparse
 import io
@@ -68,10 +70,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     """Run a command. Ctrl-C, a reader who has gone, such as `head`, and errors for users end it without a traceback."""
     try:
-        if arguments.tuned:
-            from trainwright.controller.runtime import tune_collector  # noqa: PLC0415 - not for the help
-
-            tune_collector()
         return loaded(arguments.run)(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
