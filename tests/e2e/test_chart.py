@@ -18,7 +18,7 @@ from tests.e2e.conftest import NOWHERE, Trainer
 from tests.installation import NAME, NAMESPACE, Installation, forbidden
 from tests.managers import MANAGER as PROGRAM
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.waiting import eventually_sync
+from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
 # A release passes four states, each with a rollout.
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(900)]
@@ -142,8 +142,12 @@ def uninstall(cluster: ControlPlane, admin: Admin, trainer: Trainer) -> None:
     assert "[CustomResourceDefinition] trainjobs.trainer.kubeflow.org" in said
     cluster.stop_program(PROGRAM)
     assert get(cluster, "validatingwebhookconfigurations", "validator.trainer.kubeflow.org") is None
-    left = cluster.kubectl("get", "all,roles,configmaps,networkpolicies", HOME, "--output=name")
-    assert left.split() == ["configmap/kube-root-ca.crt"]
+
+    def left() -> list[str]:
+        return cluster.kubectl("get", "all,roles,configmaps,networkpolicies", HOME, "--output=name").split()
+
+    # Pods go after their Deployment, by the garbage collector.
+    eventually_sync(left, equals(["configmap/kube-root-ca.crt"]))
     assert get(cluster, "clusterrole", NAME) is None
     # No webhook is called any more, so what is left can be changed.
     assert trainer.get("trainingruntime", "waits")

@@ -17,7 +17,7 @@ from tests.installation import NAME, Installation, forbidden
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.waiting import eventually_sync
+from trainwright.controller.runtime.testing.waiting import eventually_sync, has_length
 
 pytestmark = pytest.mark.parity
 
@@ -61,16 +61,18 @@ def test_an_unusual_release_works_and_doctor_knows_it(tmp_path: Path) -> None:
         assert told["level"] == "note"
         assert f"the TrainJobs of namespace {trainer.namespace} only" in told["message"]
 
-        # A right that is really missing is found, where it is missing.
+        # A right that is really missing is found, where it is missing. The API server learns of changed roles later.
         role = ("role", NAME, f"--namespace={trainer.namespace}")
         plane.kubectl("patch", *role, "--type=json", '--patch=[{"op": "remove", "path": "/rules/0"}]')
-        (lost,) = wrong(doctor(plane))
+        (lost,) = eventually_sync(lambda: wrong(doctor(plane)), has_length(1))
         assert f"in namespace {trainer.namespace}, as the manager must" in lost["message"]
         own = ("role", NAME, f"--namespace={HOME}")
         plane.kubectl("patch", *own, "--type=json", '--patch=[{"op": "remove", "path": "/rules/0"}]')
-        messages = [one["message"] for one in wrong(doctor(plane))]
-        assert lost["message"] in messages
-        assert any(f"in namespace {HOME}, as the manager must" in message for message in messages), messages
+        found_there = f"in namespace {HOME}, as the manager must"
+        more = eventually_sync(
+            lambda: wrong(doctor(plane)), lambda found: any(found_there in one["message"] for one in found)
+        )
+        assert lost["message"] in {one["message"] for one in more}
 
 
 def doctor(plane: ControlPlane, *arguments: str) -> dict[str, list[dict[str, str]]]:

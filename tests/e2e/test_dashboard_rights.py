@@ -92,7 +92,8 @@ async def test_each_right_less_costs_its_own_part_alone(jobs: Trainer) -> None:
     for right, part in lost.items():
         rules = [{**rule, "resources": [one for one in rule["resources"] if one != right]} for rule in documented()]
         kept = [rule for rule in rules if rule["resources"]]
-        async with seen_by(jobs, f"no-{right}-{jobs.namespace}", kept) as (browser, _):
+        async with seen_by(jobs, f"no-{right}-{jobs.namespace}", kept) as (browser, site):
+            await eventually(lambda: {row.name for row in site.jobs().jobs} == {"waits", "plain"})
             job = (await browser.get(path(jobs, "waits"))).as_(contract.Job)
             assert {one.part for one in job.unread} == {part}, right
             assert all(f" {right}" in one.message for one in job.unread)

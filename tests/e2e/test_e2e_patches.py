@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -347,6 +348,10 @@ async def complete(queue: Queue, jobs: list[Patched]) -> None:
     """All jobs run as those that were never patched, and what was refused was told."""
     found = await queue.jobsets()
     reference = {job.runtime["metadata"]["name"]: plain(found[job.name]) for job in jobs if not job.kind}
+    # Events are written beside the work that they tell of.
+    await eventually(
+        partial(unwarned, queue, jobs), is_empty, seconds=SECONDS, what="a warning for each patch kept back"
+    )
     refused, warned = queue.refused(), await queue.warned()
     trainjobs = {
         one["metadata"]["name"]: one
@@ -360,10 +365,14 @@ async def complete(queue: Queue, jobs: list[Patched]) -> None:
             wrong.append(f"{job.name}: its JobSet is not as that of a job without patches")
         if job.may_change and (refused[job.name] or job.name in warned):
             wrong.append(f"{job.name}: {refused[job.name]} refused, warned: {job.name in warned}")
-        if not job.may_change and job.name not in warned:
-            wrong.append(f"{job.name}: its patch was kept back without a warning")
     assert not wrong, "\n".join(wrong)
     await pods_follow(queue, jobs, found)
+
+
+async def unwarned(queue: Queue, jobs: list[Patched]) -> list[str]:
+    """Jobs whose patch was kept back, and whose user was not told."""
+    warned = await queue.warned()
+    return [job.name for job in jobs if not job.may_change and job.name not in warned]
 
 
 async def pods_follow(queue: Queue, jobs: list[Patched], jobsets: dict[str, Json]) -> None:

@@ -69,10 +69,10 @@ class World:
         metadata = {"name": "job", "namespace": self._namespace}
         await self._client.create({"metadata": metadata, "spec": spec}, kind=TrainJob.RESOURCE)
         await eventually(partial(self._step, fails=fails), seconds=SECONDS, what=f"the end of {self._namespace}")
-        # The last of all changes: pods are released, counters are written.
-        objects = await eventually(self._settled, seconds=SECONDS)
-        assert objects is not None
-        return objects, await self._events()
+        # The last of all changes: pods are released, counters and events are written.
+        notes = await eventually(self._settled, seconds=SECONDS)
+        assert notes is not None
+        return notes
 
     async def _step(self, *, fails: bool) -> bool:
         """Let pods end; returns whether the job has."""
@@ -91,10 +91,10 @@ class World:
         conditions = (job.get("status") or {}).get("conditions")
         return is_true(conditions, "Complete") or is_true(conditions, "Failed")
 
-    async def _settled(self) -> list[str] | None:
-        found = await self._objects()
+    async def _settled(self) -> tuple[list[str], list[str]] | None:
+        found = await self._objects(), await self._events()
         await asyncio.sleep(2.0)
-        return found if found == await self._objects() else None
+        return found if found == (await self._objects(), await self._events()) else None
 
     async def _objects(self) -> list[str]:
         return shown([_comparable(one) for kind in KINDS for one in await self._all(kind)])

@@ -37,6 +37,10 @@ async def main():
             writer.transport.abort()
             return
         to_server, from_server = await asyncio.open_connection("127.0.0.1", int(sys.argv[1]))
+        if not way["open"]:  # it was shut meanwhile
+            writer.transport.abort()
+            from_server.transport.abort()
+            return
         both = {writer, from_server}
         writers.update(both)
         await asyncio.gather(pump(reader, from_server), pump(to_server, writer))

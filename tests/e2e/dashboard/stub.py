@@ -77,6 +77,7 @@ class Stub:
         self.is_up = True
         self.url = ""
         self._streams: list[tuple[str, Events]] = []
+        self._has_ended = False
         self._lock = threading.Lock()
 
     def put(self, job: contract.Job) -> str:
@@ -96,6 +97,12 @@ class Stub:
         with self._lock:
             for _, events in self._streams:
                 events.put(None)
+
+    def end(self) -> None:
+        """Break all streams, and those that a page which has just gone may still have asked for."""
+        with self._lock:
+            self._has_ended = True
+        self.cut()
 
     def answer(self, path: str, query: Query) -> contract.PageAnswer | JobComparison | bytes | Events:
         """What a path of the API is answered: a struct, bytes of a log, or events."""
@@ -171,6 +178,8 @@ class Stub:
         events.put(first)
         with self._lock:
             self._streams.append((stream, events))
+            if self._has_ended:
+                events.put(None)
         return events
 
 
@@ -242,7 +251,7 @@ def serving(stub: Stub) -> Iterator[Stub]:
     try:
         yield stub
     finally:
-        stub.cut()
+        stub.end()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -48,6 +48,7 @@ def test_the_keyboard_reaches_everything(stub: Stub, window: Window) -> None:
     # A change of the list takes the focus nowhere.
     stub.send("rows", contract.Rows(now=stub.jobs.now, changed=[one_row("fresh")], deleted=[]))
     expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "302")
+    expect(page.get_by_role("link", name="fresh")).to_have_count(1)
     assert focused() == last
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_be_focused()
@@ -106,6 +107,7 @@ def test_screen_readers_are_not_chattered_at(stub: Stub, window: Window) -> None
 def test_axe_finds_nothing(stub: Stub, window: Window, picture: Callable[..., None], theme: str) -> None:
     page = window.open(stub.url, theme=theme)
     expect(page.locator("#link")).to_have_text("Live")
+    expect(page.locator(".rows .row").first).to_be_visible()
     assert audit(page) == []
     picture(page, f"list-{theme}")
     page.goto(stub.url + with_curves(stub, sample_job("running")))
@@ -168,6 +170,8 @@ def test_the_focus_is_always_seen(stub: Stub, window: Window, theme: str) -> Non
     stops = walk(page)
     assert len(stops) > 15
     page.goto(stub.url + with_curves(stub, sample_job("failed")))
+    # Log and curves are read for themselves; what comes while the keys are pressed moves what has the focus.
+    expect(page.locator('figure[data-metric="loss"] canvas')).to_be_visible()
     expect(page.locator("pre.log")).to_contain_text("one line")
     page.get_by_text("What the job became").click()
     expect(page.locator(".yaml .line").first).to_be_visible()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Query, Stub, problem, sample, sample_job, with_curves
@@ -47,6 +47,8 @@ def test_all_lines_of_a_long_log_are_reached_by_scrolling(
         log.evaluate("(node, part) => { node.scrollTop = (node.scrollHeight - node.clientHeight) * part; }", part)
         wanted = round(part * LINES)
         expect(log).to_contain_text(re.compile(rf"step {wanted // 10}\d? "))
+        # Lines are read in parts, and have three dots until theirs is there.
+        expect(log).not_to_contain_text("\N{HORIZONTAL ELLIPSIS}")
         first = int(re.findall(r"\d+", shown(page)[0])[0])
         assert abs(first - part * LINES) < 30, (part, first)
         numbers = [int(re.findall(r"\d+", line)[0]) for line in shown(page)]
@@ -204,3 +206,26 @@ def test_an_action_is_done_after_a_question(stub: Stub, window: Window, picture:
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()
     window.expects("40[0-9]")
+
+
+def test_an_action_waits_for_the_session_that_it_needs(stub: Stub, window: Window) -> None:
+    stub.actions = sample("actions", contract.Actions)
+    place = stub.put(sample_job("running"))
+    page = window.open(stub.url)
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        held.append(route)
+        if len(held) > 1:
+            route.continue_()
+
+    page.route("**/session", hold_the_first)
+    page.goto(stub.url + place)
+    page.reload()
+    page.get_by_role("button", name="Run again").click()
+    assert len(held) == 1
+    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    expect(page.get_by_role("link", name="Open bert-finetune-x7k2p")).to_be_visible()
+    ((_, headers),) = stub.changed
+    assert headers["X-Trainwright-Action"] == stub.session.action_token
+    held[0].continue_()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.dashboard.conftest import Window
 from tests.e2e.dashboard.running import LocalCluster
@@ -34,11 +34,9 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     made.close()
 
 
-def points(page: Page) -> str:
-    """What the chart says of the curve of the loss."""
-    frame = page.locator('figure[data-metric="loss"] .chart-frame')
-    expect(frame).to_have_attribute("aria-label", re.compile(r"loss: \d+ points"), timeout=SECONDS)
-    return (frame.get_attribute("aria-label") or "").partition(",")[0]
+def frame(page: Page) -> Locator:
+    """The chart of the loss, which says how many points the curve has."""
+    return page.locator('figure[data-metric="loss"] .chart-frame')
 
 
 def act(page: Page, name: str) -> None:
@@ -53,7 +51,10 @@ def test_the_page_survives(cluster: LocalCluster, window: Window, picture: Calla
     page = window.open(address)
     page.get_by_role("link", name="trains", exact=True).click()
     expect(page.locator(".job-head .state")).to_have_text("Complete", timeout=SECONDS)
-    seen = points(page)
+    # New points are drawn a moment after the state has changed.
+    expect(frame(page)).to_have_attribute("aria-label", re.compile(rf"last {1 / REPORTS}\."), timeout=SECONDS)
+    seen = re.compile((frame(page).get_attribute("aria-label") or "").partition(",")[0] + ",")
+    assert re.match(r"loss: \d+ points", seen.pattern)
     page.get_by_role("combobox", name="Pod").select_option("*")
     log = page.locator("pre.log")
     state = page.locator(".log-state")
@@ -68,7 +69,7 @@ def test_the_page_survives(cluster: LocalCluster, window: Window, picture: Calla
     assert cluster.up() == address
     expect(page.locator("#link")).to_have_text("Live", timeout=SECONDS)
     expect(page.locator("#banner")).to_be_hidden()
-    assert points(page) == seen
+    expect(frame(page)).to_have_attribute("aria-label", seen, timeout=SECONDS)
 
     cluster.crash()
     expect(page.locator("#link")).to_have_text("Connection lost")
@@ -76,7 +77,7 @@ def test_the_page_survives(cluster: LocalCluster, window: Window, picture: Calla
     expect(page.locator("#link")).to_have_text("Live", timeout=SECONDS)
     # What the new process read from disk is the whole run, and the log is there.
     page.reload()
-    assert points(page) == seen
+    expect(frame(page)).to_have_attribute("aria-label", seen, timeout=SECONDS)
     expect(state).to_contain_text(f"{2 * REPORTS} lines")
     picture(page, "local-survived", whole=True)
 

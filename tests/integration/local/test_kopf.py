@@ -62,7 +62,7 @@ def test_an_operator_of_kopf_does_its_work(local_cluster: LocalCluster, log: Pat
         return found.get("ticks", 0) > 1 and wanted.items() <= found.items()
 
     eventually_sync(status, is_handled, seconds=SECONDS)
-    assert "the daemon runs" in log.read_text()
+    eventually_sync(log.read_text, contains("the daemon runs"), seconds=SECONDS)
     stored.patch("kopfexample", "a", {"spec": {"duration": "2m"}}, "default")
     eventually_sync(status, lambda found: found.get("change") == "1m to 2m", seconds=SECONDS)
     local_cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}})

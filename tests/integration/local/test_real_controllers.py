@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.test_chain import jobset
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
+from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 pytestmark = pytest.mark.parity
 
@@ -26,11 +27,16 @@ def test_a_jobset_completes_under_the_real_programs(plane: LocalControlPlane) ->
     namespace = plane.create_namespace()
     plane.apply(jobset(namespace))
     plane.kubectl("wait", f"--namespace={namespace}", "--for=condition=Completed", "--timeout=60s", "jobset/chain")
-    pods, events = listed(plane, "pods", namespace), listed(plane, "events", namespace)
+    pods = listed(plane, "pods", namespace)
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
     assert {pod["spec"]["nodeName"] for pod in pods} == {"pretend-0"}
-    sources = {(event["reason"], event["source"].get("component") or event["reportingComponent"]) for event in events}
-    assert {("Scheduled", "default-scheduler"), ("SuccessfulCreate", "job-controller")} <= sources
+
+    def sources() -> set[tuple[str, str]]:
+        events = listed(plane, "events", namespace)
+        return {(event["reason"], event["source"].get("component") or event["reportingComponent"]) for event in events}
+
+    # They write their events beside their work, perhaps after it.
+    eventually_sync(sources, {("Scheduled", "default-scheduler"), ("SuccessfulCreate", "job-controller")}.issubset)
     agents = {call.user_agent.partition("/")[0] for call in plane.audit_log.calls() if call.verb == "create"}
     assert {"jobset", "kube-controller-manager", "kube-scheduler"} <= agents
 

@@ -43,6 +43,8 @@ export async function read(path, signal) {
 
 /** Ask for a change. Throws Problem. */
 export async function change(path) {
+  // The session is read for itself, and may be on its way yet, or could not be read when the page was opened.
+  if (!actionToken()) await readSession();
   const headers = { "X-Trainwright-Action": actionToken() };
   return (await request(path, undefined, { method: "POST", headers })).json();
 }
