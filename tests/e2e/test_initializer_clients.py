@@ -52,7 +52,7 @@ name = client.train(
     ),
     trainer=CustomTrainer(func=train),
 )
-job = client.wait_for_job_status(name, timeout=100, polling_interval=1)
+job = client.wait_for_job_status(name, timeout=300, polling_interval=1)
 print("steps", *[f"{step.name}:{step.status}" for step in job.steps])
 for step in ("dataset-initializer", "model-initializer", "node-0"):
     for line in client.get_job_logs(name, step=step):
