@@ -16,7 +16,6 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _ENDS = "and must start and end with an alphanumeric character"
-_KEY_RULE = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
 _DNS = "lower case alphanumeric characters"
 
 _is_label = re.compile(_LABEL).fullmatch
@@ -34,6 +33,11 @@ def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
 def _unlike(rule: str, pattern: str, *examples: str) -> str:
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+_KEY_RULE = _unlike(
+    f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}", _QUALIFIED, "MyName", "my.name", "123-abc"
+)
 
 
 def dns_subdomain(text: str) -> list[str]:
@@ -75,10 +79,10 @@ def dns_label_1035(text: str) -> list[str]:
 
 def qualified(text: str) -> list[str]:
     """The rule of keys of labels and of finalizers: a name of 63 characters, with an optional DNS prefix."""
-    rule = _unlike(_KEY_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.partition("/")
     if "/" in name:
-        return [f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+        prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a valid label key {_KEY_RULE} {prefixed}"]
     found: list[str] = []
     if not slash:
         name = prefix
@@ -90,7 +94,7 @@ def qualified(text: str) -> list[str]:
         found.append("name part must be non-empty")
     found += [f"name part {one}" for one in _too_long(name, 63, "bytes")]
     if not _is_qualified(name):
-        found.append(f"name part {rule}")
+        found.append(f"name part {_KEY_RULE}")
     return found
 
 

@@ -209,6 +209,7 @@ async def test_rotation_under_constant_admission_fails_no_request(client: Client
                     if (material := keeper_of(one).material) is not None:
                         trainings.start(material.bundle)
                     await trainings.connect(*ports)  # raises if one fails
+                    await asyncio.sleep(0.05)
 
             async with asyncio.timeout(120), asyncio.TaskGroup() as group:
                 for _ in range(4):
