@@ -63,8 +63,8 @@ def sample(shell: Shell, name: str = "models-and-data", **model: Any) -> str:
     return str(file)
 
 
-async def local(shell: Shell, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(shell.local, *arguments)
+async def local(shell: Shell, *arguments: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(shell.local, *arguments, seconds=seconds)
 
 
 @pytest.mark.parametrize("isolation", [pytest.param("namespaces", marks=NAMESPACES), "rewrite"])
@@ -165,9 +165,10 @@ async def test_what_is_fetched_shows_as_bytes_and_files_and_not_as_a_percentage(
     assert _ASKING in job
     await asyncio.to_thread(Path(file).write_text, job)
     assert (await local(shell, "up")).returncode == 0
-    running = asyncio.create_task(local(shell, "run", "--keep", "--file", file))
+    # Each read of the progress comes ten seconds after the one before, which alone takes most of a minute.
+    running = asyncio.create_task(local(shell, "run", "--keep", "--file", file, seconds=250))
     try:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(200):
             shown = await shown_while(running, shell)
     finally:
         seen.set()
