@@ -27,6 +27,10 @@ _LOOK_SECONDS = 0.001
 """A start tries again after so long a time: whoever only looks at the lock lets it go after microseconds."""
 
 
+END_SECONDS = 2.0
+"""How long the lock of a process that is killed may outlive its connections."""
+
+
 class InUseError(UserError):
     """Another process runs the cluster of this folder."""
 
@@ -119,6 +123,19 @@ def running(folder: Path) -> ClusterRun | None:
         known: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         return ClusterRun(**known)
     return None
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether the cluster of a folder has ended, for who has lost the connection to it. Blocks for a moment.
+
+    The kernel gives back the locks of a process that is killed after it has closed its connections.
+    """
+    deadline = time.monotonic() + END_SECONDS
+    while running(folder) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
 
 
 def all_running() -> list[tuple[Path, ClusterRun | None]]:

@@ -91,7 +91,8 @@ def test_the_pods_of_a_shipped_runtime_are_gone_after_the_last_restart(trainer: 
 
 
 def test_a_job_beyond_its_deadline_frees_what_it_held(trainer: Trainer) -> None:
-    trainer.job("late", trainer.runtime("waits", **NOWHERE), activeDeadlineSeconds=4)
+    # Long enough for its pods to be made, and seen, on a busy machine.
+    trainer.job("late", trainer.runtime("waits", **NOWHERE), activeDeadlineSeconds=10)
     eventually_sync(trainer.pods)
     eventually_sync(lambda: trainer.conditions("late"), equals({"Failed": ("True", "DeadlineExceeded")}))
     eventually_sync(lambda: (trainer.get("jobset", "late"), trainer.pods()), equals((None, [])))
@@ -119,9 +120,10 @@ def test_a_runtime_that_is_edited_and_deleted_does_not_reach_the_job(trainer: Tr
     trainer.patch("trainingruntime", runtime, body, style="json")
     trainer.patch("trainjob", "steady", {"spec": {"suspend": True}})
     eventually_sync(trainer.pods, is_empty)
+    # The manager writes the status after the JobSet, whose pods come and go meanwhile.
+    eventually_sync(lambda: trainer.conditions("steady"), equals({"Suspended": ("True", "Suspended")}))
     trainer.delete("trainingruntime", runtime)
     trainer.patch("trainjob", "steady", {"spec": {"suspend": False}})
-    eventually_sync(trainer.pods)
-    (pod,) = trainer.pods()
+    (pod,) = eventually_sync(trainer.pods)
     assert pod["spec"]["containers"][0]["image"] == "example.com/none"
-    assert trainer.conditions("steady") == {"Suspended": ("False", "Resumed")}
+    eventually_sync(lambda: trainer.conditions("steady"), equals({"Suspended": ("False", "Resumed")}))

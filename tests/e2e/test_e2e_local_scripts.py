@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_local import TRAINWRIGHT, Shell
+from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 RUN = ("run", "--runtime=xgboost-distributed")
 SAVES = """
@@ -143,8 +144,8 @@ def test_a_change_of_the_environment_needs_no_restart_of_the_cluster(shell: Shel
     asked = shell.local(*RUN, "--keep", "--job-name=reports", script, f"--python={venv}", "--env=WORD=$(two)")
     assert f"of {venv}\n" in asked.stdout
     assert f"[node-0] prefix {venv} $(two)\n" in asked.stdout, asked.stderr
-    # The writer of that environment reports to the cluster.
-    assert "100%" in shell.local("jobs").stdout
+    # The writer of that environment reports to the cluster, which may write it down after the end of the job.
+    eventually_sync(lambda: shell.local("jobs").stdout, contains("100%"))
     (project / ".env").write_text("WORD='of a file'\n")
     shell.set("VIRTUAL_ENV", str(venv))
     shell.set("PATH", os.pathsep.join([str(venv / "bin"), os.environ["PATH"]]))

@@ -147,7 +147,7 @@ if rank == '0':
     connection, _ = server.accept()
     print('heard', connection.recv(100).decode())
 else:
-    for _ in range(200):
+    for _ in range(1200):
         try:
             with socket.create_connection(place) as connection:
                 connection.sendall(b'rank 1')
@@ -188,11 +188,11 @@ def test_what_cannot_start_is_told_once_and_ends_in_time(up: Shell) -> None:
     file.write_text(
         file.read_text().replace("numNodes: 2", 'numNodes: 1\n    resourcesPerNode: {requests: {cpu: "1k"}}')
     )
-    done = up.local("run", "--file", str(file), "--start-timeout=12")
+    # A shortage is a cause ten seconds after the pod was turned away, which comes a while after the command began.
+    done = up.local("run", "--file", str(file), "--start-timeout=20")
     assert done.returncode == 124, done.stdout + done.stderr
     assert done.stdout.count("Insufficient cpu") == 1
-    # A shortage is a cause after ten seconds.
-    assert "nothing of the job runs after 12 s: no node has 1000 cpu (the largest has " in done.stderr
+    assert "nothing of the job runs after 20 s: no node has 1000 cpu (the largest has " in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "--nosuch"]])
@@ -449,7 +449,11 @@ def test_lines_that_nobody_reads_end_the_command_without_a_traceback(shell: Shel
         assert running.wait(timeout=60) == 141
         assert "Traceback" not in running.stderr.read()
     # A job whose `run` ended is stopped and kept; one whose lines were only looked at goes on.
-    assert ("1 TrainJob, 0 of 0 pods running" in shell.local("status").stdout) == (command[0] == "run")
+    if command[0] == "run":
+        # The command waits for the ends of the pods, and they are deleted a moment later.
+        eventually_sync(lambda: shell.local("status").stdout, contains("1 TrainJob, 0 of 0 pods running"))
+    else:
+        assert "1 TrainJob, 0 of 0 pods running" not in shell.local("status").stdout
 
 
 def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> None:
@@ -459,6 +463,8 @@ def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> Non
     with shell.start("logs", "job", "--follow") as running:
         assert running.stdout is not None
         assert "up" in running.stdout.readline()
+        # The line is of one of both.
+        eventually_sync(lambda: shell.local("status").stdout, contains("2 of 2 pods running"))
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=20)
     assert (running.returncode, errors) == (130, "")

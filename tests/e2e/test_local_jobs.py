@@ -14,7 +14,7 @@ import yaml
 
 from tests.e2e.test_local import RANK, TRAINWRIGHT, Shell
 from trainwright.controller.cli.local.managing import END_SECONDS
-from trainwright.controller.runtime.testing.waiting import eventually_sync
+from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 WAITS = f"""
 {RANK}
@@ -24,8 +24,10 @@ time.sleep(600)
 """
 REPORTS = """
 import sys, time
+from decimal import Decimal
 from trainwright.progress import Reporter
-rate = float(sys.argv[sys.argv.index('--lr') + 1])
+# Of such values the last one is reported, and not the mean since the report before, which may not have left yet.
+rate = Decimal(sys.argv[sys.argv.index('--lr') + 1])
 with Reporter(total=2, every=0.1) as progress:
     progress.update(step=1, loss=rate * 2)
     time.sleep(0.5)
@@ -99,6 +101,8 @@ def test_a_job_is_looked_at_stopped_resumed_and_deleted(shell: Shell) -> None:
     wrong = shell.local("logs", "train", "--rank=5")
     assert (wrong.returncode, wrong.stderr) == (1, "error: TrainJob train has no rank 5: it has node-0, node-1\n")
 
+    # A process may print before the node has said that it runs.
+    eventually_sync(lambda: shell.local("status").stdout, contains("2 of 2 pods running"))
     shown = shell.local("show", "train").stdout
     assert "default/train" in shown
     assert "state    Running" in shown

@@ -87,10 +87,13 @@ def test_process_1_ends_within_its_grace(node: NodeCluster) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert watch.stdout is not None
+    watch.stdout.readline()  # of a pod that runs: from here on the watch misses nothing
     node.kubectl("delete", "pod", victim, f"--namespace={NAMESPACE}")
+    ended = next((line for line in watch.stdout if line.strip()), "")
     watch.terminate()
-    output, _ = watch.communicate()
-    assert set(output.split()) == {"0"}
+    rest, _ = watch.communicate()
+    assert {*ended.split(), *rest.split()} == {"0"}
     ready = eventually_sync(
         lambda: [pod for pod in managers(node) if has_condition(pod, "Ready")], lambda pods: len(pods) == 2, seconds=120
     )

@@ -46,7 +46,7 @@ def _with_jobs(command: _JobsCommand) -> Run:
         try:
             return asyncio.run(connected())
         except TransportError as error:
-            if state.running(options.folder) is not None:
+            if not state.has_ended(options.folder):
                 raise
             raise UserError(
                 f"cluster {options.name} has ended, and its pods with it; start it with: {options.command('up')}"

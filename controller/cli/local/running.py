@@ -261,7 +261,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
         try:
             yield transport, run.dashboard
         except TransportError as error:
-            if state.running(options.folder) is not None:
+            if not state.has_ended(options.folder):
                 raise
             said = f"cluster {options.name} has ended, and its pods with it; start it with: {options.command('up')}"
             raise KubernetesError(said) from error

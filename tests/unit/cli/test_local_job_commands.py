@@ -21,8 +21,8 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
         raise ConnectionLost("cannot connect to 127.0.0.1:1: Connection refused")
 
     def lose(ended: bool) -> None:
-        found = iter([cast("state.ClusterRun", object()), None if ended else cast("state.ClusterRun", object())])
-        monkeypatch.setattr(state, "running", lambda _: next(found))
+        monkeypatch.setattr(state, "running", lambda _: cast("state.ClusterRun", object()))
+        monkeypatch.setattr(state, "has_ended", lambda _: ended)
         monkeypatch.setattr(managing, "jobs_of", broken)
 
     return lose

@@ -2,7 +2,9 @@
 """Who holds the folder of a local cluster, and who only looks."""
 
 import fcntl
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -59,3 +61,22 @@ def test_a_look_does_not_refuse_a_start(folder: Path, look: int, monkeypatch: py
     with state.held(folder):
         assert refused == [fcntl.LOCK_EX | fcntl.LOCK_NB]
         assert state.is_held(folder)
+
+
+RUN = state.ClusterRun("default", 1, "https://127.0.0.1:1", "1", "rewrite", "2026-11-25T09:00:00Z")
+
+
+def test_a_cluster_whose_lock_outlives_its_connections_has_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state.write(folder, RUN)
+    with ExitStack() as dying:
+        dying.enter_context(state.held(folder))
+        monkeypatch.setattr(time, "sleep", lambda _: dying.close())  # the kernel goes on meanwhile
+        assert state.has_ended(folder)
+
+
+def test_a_cluster_that_keeps_its_lock_has_not_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "END_SECONDS", 0.0)
+    state.write(folder, RUN)
+    with state.held(folder):
+        assert not state.has_ended(folder)
+    assert state.has_ended(folder)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of sources that list no sure hash: finished ones are kept, and ETags may be something else than a hash."""
 
-import asyncio
 import errno
 import hashlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
@@ -19,6 +18,7 @@ from trainwright.controller.initialize.contract import Digest, InitializeError, 
 from trainwright.controller.initialize.folder import PARTS
 from trainwright.controller.initialize.manifest import FINISHED
 from trainwright.controller.initialize.providers import BUILT_IN
+from trainwright.controller.runtime.testing.waiting import eventually
 
 
 class Scripted:
@@ -138,7 +138,7 @@ async def test_a_large_file_goes_to_the_disk_while_it_comes(
     sizes = sizes_of_flushes(monkeypatch)
     content = bytes(range(100))
     provider.listing, provider.sent = {"a": (100, md5(content))}, {"a": [content]}
-    monkeypatch.setattr(provider, "read", in_tens)
+    monkeypatch.setattr(provider, "read", in_tens(sizes))
     assert (await initialize("scripted://x", tmp_path / "t", "dataset")).word == ""
     assert tree(tmp_path / "t") == {"a": content}
     assert sizes[0] < 100  # long before its end
@@ -154,7 +154,7 @@ async def test_a_disk_that_fails_while_a_file_comes_is_not_overheard(
     sizes = sizes_of_flushes(monkeypatch, fail=True)
     content = bytes(range(100))
     provider.listing, provider.sent = {"a": (100, "etag")}, {"a": [content]}
-    monkeypatch.setattr(provider, "read", in_tens)
+    monkeypatch.setattr(provider, "read", in_tens(sizes))
     outcome = await initialize("scripted://x", tmp_path / "t", "dataset")
     assert sizes
     assert outcome.word == "NoSpace"
@@ -164,11 +164,16 @@ async def test_a_disk_that_fails_while_a_file_comes_is_not_overheard(
     assert content.startswith(part.read_bytes())
 
 
-async def in_tens(self: Scripted, file: RemoteFile, revision: str, offset: int) -> AsyncGenerator[bytes, None]:
-    """The bytes of a file, ten at a time, with time for others in between."""
-    for begin in range(offset, file.size, 10):
-        await asyncio.sleep(0.01)
-        yield self.sent[file.path][0][begin : begin + 10]
+def in_tens(sizes: list[int]) -> Callable[..., AsyncGenerator[bytes, None]]:
+    """Reads a file ten bytes at a time; the last ones come when the file was flushed, which another thread does."""
+
+    async def read(self: Scripted, file: RemoteFile, revision: str, offset: int) -> AsyncGenerator[bytes, None]:
+        for begin in range(offset, file.size, 10):
+            if begin + 10 == file.size:
+                await eventually(lambda: sizes, what="a flush")
+            yield self.sent[file.path][0][begin : begin + 10]
+
+    return read
 
 
 def sizes_of_flushes(monkeypatch: pytest.MonkeyPatch, *, fail: bool = False) -> list[int]:

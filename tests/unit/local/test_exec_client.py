@@ -82,8 +82,9 @@ async def test_refusals(server: Server, client: Client) -> None:
 
 async def test_a_process_that_hangs_is_killed_after_the_timeout(server: Server, client: Client) -> None:
     server.session = session = Session(out=[b"so far"])
+    # Within this time the connection has to be made, too: without it, there is no process.
     with pytest.raises(RequestTimeout):
-        await client.exec("p", "default", ["sleep"], seconds=0.5)
+        await client.exec("p", "default", ["sleep"], seconds=2)
     await eventually(lambda: session.events == ["closed"])
 
 

@@ -151,7 +151,8 @@ SLOW: list[tuple[str, bytes, Callable[[bytes], bool]]] = [
 
 @pytest.mark.parametrize(("what", "sent", "expected"), SLOW, ids=[row[0] for row in SLOW])
 async def test_a_slow_client_is_cut_off(what: str, sent: bytes, expected: Callable[[bytes], bool]) -> None:
-    async with serving(read_seconds=0.2, idle_seconds=0.3) as served:
+    # Enough for what is sent to come, and to be answered.
+    async with serving(read_seconds=0.5, idle_seconds=0.6) as served:
         assert expected(await served.raw(sent)), what
 
 

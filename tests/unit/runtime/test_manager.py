@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import ClusterConfig, Done, Key, Manager, ProcessSettings, Result, ServerSettings
+from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.servers.addresses import parse_address
@@ -23,6 +24,19 @@ CONFIG = ClusterConfig(server="http://127.0.0.1:1")
 def made(transport: ScriptedTransport, **options: Any) -> Manager:
     servers = ServerSettings(metrics="127.0.0.1:0", probes="127.0.0.1:0", debug="127.0.0.1:0")
     return Manager(CONFIG, transport=transport, servers=servers, **options)
+
+
+class HeldLists(ScriptedTransport):
+    """Its lists wait for the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        if is_list(request):
+            await self.go_on.wait()
+        return await super().send(request)
 
 
 async def done(_: Key) -> Result:
@@ -44,8 +58,8 @@ def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 
 async def test_probes_metrics_and_statistics() -> None:
-    transport = ScriptedTransport()
-    transport.answer(is_list, listing("10", config_map("a", version="1")), delay=0.2)
+    transport = HeldLists()
+    transport.answer(is_list, listing("10", config_map("a", version="1")))
     transport.stream(is_watch)
     manager = made(transport, process=ProcessSettings(streaming_lists=False), field_manager="x")
     manager.controller("maps").for_(ConfigMap).reconcile(done, workers=3)
@@ -57,6 +71,7 @@ async def test_probes_metrics_and_statistics() -> None:
     assert code == 500
     assert "[-]caches failed" in text
     assert "not today" not in text
+    transport.go_on.set()
     await manager.wait_ready()
     assert await fetch(manager, "probes", "/readyz?exclude=never") == (200, "ok")
     assert await fetch(manager, "probes", "/readyz/caches") == (200, "ok")
@@ -116,7 +131,8 @@ def test_addresses() -> None:
 
 
 async def test_a_blocked_loop_is_seen_from_outside(caplog: pytest.LogCaptureFixture) -> None:
-    lag = LoopLag(stall=0.2)
+    # Longer than a busy machine keeps the loop waiting, which would be a stall of its own.
+    lag = LoopLag(stall=0.5)
     task = asyncio.ensure_future(lag.run())
     await eventually(lambda: lag.worst >= 0 and lag._thread_id)
     block_until(lambda: lag.stalls)

@@ -334,7 +334,8 @@ async def test_body_that_ends_early(hooks: Hooks, caplog: pytest.LogCaptureFixtu
 
 
 async def test_body_that_never_comes_is_not_waited_for_long(caplog: pytest.LogCaptureFixture) -> None:
-    async with Hooks(read_seconds=0.05).serving() as hooks:
+    # Enough for the head to come, without which nothing is answered.
+    async with Hooks(read_seconds=0.5).serving() as hooks:
         head = (
             f"POST {VALIDATE} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
             "Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n"

@@ -40,6 +40,11 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
+DETACHED = """
+while not (os.path.exists("detached") and os.path.getsize("detached")):
+    time.sleep(0.01)
+"""
+"""Goes on once the detached process has told its number."""
 
 
 @pytest.fixture
@@ -234,7 +239,7 @@ def sizes(folder: Path) -> dict[str, int]:
 
 async def number(folder: Path, name: str) -> int:
     """A pid that a process wrote into a file."""
-    text = await eventually((folder / name).read_text, ignore=(FileNotFoundError,), seconds=10)
+    text = await eventually((folder / name).read_text, ignore=(FileNotFoundError,))
     return int(text)
 
 
@@ -349,7 +354,7 @@ async def test_sigkill_ends_a_process_that_ignores_sigterm(folder: Path, tasks: 
 
 
 async def test_detached_descendants_end_with_the_program(folder: Path, tasks: TaskScope) -> None:
-    process = await run(folder, DETACH + "time.sleep(0.2)", tasks)
+    process = await run(folder, DETACH + DETACHED, tasks)
     assert (await process.wait()).code == 0
     assert not lives(await number(folder, "detached"))
 
@@ -399,7 +404,7 @@ asyncio.run(main())
             detached = pid
         assert lives(pid)
         cluster.kill()
-    eventually_sync(lambda: [one for one in (pid, detached) if lives(one)], is_empty, seconds=10)
+    eventually_sync(lambda: [one for one in (pid, detached) if lives(one)], is_empty)
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -418,7 +423,7 @@ async def test_a_process_whose_start_nobody_waits_for_has_ended(
     spawn = alone_ if alone else spawner.start
     made = start(order(folder, code), record=folder / "process.json", follow=tasks.start, spawn=spawn)
     starting = asyncio.create_task(made)
-    pid = int(await eventually(lambda: entries(folder)[0][2], ignore=(FileNotFoundError, IndexError), seconds=10))
+    pid = int(await eventually(lambda: entries(folder)[0][2], ignore=(FileNotFoundError, IndexError)))
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -431,7 +436,7 @@ async def test_a_killed_guard_takes_its_program_along(folder: Path, tasks: TaskS
     guard = json.loads((folder / "process.json").read_text())["guard"]
     os.kill(guard, signal.SIGKILL)
     assert (await process.wait()).code == 137
-    await eventually(lambda: lives(process.pid), is_empty, seconds=10)
+    await eventually(lambda: lives(process.pid), is_empty)
 
 
 FOREIGN = DETACH.replace('open("detached"', 'os.environ.clear(); open("detached"').replace(
@@ -454,7 +459,7 @@ async def test_a_killed_guard_leaves_nothing(
     assert (await process.wait()).code == 137
     if code is FOREIGN:
         # The end does not wait for what the environment does not name: the spawner alone knows of it.
-        await eventually(lambda: lives(detached), equals(False), seconds=10)
+        await eventually(lambda: lives(detached), equals(False))
     assert not lives(detached)
     assert not lives(process.pid)
 
@@ -505,12 +510,13 @@ async def main():
 asyncio.run(main())
 """
     with subprocess.Popen([sys.executable, "-c", program]) as cluster:
-        detached = int(eventually_sync((folder / "detached").read_text, ignore=(FileNotFoundError,), seconds=20))
-        guard = guard_of(folder)
+        detached = int(eventually_sync((folder / "detached").read_text, ignore=(FileNotFoundError,)))
+        # The program runs a moment before there is a record of it.
+        guard = eventually_sync(lambda: guard_of(folder), ignore=(FileNotFoundError, ValueError))
         os.kill(guard, signal.SIGSTOP)  # or it ends its program, and itself, before it is killed
         cluster.kill()
     os.kill(guard, signal.SIGKILL)
-    eventually_sync(lambda: lives(detached), equals(False), seconds=10)
+    eventually_sync(lambda: lives(detached), equals(False))
 
 
 async def test_a_full_disk_stops_the_log_and_not_the_program(folder: Path, tasks: TaskScope) -> None:
@@ -577,7 +583,7 @@ def test_what_the_environment_names_is_killed_at_the_next_start(folder: Path) ->
         subprocess.Popen(sleep, env=environments[1]) as other,
     ):
         recovery.end_survivors(pods)
-        assert survivor.wait(10) == -signal.SIGKILL
+        assert survivor.wait(60) == -signal.SIGKILL
         assert other.poll() is None
         other.kill()
 
@@ -602,7 +608,7 @@ def test_survivors_of_an_earlier_run_are_killed(folder: Path) -> None:
         (containers / "torn").mkdir()
         (containers / "torn" / "process.json").write_text("{")
         assert recovery.end_survivors(folder) == {"uid"}
-        assert survivor.wait(10) == -signal.SIGKILL
+        assert survivor.wait(60) == -signal.SIGKILL
     assert not list(containers.glob("*/process.json"))
 
 
