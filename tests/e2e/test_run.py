@@ -15,6 +15,7 @@ import pytest
 from tests.repository import ROOT
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
+from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 # The first run sets up an environment with XGBoost, from downloads.
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(900)]
@@ -59,8 +60,11 @@ def test_run_trains_and_the_cluster_stays(home: dict[str, str], tmp_path: Path) 
     )
     assert f"[node-1] worker 1: {models[0][1]}" in logs.stdout
     # The first process reported through the writer, and its last report is there though the job took seconds.
-    status = asyncio.run(trainer_status(tmp_path / "trainwright" / "local" / "default" / "kubeconfig"))
+    kubeconfig = tmp_path / "trainwright" / "local" / "default" / "kubeconfig"
+    # The last report may be written a moment after the job has ended.
+    status = eventually_sync(
+        lambda: asyncio.run(trainer_status(kubeconfig)), lambda status: status["progressPercentage"] == 100
+    )
     metrics = {metric["name"]: metric["value"] for metric in status["metrics"]}
-    assert status["progressPercentage"] == 100
     assert (metrics["current_step"], metrics["total_steps"]) == ("30", "30")
     assert 0 < float(metrics["loss"]) < 1
