@@ -186,7 +186,7 @@ async def killed(folder: Path, steps: int, chance: random.Random) -> tuple[str, 
         limits = {"retries": "100", "retries_infrastructure": "1000", "retries_hang": "1000"}
         stalls = {"on_stall": "restart", "progress_stall_after": f"{STALL_SECONDS}s"}
         annotations = {**limits, **stalls}
-        await begin(laptop.client, marks, JOB, ranks=RANKS, steps=steps, pause=PAUSE, stands_after=0, **annotations)
+        await begin(laptop.client, marks, JOB, ranks=RANKS, steps=steps, pause=PAUSE, stands_after=(), **annotations)
         killer = Killer(laptop, folder / "state", marks, chance)
         while not killer.is_over():
             await killer.strike()

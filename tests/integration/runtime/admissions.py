@@ -20,7 +20,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.rotation import RotationPolicy
-from trainwright.controller.runtime.errors import ErrorCause
+from trainwright.controller.runtime.errors import ErrorCause, Forbidden, ServerError
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 from trainwright.controller.runtime.webhook.admission import (
     AdmissionRequest,
@@ -145,6 +145,24 @@ async def create(client: Client, document: Document, **options: Any) -> Document
 async def asked(client: Client, namespace: str, condition: Callable[[Document], object]) -> None:
     """API servers learn of a configuration a moment after it was written: wait for its effect."""
     await eventually(lambda: create(client, config_map(namespace, "probe"), dry_run=True), condition, seconds=30)
+
+
+async def refuses(client: Client, namespace: str) -> None:
+    """The same for the webhook that validates: they learn of the two kinds of configurations separately."""
+
+    async def refusal() -> bool:
+        try:
+            await create(client, config_map(namespace, "probe", bad="x"), dry_run=True)
+        except Forbidden:
+            return True
+        return False
+
+    await eventually(refusal, seconds=30)
+
+
+async def created(client: Client, document: Document) -> Document:
+    """Create it as soon as the API server has heard that a configuration has changed; until then it may fail."""
+    return await eventually(lambda: create(client, document), lambda _: True, ignore=(ServerError,), seconds=30)
 
 
 @asynccontextmanager

@@ -56,16 +56,13 @@ async def agreed(manager: Manager, seen: Seen, client: Client, namespace: str) -
     assert seen.versions == {o.name: resource_version_of(o) for o in listed.items}
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silence is believed for two seconds instead of two and a half minutes, so that a test can wait for it."""
-    monkeypatch.setattr(reflector, "IDLE_SECONDS", 2.0)
-
-
 @pytest.mark.parametrize("how", ["cut", "cut inside a frame", "expired", "silent"])
 async def test_nothing_is_missed_when_watches_break(
-    config: ClusterConfig, client: Client, namespace: str, how: str
+    config: ClusterConfig, client: Client, namespace: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if how == "silent":
+        # Silence is believed for two seconds instead of two and a half minutes, so that the test can wait for it.
+        monkeypatch.setattr(reflector, "IDLE_SECONDS", 2.0)
     async with behind(config, namespace) as (proxy, manager, seen):
         for n in range(5):
             await put(client, namespace, f"a{n}", "1")
@@ -80,7 +77,8 @@ async def test_nothing_is_missed_when_watches_break(
             await put(client, namespace, f"a{n}", "2")
         await client.delete(ConfigMap, "a0", namespace)
         await agreed(manager, seen, client, namespace)
-        assert proxy.watches_opened == 2
+        # The watch that follows a silent one may be silent for as long, too: nothing more happens.
+        assert proxy.watches_opened == 2 or (how == "silent" and proxy.watches_opened > 2)
 
 
 async def test_reads_survive_a_server_in_trouble(config: ClusterConfig, client: Client, namespace: str) -> None:

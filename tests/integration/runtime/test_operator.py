@@ -52,4 +52,4 @@ def wait_for(control_plane: ControlPlane, namespace: str, kind: str, holds: Call
     def look() -> dict[str, Any]:
         return control_plane.stored.get(kind, "shop", namespace) or {}
 
-    return eventually_sync(look, lambda found: bool(found) and holds(found), seconds=20)
+    return eventually_sync(look, lambda found: bool(found) and holds(found))

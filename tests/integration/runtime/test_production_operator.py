@@ -17,7 +17,7 @@ from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
 
 OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "production_operator.py"
 
@@ -25,7 +25,7 @@ OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "production_operator
 def answers(url: str) -> bytes:
     """The body of an answer with success, empty otherwise."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             body: bytes = answer.read()
             return body
     except (urllib.error.URLError, ConnectionError):
@@ -51,11 +51,24 @@ async def test_operator(control_plane: ControlPlane, client: Client, namespace: 
     await asyncio.to_thread(control_plane.launch, name, command, ready=ready)
     try:
         meta = {"name": "world", "namespace": namespace, "labels": {"greeting": "yes"}}
+        wanted = {"metadata": meta, "data": {"name": "100%s"}}
+
+        async def greeting() -> object:
+            return (await client.create(wanted, kind=ConfigMap.RESOURCE, dry_run=True))["data"].get("greeting")
+
+        async def refusal() -> str:
+            try:
+                wrong = {"metadata": meta, "data": {"name": "", "greeting": ""}}
+                await client.create(wrong, kind=ConfigMap.RESOURCE, dry_run=True)
+            except Forbidden as error:
+                return error.message
+            return ""
+
         if admission:
-            wrong = {"metadata": meta, "data": {"name": "", "greeting": ""}}
-            with pytest.raises(Forbidden, match=r"\[data.greeting: must not be empty, data.name: must not be empty\]"):
-                await client.create(wrong, kind=ConfigMap.RESOURCE)
-        made = await client.create({"metadata": meta, "data": {"name": "100%s"}}, kind=ConfigMap.RESOURCE)
+            # API servers learn of each configuration a moment after it was written.
+            await eventually(greeting, equals("Hello"))
+            await eventually(refusal, contains("[data.greeting: must not be empty, data.name: must not be empty]"))
+        made = await client.create(wanted, kind=ConfigMap.RESOURCE)
         assert made["data"].get("greeting") == ("Hello" if admission else None)
 
         async def notes() -> list[str]:

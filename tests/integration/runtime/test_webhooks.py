@@ -19,11 +19,13 @@ from tests.integration.runtime.admissions import (
     config_map,
     configuration,
     create,
+    created,
     existing,
     hooks,
     installed,
     keeper_of,
     reachable,
+    refuses,
     serving,
 )
 from tests.integration.runtime.conftest import quiet_manager
@@ -60,6 +62,7 @@ async def test_by_url_registered_asked_and_removed(
     webhooks = hooks(client, documents, ByURL(url=f"https://127.0.0.1:{port}"), port)
     async with serving(webhooks):
         await asked(client, namespace, lambda made: made.get("data"))
+        await refuses(client, namespace)
         stored = await create(client, config_map(namespace, "good", a="b"))
         assert stored["data"] == {"added": "yes", "a": "b"}
         assert "100%s of this is %d checked" in caplog.text, "warnings reach the user as they are"
@@ -69,7 +72,7 @@ async def test_by_url_registered_asked_and_removed(
         assert [cause.field for cause in refused.value.causes] == ["data.bad1", "data.bad2"]
     for kind in (ValidatingWebhookConfiguration, MutatingWebhookConfiguration):
         assert not [c for c in (await client.list(kind)).items if namespace in c.name]
-    assert (await create(client, config_map(namespace, "worse", bad="x")))["data"] == {"bad": "x"}
+    assert (await created(client, config_map(namespace, "worse", bad="x")))["data"] == {"bad": "x"}
 
 
 @pytest.mark.real_control_plane("webhooks behind Services")
@@ -152,7 +155,7 @@ async def test_two_replicas_started_at_once_end_with_one_authority(client: Clien
             await client.patch(VALIDATING, document["metadata"]["name"], "", index, type="json")
             written = keeper_of(one).statistics, keeper_of(two).statistics
             await eventually(lambda: sum(s.injections for s in written), at_least(2), what="the bundle is put back")
-            await create(client, config_map(namespace, "seen-again"))
+            await created(client, config_map(namespace, "seen-again"))
 
 
 async def test_deleted_secret_is_made_anew_and_no_request_fails(client: Client, namespace: str) -> None:

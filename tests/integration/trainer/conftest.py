@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trainwright.api.config.v1alpha1 import Cleanup, Configuration, ControllerHealth
+from trainwright.api.objects import resource_version_of
 from trainwright.controller.runtime import Manager, load_config
 from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
@@ -99,6 +100,17 @@ class User:
         )
         assert found is not None
         return found
+
+    async def noticed(self, kind: type[Any], name: str, namespace: str = "") -> None:
+        """Wait until the manager's cache holds an object as it is stored: watches of two kinds keep no order."""
+        place = namespace or self.namespace
+
+        async def versions() -> tuple[str, str]:
+            stored: Any = await self.manager.client.get(kind, name, place)
+            held: Any = self.manager.cache.get(kind, name, place)
+            return resource_version_of(stored), "" if held is None else resource_version_of(held)
+
+        await eventually(versions, lambda found: found[0] == found[1], what=f"the cache has {kind.__name__} {name}")
 
 
 def conditions(job: dict[str, Any]) -> dict[str, dict[str, Any]]:

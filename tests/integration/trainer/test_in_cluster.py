@@ -64,7 +64,7 @@ class Replica:
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
         handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=5) as answer:
+            with urllib.request.build_opener(*handlers).open(request, timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -77,7 +77,7 @@ class Replica:
         handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
         try:
             request = urllib.request.Request(url, b"{}", headers)
-            with urllib.request.build_opener(*handlers).open(request, timeout=5) as answer:
+            with urllib.request.build_opener(*handlers).open(request, timeout=30) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code

@@ -23,7 +23,7 @@ from trainwright.api.config.v1alpha1 import (
     ControllerWebhook,
     StatusServer,
 )
-from trainwright.api.kubernetes.core.v1 import ServiceAccount
+from trainwright.api.kubernetes.core.v1 import Secret, ServiceAccount
 from trainwright.api.manifest import dump
 from trainwright.controller.runtime import load_config
 from trainwright.controller.runtime.manager.settings import ProcessSettings
@@ -114,6 +114,7 @@ async def finish(user: User, name: str) -> None:
 
 async def test_a_new_job_waits_for_the_secret_and_a_running_one_goes_on(place: tuple[ControlPlane, str]) -> None:
     """Scenario 36 of progress."""
+    _, namespace = place
     async with reporting(*place) as user:
         await user.runtime()
         await user.job("waits")
@@ -130,6 +131,7 @@ async def test_a_new_job_waits_for_the_secret_and_a_running_one_goes_on(place: t
         await user.until("trainjob", "waits", lambda job: "Blocked" not in conditions(job))
 
         await put_secret(user, tls_crt="only")
+        await user.noticed(Secret, namespace, SYSTEM)
         await user.job("second")
         await user.until("trainjob", "second", lambda job: "Blocked" in conditions(job))
         await user.patch("trainjob", "waits", {"spec": {"suspend": True}})

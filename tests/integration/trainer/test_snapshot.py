@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.integration.trainer.conftest import User, conditions
 from trainwright.api.manifest import load
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 
 IMAGE = "/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0/image"
 
@@ -52,6 +53,7 @@ async def test_a_deleted_snapshot_is_taken_anew(user: User) -> None:
     before = await user.until("configmap", "job-runtime-snapshot", bool)
     await user.until("jobset", "job", bool)
     await set_image(user, "example.com/other")
+    await user.noticed(TrainingRuntime, "runtime")
     await user.delete("configmap", "job-runtime-snapshot")
     uid = before["metadata"]["uid"]
     await user.until("configmap", "job-runtime-snapshot", lambda found: found["metadata"]["uid"] != uid)

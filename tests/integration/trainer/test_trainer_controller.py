@@ -211,8 +211,10 @@ async def built_again(user: User) -> None:
 
 async def test_a_job_beyond_its_deadline_fails_and_what_runs_it_goes(user: User) -> None:
     await user.runtime()
-    await user.job("job", activeDeadlineSeconds=2)
+    # The time counts from the resume, so it cannot be over before there is a JobSet.
+    await user.job("job", activeDeadlineSeconds=2, suspend=True)
     await user.until("jobset", "job", bool)
+    await user.patch("trainjob", "job", {"spec": {"suspend": False}})
     job = await user.until("trainjob", "job", lambda job: "Failed" in conditions(job))
     failed = conditions(job)["Failed"]
     assert (failed["reason"], failed["message"]) == ("DeadlineExceeded", "TrainJob exceeded its active deadline")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of sample 13 on the local cluster, for tests that end their ranks."""
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,14 @@ attempt = int(os.environ["TRAINWRIGHT_ATTEMPT"]) + int(os.environ["TRAINWRIGHT_A
 (marks / f"{attempt}-{os.environ['PET_NODE_RANK']}").write_text(str(os.getpid()))
 """
 STANDS = """
-import time
+import json, time
 sleep, steps = time.sleep, 0
+limits = json.loads(os.environ["STANDS_AFTER"])
 def stand(seconds):
     global steps
     steps += seconds == float(os.environ["SECONDS_PER_STEP"])
-    sleep(600 if steps > int(os.environ["STANDS_AFTER"]) else seconds)
-if attempt == 1:
+    sleep(600 if steps > limits[attempt - 1] else seconds)
+if attempt <= len(limits):
     time.sleep = stand
 """
 LEAVE = """
@@ -54,13 +57,13 @@ async def begin(
     ranks: int = 2,
     steps: int = 60,
     pause: float = 0.06,
-    stands_after: int = 0,
+    stands_after: Sequence[int] = (),
     **annotations: str,
 ) -> None:
     """Create a job of the sample, which leaves process ids and the model in a folder.
 
-    With `stands_after`, the first attempt goes no further than so many steps, however late the test looks. Annotations
-    are those below `trainwright.dev/`: `on_stall` stands for `on-stall`.
+    `stands_after`: the first attempts go no further than so many steps, each its own, however late the test looks.
+    Annotations are those below `trainwright.dev/`: `on_stall` stands for `on-stall`.
     """
     claim, job = sample()
     try:
@@ -80,7 +83,7 @@ async def begin(
     stands = STANDS if stands_after else ""
     trainer["command"] = [sys.executable, "-c", REMEMBER + stands + trainer["command"][2] + LEAVE]
     values = {"STEPS": str(steps), "SECONDS_PER_STEP": str(pause), "MARKS": str(marks)}
-    values |= {"STANDS_AFTER": str(stands_after)} if stands_after else {}
+    values |= {"STANDS_AFTER": json.dumps(stands_after)} if stands_after else {}
     trainer["env"] = [{"name": key, "value": value} for key, value in values.items()]
     await client.create(job, kind=TrainJob.RESOURCE)
 

@@ -180,7 +180,7 @@ async def test_mounted_files_follow_their_source(pods: Pods, client: Client, set
     await pods.create("follows", containers=[main], volumes=[{"name": "conf", "configMap": {"name": "live"}}])
     await pods.reach("follows", "Running")
     await client.patch(ConfigMap.RESOURCE, "live", pods.namespace, {"data": {"a": "2"}})
-    await pods.reach("follows", "Succeeded", seconds=10)
+    await pods.reach("follows", "Succeeded")
 
 
 async def test_pods_of_a_job_find_each_other_by_name(pods: Pods) -> None:
@@ -201,7 +201,7 @@ async def test_pods_of_a_job_find_each_other_by_name(pods: Pods) -> None:
             subdomain="mnist",
         )
     for index in (0, 1):
-        await pods.reach(f"mnist-node-0-{index}-abcde", "Succeeded", seconds=10)
+        await pods.reach(f"mnist-node-0-{index}-abcde", "Succeeded")
 
 
 def _free_port() -> int:
@@ -216,16 +216,18 @@ async def test_sidecars_start_first_and_stop_last(pods: Pods, settings: NodeSett
     say += "def end(*_): log.write('%s ends\\n'); sys.exit(0)\nsignal.signal(15, end); log.write('%s\\n')\n"
     mount = {"volumeMounts": [{"name": "log", "mountPath": "/log"}], "image": "python"}
     wait = "\nwhile True: time.sleep(0.05)"
+    # Each waits for the sidecar before it: what runs may not hear a signal yet.
+    after = "while '%s\\n' not in open('/log/all').readlines(): time.sleep(0.05)"
     side = {"restartPolicy": "Always", **mount}
     made = await pods.create(
         "sidecars",
         volumes=[{"name": "log", "emptyDir": {}}],
         initContainers=[
             {"name": "a", "command": [*python((say % ("a", "a")) + wait)], **side},
-            {"name": "init", "command": [*python((say % ("init", "init")) + "time.sleep(0.3)")], **mount},
+            {"name": "init", "command": [*python((say % ("init", "init")) + after % "a")], **mount},
             {"name": "b", "command": [*python((say % ("b", "b")) + wait)], **side},
         ],
-        containers=[{"name": "main", "command": [*python((say % ("main", "main")) + "time.sleep(0.5)")], **mount}],
+        containers=[{"name": "main", "command": [*python((say % ("main", "main")) + after % "b")], **mount}],
     )
     pod = await pods.reach("sidecars", "Succeeded")
     lines = (settings.pods / uid_of(made) / "volumes" / "log" / "all").read_text().split("\n")
@@ -246,8 +248,10 @@ async def test_a_failed_init_container_fails_the_pod(pods: Pods) -> None:
 
 
 async def test_a_deadline_fails_the_pod(pods: Pods) -> None:
-    await pods.create("slow", *python("import time; time.sleep(600)"), activeDeadlineSeconds=1)
-    pod = await pods.reach("slow", "Failed", seconds=15)
+    await pods.create("slow", *python("import time; time.sleep(600)"))
+    await pods.reach("slow", "Running")
+    await pods.client.patch(POD, "slow", pods.namespace, {"spec": {"activeDeadlineSeconds": 1}})
+    pod = await pods.reach("slow", "Failed")
     assert status(pod)["reason"] == "DeadlineExceeded"
     assert container(pod)["state"]["terminated"]["exitCode"] == 143
 
@@ -259,14 +263,17 @@ def stop(*_):
     time.sleep(0.3)
     sys.exit(0 if child.poll() is None else 9)
 signal.signal(signal.SIGTERM, stop)
+open("ready", "w").close()
 signal.pause()
 """
 
 
-async def test_the_end_is_told_to_the_program_alone(pods: Pods) -> None:
+async def test_the_end_is_told_to_the_program_alone(pods: Pods, settings: NodeSettings) -> None:
     """As a kubelet does it: workers that load data live until the training has saved its last checkpoint."""
-    await pods.create("parent", *python(WITH_A_CHILD), activeDeadlineSeconds=2)
-    pod = await pods.reach("parent", "Failed", seconds=15)
+    made = await pods.create("parent", *python(WITH_A_CHILD))
+    await eventually((work(settings, made) / "ready").exists)
+    await pods.client.patch(POD, "parent", pods.namespace, {"spec": {"activeDeadlineSeconds": 1}})
+    pod = await pods.reach("parent", "Failed")
     assert container(pod)["state"]["terminated"]["exitCode"] == 0
 
 
@@ -275,7 +282,7 @@ async def test_a_stubborn_pod_is_killed_after_its_grace(pods: Pods) -> None:
     await pods.create("stubborn", *python(code), terminationGracePeriodSeconds=1)
     await pods.reach("stubborn", "Running")
     await pods.client.delete(POD, "stubborn", pods.namespace)
-    await pods.gone("stubborn", seconds=10)
+    await pods.gone("stubborn")
 
 
 async def test_a_forced_deletion_leaves_no_process(pods: Pods, settings: NodeSettings) -> None:
@@ -285,7 +292,7 @@ async def test_a_forced_deletion_leaves_no_process(pods: Pods, settings: NodeSet
     record = settings.pods / uid_of(made) / "containers" / "main" / "process.json"
     pid = json.loads(record.read_text())["pid"]
     await pods.client.delete(POD, "forced", pods.namespace, grace_period=0)
-    await eventually(lambda: Path(f"/proc/{pid}").exists(), lambda exists: not exists, seconds=10)
+    await eventually(lambda: Path(f"/proc/{pid}").exists(), lambda exists: not exists)
 
 
 async def test_termination_messages(pods: Pods) -> None:

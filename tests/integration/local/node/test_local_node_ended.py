@@ -144,7 +144,9 @@ async def test_the_log_of_a_pod_that_is_gone_is_read_as_any_other(tmp_path: Path
     async with training_cluster(settings, memory=True) as cluster:
         jobs = jobs_of(cluster, settings)
         failed = await fail(jobs, tmp_path / "meeting")
-        known = {name_of(pod) for pod in await jobs.pods("j")}
+        # That of the rank that was stopped goes some time after its process.
+        pods = await eventually(lambda: jobs.pods("j"), lambda found: len(found) == 1, what="one pod")
+        known = {name_of(pod) for pod in pods}
         (gone,) = [one for one in ended_pods(settings.logs, uid_of(failed)) if name_of(one.document) not in known]
         assert (gone.top.kind, gone.top.name, gone.top.uid) == ("TrainJob", "j", uid_of(failed))
         log = b"".join([chunk async for chunk in jobs.client.logs(name_of(gone.document), "default", tail=1)])

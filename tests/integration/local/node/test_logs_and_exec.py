@@ -35,7 +35,7 @@ async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: LocalNode
     session = await node.exec(pods.namespace, "talks", ExecRequest(container="main", command=("touch", "go")))
     assert await session.wait() == 0
     await session.close()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, 60)
     assert b"".join(found) == b"a\nb\n"
     await pods.reach("talks", "Succeeded")
     assert await read(node, pods, "talks", LogRequest(tail_lines=1)) == "b\n"
@@ -145,10 +145,10 @@ async def test_sessions_end_with_their_container(pods: Pods, node: LocalNode, sl
     session = await start(node, pods, sleeper, ["sleep", "600"])
     attached = await node.attach(pods.namespace, sleeper, ExecRequest(container="main"))
     await pods.client.delete(POD, sleeper, pods.namespace, grace_period=1)
-    assert await asyncio.wait_for(session.wait(), 10) == 137
+    assert await asyncio.wait_for(session.wait(), 60) == 137
     await session.close()
-    assert await asyncio.wait_for(attached.wait(), 10) == 0
-    assert await asyncio.wait_for(_all(attached.stdout), 10) == ""
+    assert await asyncio.wait_for(attached.wait(), 60) == 0
+    assert await asyncio.wait_for(_all(attached.stdout), 60) == ""
     await attached.close()
     await pods.gone(sleeper)
     with pytest.raises(UnavailableError):

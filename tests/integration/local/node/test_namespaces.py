@@ -121,8 +121,8 @@ async def test_a_detached_process_ends_with_its_container(pods: Pods) -> None:
     mark = f"MARK={pods.namespace}".encode()
     await eventually(lambda: len(processes_with(mark)) >= 3)
     await pods.client.delete(POD, "detached", pods.namespace)
-    await pods.gone("detached", seconds=10)
-    await eventually(lambda: processes_with(mark), lambda found: not found, seconds=5)
+    await pods.gone("detached")
+    await eventually(lambda: processes_with(mark), lambda found: not found)
 
 
 def processes_with(text: bytes) -> list[str]:

@@ -62,7 +62,7 @@ async def test_what_a_pod_made_of_its_termination_message_is_its_own_matter(pods
 
 
 async def test_a_running_pod_is_ready_and_ends_with_its_deletion(pods: Pods, settings: NodeSettings) -> None:
-    made = await pods.create("sleeper", *python("import time; time.sleep(600)"), terminationGracePeriodSeconds=20)
+    made = await pods.create("sleeper", *python("import time; time.sleep(600)"), terminationGracePeriodSeconds=600)
     pod = await pods.reach("sleeper", "Running")
     assert container(pod)["ready"]
     assert container(pod)["started"]
@@ -70,7 +70,7 @@ async def test_a_running_pod_is_ready_and_ends_with_its_deletion(pods: Pods, set
     pid = json.loads((folder / "containers" / "main" / "process.json").read_text())["pid"]
     assert is_alive(pid)
     await pods.client.delete(POD, "sleeper", pods.namespace)
-    await pods.gone("sleeper", seconds=10)
+    await pods.gone("sleeper")
     assert not is_alive(pid)
     await eventually(folder.exists, is_empty)
 

@@ -78,7 +78,7 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         await eventually(lambda: [path for path in settings.logs.glob("*/main/0.log") if "up" in path.read_text()])
         crashing.send_signal(signal.SIGKILL)
         crashing.wait()
-    await eventually(lambda: is_alive(pid), lambda alive: not alive, seconds=15)
+    await eventually(lambda: is_alive(pid), lambda alive: not alive)
     # Deleted while no node runs: the object waits for the node.
     await pods.client.delete(POD, "gone", pods.namespace)
     async with running_node(config, settings) as node:
@@ -95,7 +95,7 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         await pods.client.delete(POD, "running", pods.namespace)
         await pods.gone("running")
         uids = uid_of(made), uid_of(gone)
-        await eventually(lambda: [uid for uid in uids if (settings.pods / uid).exists()], is_empty, seconds=10)
+        await eventually(lambda: [uid for uid in uids if (settings.pods / uid).exists()], is_empty)
 
 
 def start(*arguments: str) -> "subprocess.Popen[bytes]":

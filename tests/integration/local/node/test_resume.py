@@ -51,7 +51,8 @@ async def test_the_model_is_that_of_a_calm_run(client: Client, folders: tuple[Pa
     calm, killed = folders
     await begin(client, calm, "calm")
     assert await end_of(client, "calm") == "Complete"
-    await begin(client, killed, "killed")
+    # Each attempt stands still some steps after the one that is waited for, so that it has not ended before its kill.
+    await begin(client, killed, "killed", stands_after=(15, 15, 15))
     victims = []
     for attempt in (1, 2, 3):
         victims.append(chance.randrange(2))
@@ -88,7 +89,7 @@ async def test_a_training_goes_on_after_the_cluster_was_down(folders: tuple[Path
         await begin(client, calm, "calm", pause=0)
         assert await end_of(client, "calm") == "Complete"
         # It stands still at a step, so that it has not ended by the time that this test, or the cluster, gets on.
-        await begin(client, killed, "killed", stands_after=15)
+        await begin(client, killed, "killed", stands_after=(15,))
         await step_of(tmp_path, 10)
     async with training_cluster(settings) as cluster:
         client = Client(cluster.api.transport())
