@@ -8,15 +8,15 @@ from typing import Any
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.schema.checks import compile_checks, problems_of
 from trainwright.controller.local.apiserver.schema.correlation import Correlation, is_excused
-from trainwright.controller.local.apiserver.schema.defaulting import Default, compile_default
-from trainwright.controller.local.apiserver.schema.embedded import Walk, coerce, compile_walk
+from trainwright.controller.local.apiserver.schema.defaulting import compile_default
+from trainwright.controller.local.apiserver.schema.embedded import coerce, compile_walk
 from trainwright.controller.local.apiserver.schema.embedded import validate as validate_embedded
 from trainwright.controller.local.apiserver.schema.errors import BLOCKING, NOWHERE
-from trainwright.controller.local.apiserver.schema.lists import Found, ListCheck, compile_list_check
+from trainwright.controller.local.apiserver.schema.lists import Found, compile_list_check
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.schema.problems import SchemaProblem, path_text
-from trainwright.controller.local.apiserver.schema.pruning import Prune, compile_prune
-from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, Rules, compile_rules
+from trainwright.controller.local.apiserver.schema.pruning import compile_prune
+from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, compile_rules
 
 Document = dict[str, Any]
 
@@ -32,28 +32,11 @@ class Schema:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema = schema
-
-    # Compiled when first needed: each takes milliseconds, and many kinds of a short-lived cluster have no object.
-
-    @cached_property
-    def _prune(self) -> Prune:
-        return compile_prune(self.schema, root=True)
-
-    @cached_property
-    def _default(self) -> Default | None:
-        return compile_default(self.schema)
-
-    @cached_property
-    def _lists(self) -> ListCheck | None:
-        return compile_list_check(self.schema)
-
-    @cached_property
-    def _embedded(self) -> Walk | None:
-        return compile_walk(self.schema)
-
-    @cached_property
-    def _rules(self) -> Rules | None:
-        return compile_rules(self.schema)
+        self._prune = compile_prune(schema, root=True)
+        self._default = compile_default(schema)
+        self._lists = compile_list_check(schema)
+        self._embedded = compile_walk(schema)
+        self._rules = compile_rules(schema)
 
     @cached_property
     def _checks(self) -> Any:

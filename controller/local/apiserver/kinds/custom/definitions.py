@@ -24,7 +24,6 @@ from trainwright.controller.local.apiserver.kinds.resources import (
     Subresource,
 )
 from trainwright.controller.local.apiserver.merge.apply import custom_resource_managers
-from trainwright.controller.local.apiserver.schema import Schema, compile_schema
 from trainwright.controller.local.apiserver.schema.definition import accepted_names
 from trainwright.controller.local.apiserver.store import (
     Changed,
@@ -329,7 +328,7 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[ServedReso
 
 def _strategy(version: Document) -> CustomStrategy:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    return CustomStrategy(_compiled(schema), has_status="status" in (version.get("subresources") or {}))
+    return CustomStrategy(schema, has_status="status" in (version.get("subresources") or {}))
 
 
 class _Conversion:
@@ -360,10 +359,6 @@ class _Conversion:
         if self._api_version != self._stored_as:
             self._strategy.drop_unknown(document)
         return document
-
-
-def _compiled(schema: Document | None) -> Schema | None:
-    return None if schema is None else compile_schema(schema)
 
 
 def _deprecation(group: str, kind: str, version: Document, versions: list[Document]) -> str:

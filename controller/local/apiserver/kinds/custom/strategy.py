@@ -2,6 +2,7 @@
 """Custom resources: the rules of one version, from its schema."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from trainwright.api.objects import Document
@@ -9,7 +10,7 @@ from trainwright.api.validation import DocumentError
 from trainwright.api.validation.names import qualified
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
 from trainwright.controller.local.apiserver.merge.apply.values import quoted
-from trainwright.controller.local.apiserver.schema import Schema, unknown_field
+from trainwright.controller.local.apiserver.schema import Schema, compile_schema, unknown_field
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
@@ -23,15 +24,20 @@ class CustomStrategy(Strategy):
     """The strategy of one version of a CustomResourceDefinition.
 
     Args:
-        schema: of the version; None where everything is kept as it is.
+        schema: `openAPIV3Schema` of the version; None where everything is kept as it is.
         has_status: whether `status` is written through its own endpoint.
     """
 
     unconditional_update = False
 
-    def __init__(self, schema: Schema | None, *, has_status: bool) -> None:
-        self._schema = schema
+    def __init__(self, schema: Document | None, *, has_status: bool) -> None:
+        self._source = schema
         self._has_status = has_status
+
+    @cached_property
+    def _schema(self) -> Schema | None:
+        """Compiled when first needed: it takes a while, and many kinds of a short-lived cluster have no object."""
+        return None if self._source is None else compile_schema(self._source)
 
     def drop_unknown(self, document: Document) -> list[str]:
         dropped: list[str] = []
