@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes SIGTERM and SIGINT before anything else of ours is imported; the entry points of the command do so first.
 
-They also let the garbage collector look seldom from then on.
+Then the garbage collector is tuned: what imports make stays, and looking through it again and again was 6 % of the CPU
+of a command.
 
 The first process of a container has no default action for SIGTERM: the kernel drops the signal until the process has a
 handler. The imports take up to a second. A manager that lost its SIGTERM there would start, lead and run on until it is
@@ -12,7 +13,6 @@ nothing has to be finished. The exit code is 128 plus the signal, as for a proce
 would count the pod as succeeded.
 """
 
-import gc
 import os
 import signal
 from collections.abc import Callable
@@ -25,13 +25,12 @@ _DEFAULT: "dict[signal.Signals, Callable[[int, FrameType | None], None] | signal
 }
 
 
-def collect_rarely() -> None:
-    """Let the garbage collector look for the first time after 200,000 objects.
+def begin() -> None:
+    """What the entry points do first."""
+    take_signals()
+    from trainwright.controller.runtime import tune_collector  # noqa: PLC0415 - after the signals are taken
 
-    What imports make stays, and looking through it again and again was 6 % of a command's CPU. Servers set
-    thresholds of their own.
-    """
-    gc.set_threshold(200_000, 20, 100)
+    tune_collector()
 
 
 def take_signals() -> None:

@@ -5,8 +5,7 @@ from trainwright.controller.cli import early
 
 
 def main() -> int:
-    early.take_signals()
-    early.collect_rarely()
+    early.begin()
     from trainwright.controller.cli.main import main as run  # noqa: PLC0415 - after the signals are taken
 
     return run()

@@ -13,9 +13,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 from trainwright.controller.cli import early  # isort: split
 
 if __name__ == "__main__":
-    # Before the other imports.
-    early.take_signals()
-    early.collect_rarely()
+    early.begin()  # before the other imports
 
 import argparse
 import io

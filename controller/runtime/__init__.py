@@ -117,16 +117,16 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
+    from trainwright.controller.runtime.collector import (
+        freeze_collector as freeze_collector,
+        tune_collector as tune_collector,
+    )
     from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
     from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
     from trainwright.controller.runtime.leaderelection.fence import Fence as Fence
     from trainwright.controller.runtime.leaderelection.lock import LeaseLock as LeaseLock
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
     from trainwright.controller.runtime.leaderelection.fence import Timing as Timing
-    from trainwright.controller.runtime.manager.settings import (
-        freeze_collector as freeze_collector,
-        tune_collector as tune_collector,
-    )
     from trainwright.controller.runtime.manager.logs import configure_logging as configure_logging
     from trainwright.controller.runtime.manager.manager import Elector as Elector, Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run

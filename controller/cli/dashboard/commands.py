@@ -31,7 +31,6 @@ from trainwright.controller.runtime import (
     Transport,
     configure_logging,
     load_config,
-    tune_collector,
 )
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
@@ -46,7 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     # The page says what is wrong with the cluster; a line for each attempt would hide the address.
     configure_logging("ERROR")
-    tune_collector()
     with contextlib.suppress(KeyboardInterrupt):  # before the loop takes the signal
         asyncio.run(_serve(arguments))
     return 0

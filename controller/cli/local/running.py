@@ -57,7 +57,6 @@ from trainwright.controller.runtime import (
     TransportError,
     configure_logging,
     load_config,
-    tune_collector,
 )
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.plugins.contract import Runtime
@@ -274,7 +273,6 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     from trainwright.controller.cli.dashboard.commands import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
-    tune_collector()
     forget_user_folders()
     state.make_folder(options.folder)
     with contextlib.ExitStack() as stack:

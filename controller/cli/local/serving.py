@@ -20,7 +20,7 @@ from trainwright.controller.cli import state
 from trainwright.controller.cli.local.node import node_settings
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
-from trainwright.controller.runtime import configure_logging, freeze_collector, load_config, tune_collector
+from trainwright.controller.runtime import configure_logging, freeze_collector, load_config
 
 if TYPE_CHECKING:
     from trainwright.controller.local.node.node import LocalNode
@@ -87,7 +87,6 @@ async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Await
 @asynccontextmanager
 async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode | None, str]]":
     """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
-    tune_collector()  # a full collection stopped the loop for 0.1 s when many pods started
     if options.only:
         # Imported here: other commands need no API server, and it alone does not need the rest.
         from trainwright.controller.local.cluster import api_server  # noqa: PLC0415

@@ -28,18 +28,14 @@ from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.session import WriteDefaults
 from trainwright.controller.runtime.client.transport import Transport, WritePermission, permission
+from trainwright.controller.runtime.collector import freeze_collector, tune_collector
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
 from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics, election_metrics
-from trainwright.controller.runtime.manager.settings import (
-    ProcessSettings,
-    ServerSettings,
-    freeze_collector,
-    tune_collector,
-)
+from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
 from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
 from trainwright.controller.runtime.metrics.registry import (
     CONTENT_TYPE,

@@ -5,7 +5,6 @@ Addresses are `host:port`; `:port` listens on all interfaces, None serves nothin
 their own; see `webhook`.
 """
 
-import gc
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,21 +52,3 @@ class ProcessSettings:
     """Watch the event loop from a thread of its own. False where time is virtual, so that nothing can be late."""
     detect_mutation: bool = False
     """Fail when code changes an object of the cache. For tests: it keeps a copy of each object."""
-
-
-THRESHOLDS = (200_000, 50, 100)
-
-
-def tune_collector() -> None:
-    """Collect rarely. Called at the start."""
-    gc.set_threshold(*THRESHOLDS)
-
-
-def freeze_collector() -> None:
-    """Exclude all present objects from later collections. Called after the first lists.
-
-    Before that only the young generation is collected: at most 200,000 objects, about 20 ms. A full collection would
-    block the loop for half a second with 10,000 objects cached as dictionaries, and would find almost nothing more.
-    """
-    gc.collect(0)
-    gc.freeze()
