@@ -182,7 +182,7 @@ class ReflectorSink(Protocol):
 
 
 class Reflector:
-    """Runs until cancelled. `idle` in seconds; None: IDLE_SECONDS. `rand` returns numbers in [0, 1)."""
+    """Runs until cancelled. `rand` returns numbers in [0, 1)."""
 
     def __init__(
         self,
@@ -193,7 +193,6 @@ class Reflector:
         *,
         streaming: bool = True,
         page: int = PAGE,
-        idle: float | None = None,
         rand: Callable[[], float] = fraction,
     ) -> None:
         self._client = client
@@ -202,7 +201,6 @@ class Reflector:
         self._sink = sink
         self._streaming = streaming
         self._page = page
-        self._idle = IDLE_SECONDS if idle is None else idle
         self._rand = rand
         self._delays = RetryDelays(rand)
         self._version = ""
@@ -347,7 +345,7 @@ class Reflector:
                     label_selector=self._scope.label_selector,
                     field_selector=self._scope.field_selector,
                     seconds=seconds,
-                    idle=lambda: self._idle if follow.filling is None else STREAM_LIST_SILENCE_SECONDS,
+                    idle=lambda: IDLE_SECONDS if follow.filling is None else STREAM_LIST_SILENCE_SECONDS,
                     initial_events=initial,
                 ) as batches,
             ):
