@@ -25,9 +25,7 @@ HELD = "it is starting or ending, or belongs to a `run`"
 """Why a cluster cannot be used although a process holds its folder."""
 _LOOK_SECONDS = 0.001
 """A start tries again after so long a time: whoever only looks at the lock lets it go after microseconds."""
-
-
-END_SECONDS = 2.0
+_DYING_SECONDS = 2.0
 """How long the lock of a process that is killed may outlive its connections."""
 
 
@@ -130,7 +128,7 @@ def has_ended(folder: Path) -> bool:
 
     The kernel gives back the locks of a process that is killed after it has closed its connections.
     """
-    deadline = time.monotonic() + END_SECONDS
+    deadline = time.monotonic() + _DYING_SECONDS
     while running(folder) is not None:
         if time.monotonic() > deadline:
             return False

@@ -46,11 +46,9 @@ def _with_jobs(command: _JobsCommand) -> Run:
         try:
             return asyncio.run(connected())
         except TransportError as error:
-            if not state.has_ended(options.folder):
+            if not (why := options.why_lost()):
                 raise
-            raise UserError(
-                f"cluster {options.name} has ended, and its pods with it; start it with: {options.command('up')}"
-            ) from error
+            raise UserError(why) from error
 
     return run
 

@@ -40,6 +40,12 @@ class LocalOptions:
             return f"{typed} --dir={shlex.quote(str(self.folder))}"
         return typed if self.name == state.DEFAULT else f"{typed} --name={self.name}"
 
+    def why_lost(self) -> str:
+        """What to say to whom a connection to the cluster broke; empty: it runs. Blocks, two seconds at most."""
+        if not state.has_ended(self.folder):
+            return ""
+        return f"cluster {self.name} has ended, and its pods with it; start it with: {self.command('up')}"
+
     def command_on(self, name: str, jobs: str, namespace: str, more: str = "") -> str:
         """The same for a command on jobs."""
         where = "" if namespace == "default" else f" --namespace={namespace}"

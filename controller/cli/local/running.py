@@ -260,10 +260,9 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
         try:
             yield transport, run.dashboard
         except TransportError as error:
-            if not state.has_ended(options.folder):
+            if not (why := await asyncio.to_thread(options.why_lost)):
                 raise
-            said = f"cluster {options.name} has ended, and its pods with it; start it with: {options.command('up')}"
-            raise KubernetesError(said) from error
+            raise KubernetesError(why) from error
         finally:
             await transport.close()
         return

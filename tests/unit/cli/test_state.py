@@ -75,7 +75,7 @@ def test_a_cluster_whose_lock_outlives_its_connections_has_ended(folder: Path, m
 
 
 def test_a_cluster_that_keeps_its_lock_has_not_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "END_SECONDS", 0.0)
+    monkeypatch.setattr(state, "_DYING_SECONDS", 0.0)
     state.write(folder, RUN)
     with state.held(folder):
         assert not state.has_ended(folder)
