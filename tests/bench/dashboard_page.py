@@ -89,6 +89,7 @@ def charted(browser: Browser, seconds: float) -> None:
     def points(first: int, count: int) -> contract.Points:
         return contract.Points(
             uid=job.row.uid,
+            number=first + count,
             replace=False,
             times=[1_795_343_400.0 + index for index in range(first, first + count)],
             steps=[float(index) for index in range(first, first + count)],

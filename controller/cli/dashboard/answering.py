@@ -94,12 +94,12 @@ class DashboardSite:
     async def series(self, key: Key) -> contract.JobSeries:
         """The curves of a job. Raises NotFound."""
         held = await self._held(key)
-        seen, record = await self._seen(key, held)
+        seen, record, number = await self._seen(key, held)
         return contract.JobSeries(
             now=format_time(self.watched.now()),
             namespace=key.namespace,
             name=key.name,
-            points=points_of(held.uid, seen, Marker(held.starts)),
+            points=points_of(held.uid, seen, Marker(held.starts), number=number),
             since=format_time(held.since),
             recorded=record.read,
             joined=max((one.count for one in seen), default=1),
@@ -111,7 +111,7 @@ class DashboardSite:
 
         Raises NotFound.
         """
-        seen, _ = await self._seen(key, await self._held(key))
+        seen, *_ = await self._seen(key, await self._held(key))
         return seen
 
     async def _held(self, key: Key) -> HeldJob:
@@ -122,12 +122,16 @@ class DashboardSite:
             raise _missing(key)
         return held
 
-    async def _seen(self, key: Key, held: HeldJob) -> tuple[list[KeptReport], HistoryRead]:
+    async def _seen(self, key: Key, held: HeldJob) -> tuple[list[KeptReport], HistoryRead, int]:
+        """The reports, whether earlier ones were read, and the number of the last."""
         if self._reports is None:
             record = await self._looking.record(key)
-            return held.seen(), record
-        seen = with_segments(await self._reports.read(held.uid))
-        return seen, HistoryRead(read=True, unread=self._reports.problem)
+            return held.seen(), record, held.number
+        while True:
+            number = held.number
+            seen = with_segments(await self._reports.read(held.uid))
+            if number == held.number:  # one that comes meanwhile may be among those that were read, or not
+                return seen, HistoryRead(read=True, unread=self._reports.problem), number
 
     async def comparison(self, keys: Sequence[Key]) -> JobComparison:
         """Jobs beside each other. Raises BadRequest."""
@@ -139,7 +143,7 @@ class DashboardSite:
         held = {key: held for key in wanted if key not in missing and (held := self.watched.held(key)) is not None}
         missing |= {key: self._why_missing(key) for key in wanted if key not in held and key not in missing}
         runs = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
-        found = [(key, one, seen) for (key, one), (seen, _) in zip(held.items(), runs, strict=True)]
+        found = [(key, one, seen) for (key, one), (seen, *_) in zip(held.items(), runs, strict=True)]
         return await self._comparing.comparison(found, missing)
 
     async def objects(self, key: Key) -> contract.ObjectsView:

@@ -470,14 +470,17 @@ class Mark(PageAnswer):
 class Points(PageAnswer):
     """Columns of reports: entry i of each list belongs to one report. Event `points`: reports to append.
 
-    A report may be in the series and in an event that is sent at the same time: leave out reports of an event that are
-    not later than the last of the series. A page that holds a series appends the rest, and adds curves that are new
-    with nulls in front. `index` of marks and `not_finite` count from the begin of these columns. If `replace` is true,
-    the series begins again, or has an earlier begin: read `/series`.
+    A report may be in the series and in an event that is sent at the same time: leave out reports of an event of which
+    the numbers are not above `number` of the series. A page that holds a series appends the rest, and adds curves that
+    are new with nulls in front. `index` of marks and `not_finite` count from the begin of these columns. If `replace`
+    is true, the series begins again, or has an earlier begin: read `/series`.
     """
 
     uid: str
     """Of the job."""
+    number: int
+    """Of the last report. This process counts those that it sees of a job; one that it saw before has no number. Times
+    cannot tell reports apart: they are whole seconds, and clocks are set back."""
     replace: bool
     times: list[float]
     """Seconds since 1970, by the clock of the training; never falling."""

@@ -69,11 +69,15 @@ def with_notes(points: Sequence[Point], notes: Iterable[tuple[datetime, str]]) -
 
     A history is thinned: a note goes to the point that stands for its time.
     """
+    if not points:
+        return []
     times = [point.at for point in points]
     found: list[set[str]] = [set() for _ in points]
     for moment, name in notes:
         index = min(bisect.bisect_left(times, moment.replace(microsecond=0)), len(points) - 1)
-        if index >= 0 and name not in points[index].metrics:
+        while name in points[index].metrics and times[index : index + 2] == [times[index]] * 2:
+            index += 1  # of the same second
+        if name not in points[index].metrics:
             found[index].add(name)
     return [report_of(point, frozenset(names)) for point, names in zip(points, found, strict=True)]
 
@@ -87,9 +91,9 @@ def with_segments(reports: Iterable[KeptReport]) -> list[KeptReport]:
     return found
 
 
-def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker) -> contract.Points:
-    """The columns of reports that follow those that the marker has taken."""
-    answer = contract.Points(uid=uid, replace=False, times=[], steps=[], percentages=[], curves=[], marks=[])
+def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: int = 0) -> contract.Points:
+    """The columns of reports that follow those that the marker has taken. `number`: of the last one."""
+    answer = _without_reports(uid, number=number)
     for index, one in enumerate(seen):
         time, attempt, is_new = marker.take(one)
         if is_new:
@@ -103,7 +107,13 @@ def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker) -> contract.
 
 def replaced(uid: str) -> contract.Points:
     """Tells the page to read the series again."""
-    return contract.Points(uid=uid, replace=True, times=[], steps=[], percentages=[], curves=[], marks=[])
+    return _without_reports(uid, replace=True)
+
+
+def _without_reports(uid: str, *, replace: bool = False, number: int = 0) -> contract.Points:
+    return contract.Points(
+        uid=uid, number=number, replace=replace, times=[], steps=[], percentages=[], curves=[], marks=[]
+    )
 
 
 def _names(seen: Sequence[KeptReport]) -> Collection[str]:

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -177,7 +177,7 @@ class KeptReports:
 
     async def read(self, uid: str, *, most: int = SHOWN) -> list[KeptReport]:
         """The whole run of a job, oldest first, in at most about so many rows."""
-        return await self._in_thread(lambda: thinned(self._rows(uid), most))
+        return await self._in_thread(lambda: thinned([*self._rows(uid), *self._unwritten(uid)], most))
 
     async def last(self, uid: str) -> KeptReport | None:
         return await self._in_thread(lambda: self._tail(uid).last)
@@ -291,13 +291,18 @@ class KeptReports:
     def _rows(self, uid: str) -> list[KeptReport]:
         return [_report(*row) for row in self._connection.execute(f"{_READ} ORDER BY number", (uid,))]
 
+    def _unwritten(self, uid: str) -> Iterator[KeptReport]:
+        """What waits for a file that cannot be written."""
+        return (report for one, report in list(self._pending) if one == uid and report is not None)
+
     def _uids(self) -> list[str]:
         return [uid for (uid,) in self._connection.execute("SELECT DISTINCT uid FROM reports")]
 
 
 def _is_same(last: KeptReport, report: KeptReport) -> bool:
     """Whether a report is seen again, as after a restart."""
-    return last.at == report.at and report.values.items() <= last.values.items()
+    is_as_far = last.at == report.at and last.percentage == report.percentage
+    return is_as_far and report.values.items() <= last.values.items()
 
 
 def _report(at: float, percentage: int | None, attempt: int | None, count: int, body: bytes) -> KeptReport:

@@ -117,7 +117,7 @@ class _Told:
             # What was there before the stream is in the series, where the page reads it. It may have read too early
             # where the job is seen later, as by a stream that began before the dashboard's first list.
             return None if is_new else replaced(held.uid)
-        return points_of(held.uid, reports, self._marker) if reports else None
+        return points_of(held.uid, reports, self._marker, number=held.number) if reports else None
 
     async def job(self) -> "_Event":
         """The job, if it is not as it was sent last; or that it is gone."""

@@ -44,6 +44,8 @@ class HeldJob:
     history: History
     since: datetime
     """When this process saw the job first."""
+    number: int = 0
+    """Of the last report; see `contract.Points`."""
     starts: dict[int, datetime] = field(default_factory=dict)
     """When attempts began, of those of which it is known; 1 is the first."""
     notes: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=NOTES))
@@ -75,6 +77,7 @@ class HeldJob:
         """Take in the report of the job; None if it is not new."""
         if not observe(self.job, self.history) or (point := self.history.last) is None:
             return None
+        self.number += 1
         seen = report_of(point, not_finite_in(self.job))
         self.notes.extend((point.at, name) for name in seen.not_finite)
         return seen

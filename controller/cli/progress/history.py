@@ -43,12 +43,10 @@ class History:
 
     def begin_with(self, recorded: Ring) -> None:
         """Put the points that the manager recorded before those that were seen."""
-        seen = self._ring.points()
+        later = _after(next(recorded.backwards(), None), self._ring.points())
         self._ring = recorded
-        last = recorded.points()[-1:]
-        for point in seen:
-            if not last or point.at > last[0].at:
-                recorded.add(point.at, point.percentage, point.metrics, point.attempt)
+        for point in later:
+            recorded.add(point.at, point.percentage, point.metrics, point.attempt)
         self._forget()
 
     def seconds_left(self) -> float | None:
@@ -80,6 +78,21 @@ class History:
     def _forget(self) -> None:
         self._left = None
         self._means.clear()
+
+
+def _after(last: Point | None, seen: Sequence[Point]) -> Sequence[Point]:
+    """The points after the last one that was recorded.
+
+    If both have seen it, it tells more than its time: those are whole seconds, and clocks are set back.
+    """
+    if last is None:
+        return seen
+    for place in range(len(seen) - 1, -1, -1):
+        point = seen[place]
+        is_as_far = (point.at, point.percentage) == (last.at, last.percentage)
+        if is_as_far and last.metrics.items() <= point.metrics.items():
+            return seen[place + 1 :]
+    return [point for point in seen if point.at > last.at]
 
 
 def means_of(values: Sequence[float], most: int) -> list[float]:

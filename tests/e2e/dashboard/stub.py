@@ -283,6 +283,7 @@ def with_curves(stub: Stub, job: contract.Job) -> str:
     series: contract.JobSeries = sample("series", contract.JobSeries)
     points = contract.Points(
         uid=job.row.uid,
+        number=10,
         replace=False,
         times=[1_795_343_400.0 + 10 * index for index in range(10)],
         steps=[float(step) for step in (0, 10, 20, 30, 40, 20, 30, 40, 50, 60)],

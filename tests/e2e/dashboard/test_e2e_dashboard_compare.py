@@ -34,6 +34,7 @@ def with_runs(stub: Stub) -> Stub:
             curves.append(contract.Curve(name="accuracy", values=[1 - value / 4 for value in values], not_finite=[]))
         points = contract.Points(
             uid=f"uid-{name}",
+            number=10,
             replace=False,
             times=[1_795_343_400.0 + 1000 * place + 10 * index for index in range(10)],
             steps=[float(step) for step in steps],

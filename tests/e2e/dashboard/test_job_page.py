@@ -62,10 +62,11 @@ def test_nothing_of_the_cluster_becomes_html(stub: Stub, window: Window, picture
     picture(page, "job-hostile", whole=True)
 
 
-def more_points(job: contract.Job) -> contract.Points:
-    curves = [contract.Curve(name="loss", values=[0.5], not_finite=[])]
+def more_points(job: contract.Job, number: int = 11, loss: float = 0.5) -> contract.Points:
+    curves = [contract.Curve(name="loss", values=[loss], not_finite=[])]
     return contract.Points(
         uid=job.row.uid,
+        number=number,
         replace=False,
         times=[1_795_343_600.0],
         steps=[70.0],
@@ -116,6 +117,27 @@ def test_curves_move_zoom_and_can_be_read(stub: Stub, window: Window, picture: C
     picture(page, "job-zoomed", whole=True)
     whole.click()
     expect(whole).to_be_disabled()
+
+
+def test_reports_within_a_second_are_all_drawn(stub: Stub, window: Window) -> None:
+    """Times are whole seconds: the last report of a short training has often that of the one before."""
+    job = sample_job("running")
+    key = f"{job.row.namespace}/{job.row.name}"
+    page = window.open(stub.url + with_curves(stub, job))
+    loss = page.locator('figure[data-metric="loss"]')
+    expect(loss.locator(".chart-frame")).to_have_attribute("aria-label", re.compile("10 points"))
+    both = replace(
+        more_points(job, 12),
+        times=[1_795_343_600.0] * 2,
+        steps=[70.0, 71.0],
+        percentages=[70, 71],
+        curves=[contract.Curve(name="loss", values=[0.5, 0.25], not_finite=[])],
+    )
+    for points in (more_points(job), both, more_points(job, 13, 0.125)):
+        stub.send("points", points, key)
+    expect(loss.locator(".chart-value")).to_have_text("0.125")
+    page.get_by_role("button", name="Step").click()
+    expect(loss.locator(".chart-frame")).to_have_attribute("aria-label", re.compile("12 points"))
 
 
 def test_a_series_that_was_thinned_is_read_again(stub: Stub, window: Window) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Ring
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.progress import screen, text
 from trainwright.controller.cli.progress.history import POINTS, History
@@ -160,6 +161,22 @@ def test_the_same_report_again_is_one_point_and_old_points_are_thinned() -> None
     curve = history.curve("loss")
     assert (curve[-1], curve[0] < 100, curve == sorted(curve)) == (4999.0, True, True)
     assert history.curve("stage") == history.curve("bad") == []
+
+
+@pytest.mark.parametrize(("recorded", "seen"), [(3, 0), (3, 2), (3, 3), (2, 1)])
+def test_what_was_recorded_comes_before_what_was_seen(recorded: int, seen: int) -> None:
+    """All within a second, and the last one by a clock that was set back."""
+    reports = [(0, 98, "1"), (0, 98, "2"), (0, 99, "3"), (-60, 99, "4")]
+    ring, history, whole = Ring(), History(), History()
+    for place, (seconds, percentage, step) in enumerate(reports):
+        told = (NOW + timedelta(seconds=seconds), percentage, {"current_step": step})
+        whole.add(*told)
+        if place <= recorded:
+            ring.add(told[0], percentage, {"current_step": float(step)})
+        if place >= seen:
+            history.add(*told)
+    history.begin_with(ring)
+    assert history.points == whole.points
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,17 @@ async def test_the_last_report_seen_again_after_a_restart_is_one() -> None:
 
 
 @pytest.mark.asyncio
+async def test_the_end_within_the_second_of_the_last_step_is_another_report() -> None:
+    reports = KeptReports(None)
+    values = {"current_step": 40.0}
+    run = [KeptReport(at=1.0, percentage=99, values=values), KeptReport(at=1.0, percentage=100, values=values)]
+    for one in run:
+        reports.append("uid", one)
+    assert await reports.read("uid") == run
+    reports.close()
+
+
+@pytest.mark.asyncio
 async def test_a_job_that_is_deleted_takes_its_run_with_it() -> None:
     reports = KeptReports(None)
     for uid in ("a", "b", "c"):
@@ -154,6 +165,11 @@ async def test_what_cannot_be_written_is_said_and_written_later(tmp_path: Path) 
     reports.append("uid", report(1))
     reports._flush()
     assert "cannot be written" in reports.problem
+    reports._connection.execute("CREATE TABLE reports AS SELECT * FROM away")
+    reports._connection.execute("CREATE TRIGGER full BEFORE INSERT ON reports BEGIN SELECT RAISE(ABORT, 'full'); END")
+    assert await reports.read("uid") == [report(1)]
+    assert "cannot be written (full)" in reports.problem
+    reports._connection.execute("DROP TABLE reports")
     reports._connection.execute("ALTER TABLE away RENAME TO reports")
     assert await reports.read("uid") == [report(1)]
     assert reports.problem == ""

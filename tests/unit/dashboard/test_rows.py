@@ -168,6 +168,12 @@ def test_a_clock_that_is_set_back_does_not_turn_the_axis() -> None:
     assert found.steps == [0.0, 1.0, 2.0, 3.0]
 
 
+def test_a_metric_that_is_not_finite_goes_to_its_own_report_of_a_second() -> None:
+    points = [point(0, 1, loss=2.0), point(0, 2), point(0, 3, loss=1.0)]
+    assert [one.not_finite for one in with_notes(points, [(NOW, "loss")])] == [set(), {"loss"}, set()]
+    assert with_notes([], [(NOW, "loss")]) == []
+
+
 def test_columns_have_a_place_for_each_report() -> None:
     seen = [
         report_of(point(0, 1, loss=3.0)),

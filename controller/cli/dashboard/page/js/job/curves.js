@@ -5,7 +5,7 @@ import { Problem, paths, read } from "../api.js";
 import { announce, el, put, say } from "../dom.js";
 import { clock, counted, secondsOf, sentence } from "../format.js";
 import { Chart } from "./chart.js";
-import { Series, laterThan } from "./series.js";
+import { Series, after } from "./series.js";
 
 /** So many charts at first; a report may have 256 metrics. */
 const FIRST = 12;
@@ -118,9 +118,9 @@ export class Curves {
 
   #append(points) {
     // The series may have reports that were sent at the same time.
-    const later = laterThan(points, this.series.times.at(-1) ?? -Infinity);
-    if (!later.times.length) return;
-    this.series.append(later);
+    const more = after(points, this.series.number);
+    if (!more.times.length) return;
+    this.series.append(more);
     this.#later();
   }
 

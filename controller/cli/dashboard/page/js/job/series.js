@@ -11,6 +11,8 @@ export class Series {
 
   clear(uid) {
     this.uid = uid;
+    /** Of the last report, as the dashboard counts them. */
+    this.number = 0;
     this.times = [];
     this.steps = [];
     /** Values by name, in the order in which they are shown. */
@@ -32,6 +34,7 @@ export class Series {
   /** Append `Points` of the contract; their indices count from the begin of what is appended. */
   append(points) {
     const before = this.times.length;
+    this.number = points.number;
     this.times.push(...points.times);
     this.steps.push(...points.steps);
     const given = [{ name: PROGRESS, values: points.percentages, notFinite: [] }, ...points.curves];
@@ -129,25 +132,24 @@ export class Series {
   }
 }
 
-/** Of `Points`, the reports that are later than a time. */
-export function laterThan(points, time) {
-  const from = points.times.findIndex((at) => at > time);
+/** Of `Points`, the reports with numbers above the one that is given. */
+export function after(points, number) {
+  const from = Math.max(0, points.times.length - Math.max(0, points.number - number));
   if (from === 0) return points;
-  const cut = (column) => (from < 0 ? [] : column.slice(from));
-  const moved = (indices) => (from < 0 ? [] : indices.filter((index) => index >= from).map((index) => index - from));
+  const moved = (indices) => indices.filter((index) => index >= from).map((index) => index - from);
   return {
     ...points,
-    times: cut(points.times),
-    steps: cut(points.steps),
-    percentages: cut(points.percentages),
+    times: points.times.slice(from),
+    steps: points.steps.slice(from),
+    percentages: points.percentages.slice(from),
     curves: points.curves.map((curve) => ({
       ...curve,
-      values: cut(curve.values),
-      lows: cut(curve.lows),
-      highs: cut(curve.highs),
+      values: curve.values.slice(from),
+      lows: curve.lows.slice(from),
+      highs: curve.highs.slice(from),
       notFinite: moved(curve.notFinite),
     })),
-    marks: from < 0 ? [] : points.marks.filter(({ index }) => index >= from).map((mark) => ({ ...mark, index: mark.index - from })),
+    marks: points.marks.filter(({ index }) => index >= from).map((mark) => ({ ...mark, index: mark.index - from })),
   };
 }
 
