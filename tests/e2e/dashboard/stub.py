@@ -293,3 +293,18 @@ def with_curves(stub: Stub, job: contract.Job) -> str:
     )
     stub.series[f"{job.row.namespace}/{job.row.name}"] = msgspec.structs.replace(series, points=points)
     return stub.put(job)
+
+
+def more_points(job: contract.Job, number: int = 11, loss: float = 0.5) -> contract.Points:
+    """One report after those of `with_curves`."""
+    curves = [contract.Curve(name="loss", values=[loss], not_finite=[])]
+    return contract.Points(
+        uid=job.row.uid,
+        number=number,
+        replace=False,
+        times=[1_795_343_600.0],
+        steps=[70.0],
+        percentages=[70],
+        curves=curves,
+        marks=[],
+    )

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
-from tests.e2e.dashboard.stub import Stub, many, one_row, sample, sample_job, with_curves
+from tests.e2e.dashboard.stub import Stub, many, more_points, one_row, sample, sample_job, with_curves
 from trainwright.controller.cli.dashboard import contract
 
 pytestmark = pytest.mark.parity
@@ -80,6 +80,25 @@ def test_charts_are_read_by_keyboard(stub: Stub, window: Window) -> None:
     expect(page.get_by_role("button", name="Whole run")).to_be_enabled()
     page.keyboard.press("0")
     expect(page.get_by_role("button", name="Whole run")).to_be_disabled()
+
+
+def test_a_chart_that_is_read_by_keyboard_keeps_its_place(stub: Stub, window: Window) -> None:
+    job = sample_job("running")
+    page = window.open(stub.url + with_curves(stub, job))
+    loss = page.locator('figure[data-metric="loss"]')
+    frame, value = loss.locator(".chart-frame"), loss.locator(".chart-value")
+    expect(frame).to_have_attribute("aria-label", re.compile("10 points"))
+    frame.focus()
+    page.keyboard.press("Home")
+    expect(value).to_have_text("2")
+    stub.send("points", more_points(job), f"{job.row.namespace}/{job.row.name}")
+    expect(frame).to_have_attribute("aria-label", re.compile("11 points"))
+    expect(value).to_have_text("2")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#polite")).to_have_text(re.compile("^1.9, step 10 · "))
+    # Over steps there are other places, and without the focus the last value is shown again.
+    page.get_by_role("button", name="Step").click()
+    expect(value).to_have_text("0.5")
 
 
 def test_screen_readers_are_not_chattered_at(stub: Stub, window: Window) -> None:

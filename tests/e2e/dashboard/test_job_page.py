@@ -9,7 +9,18 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.dashboard.conftest import Window, audit
-from tests.e2e.dashboard.stub import UNSEEN, Query, Stub, job_curves, one_row, problem, sample, sample_job, with_curves
+from tests.e2e.dashboard.stub import (
+    UNSEEN,
+    Query,
+    Stub,
+    job_curves,
+    more_points,
+    one_row,
+    problem,
+    sample,
+    sample_job,
+    with_curves,
+)
 from trainwright.controller.cli.dashboard import contract
 
 pytestmark = pytest.mark.parity
@@ -60,20 +71,6 @@ def test_nothing_of_the_cluster_becomes_html(stub: Stub, window: Window, picture
     assert page.locator("main img, main script, main iframe, main b, main i").count() == 0
     assert page.evaluate("document.title").endswith("hostile · Trainwright")
     picture(page, "job-hostile", whole=True)
-
-
-def more_points(job: contract.Job, number: int = 11, loss: float = 0.5) -> contract.Points:
-    curves = [contract.Curve(name="loss", values=[loss], not_finite=[])]
-    return contract.Points(
-        uid=job.row.uid,
-        number=number,
-        replace=False,
-        times=[1_795_343_600.0],
-        steps=[70.0],
-        percentages=[70],
-        curves=curves,
-        marks=[],
-    )
 
 
 def test_curves_move_zoom_and_can_be_read(stub: Stub, window: Window, picture: Callable[..., None]) -> None:

@@ -34,6 +34,7 @@ export class Chart {
   #shape = "";
   #data = null;
   #cursor = null;
+  #by = "";
   #frame;
   #observer;
 
@@ -48,6 +49,7 @@ export class Chart {
       role: "group",
       "aria-roledescription": "chart",
       onkeydown: (event) => this.#key(event),
+      onblur: () => this.#go(null),
     });
     this.body = el("div.table-scroll", { tabindex: "0", role: "group", "aria-label": `Values of ${titleOf(name)}` });
     this.details = el("details.values", { ontoggle: () => this.#table() }, el("summary", {}, "Values as a table"), this.body);
@@ -79,7 +81,10 @@ export class Chart {
     if (shape !== this.#shape || !this.#plot) this.#make(shape, by, positive);
     this.#plot.setData([this.#data.xs, ...columns], false);
     this.range();
-    this.#read(null);
+    // What is read stays where it is when a report comes; another axis has other places.
+    if (this.#by !== by) this.#cursor = null;
+    this.#by = by;
+    this.#read(this.#cursor);
     this.#describe();
     if (this.details.open) this.#table();
   }
@@ -107,6 +112,12 @@ export class Chart {
     if (!this.#plot || !this.#data.xs.length) return;
     const left = x === null ? -10 : this.#plot.valToPos(x, "x");
     this.#plot.setCursor({ left, top: x === null ? -10 : 10 }, false);
+  }
+
+  /** Point at x in all charts; null: nowhere. */
+  #go(x) {
+    this.point(x);
+    this.#group.point(x, this);
   }
 
   #size() {
@@ -265,9 +276,7 @@ export class Chart {
     const step = event.shiftKey ? 10 : 1;
     const to = { ArrowLeft: here - step, ArrowRight: here + step, Home: 0, End: xs.length - 1 }[event.key];
     if (to !== undefined) {
-      const x = xs[Math.min(xs.length - 1, Math.max(0, to))];
-      this.point(x);
-      this.#group.point(x, this);
+      this.#go(xs[Math.min(xs.length - 1, Math.max(0, to))]);
       announce(`${this.value.textContent}, ${this.where.textContent}`);
     } else if (event.key === "+" || event.key === "=") {
       this.#group.zoom(zoom(0.5));
