@@ -45,6 +45,8 @@ from trainwright.controller.runtime.webhook.server import WebhookMetrics, Webhoo
 log = logging.getLogger(__name__)
 
 UNREGISTER_SECONDS = 5.0
+LINGER_SECONDS = 0.25
+"""How long calls are still answered then: the API server learns by its watch that the configurations are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +197,7 @@ class Webhooks:
         try:
             async with asyncio.timeout(UNREGISTER_SECONDS):
                 await registration.unregister()
+            await asyncio.sleep(LINGER_SECONDS)
         except (KubernetesError, TimeoutError) as error:
             names = ", ".join(map(str, self._targets))
             log.error("cannot remove %s; remove them by hand: %s", names, error)  # noqa: TRY400

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body
+from trainwright.controller.runtime.webhook import webhooks
 from trainwright.controller.runtime.webhook.registration import WebhookRegistration
 
 DOCUMENT = {
@@ -83,3 +85,53 @@ async def test_that_of_another_process_stays() -> None:
     server.held["webhooks"][0]["clientConfig"]["url"] = "https://other:1/v"
     await registration.unregister()
     assert server.held is not None
+
+
+class Held(Server):
+    """Answers the write, and says when the object is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone = asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "PATCH":
+            document = msgspec.json.decode(request.body or b"")
+            self.held = {**document, "metadata": {**document["metadata"], "uid": "u"}}
+            return Response(200, {}, msgspec.json.encode(self.held))
+        answer = await super().send(request)
+        if request.method == "DELETE":
+            self.gone.set()
+        return answer
+
+
+async def test_calls_are_answered_for_a_moment_after_the_configurations_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The API server calls until its watch has told it."""
+    monkeypatch.setattr(webhooks, "LINGER_SECONDS", 3600.0)
+    server = Held()
+    hooks = webhooks.Webhooks(
+        Client(server),
+        CollectorRegistry(),
+        "127.0.0.1:0",
+        configurations=[],
+        certificates=webhooks.ByURL(url="https://h:1"),
+    )
+    registration = WebhookRegistration(Client(server), [DOCUMENT], "https://h:1", field_manager="m")
+    monkeypatch.setattr(hooks, "_registration", registration)
+    running = asyncio.ensure_future(hooks.run())
+    await hooks.server.listening.wait()
+    while server.held is None:  # noqa: ASYNC110 - the server has no event for it
+        await asyncio.sleep(0.01)
+    running.cancel()
+    await server.gone.wait()
+    for _ in range(10):
+        await asyncio.sleep(0.01)
+        _, writer = await asyncio.open_connection("127.0.0.1", hooks.server.port)
+        writer.close()
+    assert not running.done()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not hooks.server.listening.is_set()
