@@ -20,7 +20,7 @@ from trainwright.api.surroundings import present
 from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.job.backoff import NO_FAILURES, Failures
-from trainwright.controller.local.workloads.job.conditions import is_finished
+from trainwright.controller.local.workloads.job.conditions import SUCCESS_CRITERIA_MET, is_finished
 from trainwright.controller.local.workloads.job.counting import Pods, is_tracked
 from trainwright.controller.local.workloads.job.decision import Creation, Plan, plan
 from trainwright.controller.local.workloads.job.names import MANAGED_BY_US, TRACKING
@@ -64,6 +64,8 @@ class _Memory:
 
     uid: str
     failures: Failures = NO_FAILURES
+    end: Document | None = None
+    """The last `Plan.end`."""
     ended_by_us: set[str] = field(default_factory=set)
     last_since: datetime | None = None
     """Since when nothing is left but to write the end of the Job, which is being deleted."""
@@ -120,7 +122,7 @@ class JobController:
             if memory is None or memory.uid != uid_of(job):
                 memory = self._memories[key] = _Memory(uid_of(job))
             pods = Pods(job, self._cache.controlled_by(POD, uid_of(job)), frozenset(memory.ended_by_us))
-            step = plan(job, pods, memory.failures, self._now(), create=not failures)
+            step = plan(job, pods, memory.failures, self._now(), create=not failures, end=memory.end)
             if step.create:
                 # What was created is counted, also if something failed.
                 failures = await self._create(job, step.create)
@@ -145,6 +147,7 @@ class JobController:
 
     async def _carry_out(self, job: Document, step: Plan, memory: _Memory) -> bool:
         """Carry out one step without creations. Returns whether the next one may be another."""
+        memory.end = step.end
         if step.delete:
             await self._delete(job, step, memory)
             return True
@@ -159,7 +162,7 @@ class JobController:
         async def delete(pod: Document) -> None:
             if step.uncounted and is_tracked(pod):
                 await self._release(pod)
-            if step.ends_well:
+            if step.end is not None and step.end["type"] == SUCCESS_CRITERIA_MET:
                 memory.ended_by_us.add(uid_of(pod))
             try:
                 await self._client.delete(

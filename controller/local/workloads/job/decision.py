@@ -58,8 +58,9 @@ class Plan:
     """Pods to delete."""
     uncounted: bool = False
     """Remove the tracking finalizer before the deletion, so that the deletion is not counted as a failure."""
-    ends_well: bool = False
-    """The pods are deleted because the Job succeeded; see `Pods.ended_by_us`."""
+    end: Document | None = None
+    """The condition of why the Job ends, and the pods are deleted. To remember until the status has it: what caused it,
+    such as the restarts of a pod, may be gone with the pods."""
     create: list[Creation] = field(default_factory=list)
     status: Document = field(default_factory=dict)
     finalizers: list[Document] = field(default_factory=list)
@@ -78,14 +79,27 @@ def is_suspended(job: Document) -> bool:
     return bool(spec_of(job).get("suspend"))
 
 
-def plan(job: Document, pods: Pods, failures: Failures, now: datetime, *, create: bool = True) -> Plan:
-    """Plan the next step. The Job must be ours and not finished. `create`: whether pods may be created."""
-    return _Planner(job, pods, failures, now, create).plan()
+def plan(
+    job: Document,
+    pods: Pods,
+    failures: Failures,
+    now: datetime,
+    *,
+    create: bool = True,
+    end: Document | None = None,
+) -> Plan:
+    """Plan the next step. The Job must be ours and not finished.
+
+    `create`: whether pods may be created. `end`: what an earlier plan has decided, see `Plan.end`.
+    """
+    return _Planner(job, pods, failures, now, create, end).plan()
 
 
 class _Planner:
-    def __init__(self, job: Document, pods: Pods, failures: Failures, now: datetime, create: bool) -> None:
-        self.may_create = create
+    def __init__(
+        self, job: Document, pods: Pods, failures: Failures, now: datetime, create: bool, decided: Document | None
+    ) -> None:
+        self.may_create, self.decided = create, decided
         self.job, self.pods, self.now = job, pods, now
         self.spec = spec_of(job)
         self.status: Document = deepcopy(status_of(job))
@@ -103,7 +117,7 @@ class _Planner:
         end = self._end()
         if end is not None:
             self.out.delete = list(self.pods.active)
-            self.out.ends_well = end["type"] == conditions.SUCCESS_CRITERIA_MET
+            self.out.end = end
         elif deletion_timestamp_of(self.job) is None:
             self._manage()
         if self.out.delete or self.out.create:
@@ -124,11 +138,11 @@ class _Planner:
     # ------------------------------------------------------------------ the end
 
     def _end(self) -> Document | None:
-        """Why the Job ends: the condition that is there already, or a new one."""
+        """Why the Job ends: the condition that is there already, the one that was decided before, or a new one."""
         for type_ in (conditions.SUCCESS_CRITERIA_MET, conditions.FAILURE_TARGET):
             if is_true(conditions_of(self.job), type_):
                 return find(conditions_of(self.job), type_)
-        return self._failure() or self._success_by_policy()
+        return self.decided or self._failure() or self._success_by_policy()
 
     def _failure(self) -> Document | None:
         policy = self.spec.get("podFailurePolicy")

@@ -127,6 +127,21 @@ def test_the_end_waits_for_pods_and_counts() -> None:
     assert [(r.type, r.reason, r.note) for r in over.reports] == [("Warning", "BackoffLimitExceeded", "too often")]
 
 
+def test_a_reason_that_goes_with_the_pods_is_kept() -> None:
+    """The pod that had restarted too often may have gone before the status is written."""
+    owner = job(template=ON_FAILURE, backoffLimit=2, parallelism=1)
+    deleting = planned(owner, pod(restarts=2))
+    assert [name_of(one) for one in deleting.delete] == ["pod"]
+    assert deleting.end is not None
+    for left in ([], [pod(phase="Failed")], [pod(restarts=2, deleted=True)]):
+        step = plan(owner, Pods(owner, left), NO_FAILURES, NOW, end=deleting.end)
+        assert (step.delete, step.create) == ([], [])
+        assert step.end == deleting.end
+        assert [(c["type"], c["reason"]) for c in step.status["conditions"]] == [
+            ("FailureTarget", "BackoffLimitExceeded")
+        ]
+
+
 def test_a_success_ends_with_its_time() -> None:
     status: Document = {
         "conditions": [condition("SuccessCriteriaMet", "CompletionsReached")],

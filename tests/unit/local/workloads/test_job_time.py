@@ -9,8 +9,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from tests.unit.local.workloads.objects import NOW, condition, job
+from tests.unit.local.workloads.objects import NOW, condition, job, pod
 from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.merge.patch.merging import merge_patch
 from trainwright.controller.local.workloads.job.controller import JobController
 from trainwright.controller.local.workloads.kinds import JOB
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, EventRecorder, Manager, ProcessSettings
@@ -28,6 +29,8 @@ class Script(ScriptedTransport):
     def __init__(self) -> None:
         super().__init__()
         self.written: list[tuple[float, list[str]]] = []
+        self.pods = LiveStream()
+        """The watch of pods."""
 
     async def send(self, request: Request) -> Response:
         if request.path != STATUS:
@@ -49,13 +52,13 @@ def stored_job(*, deleted: bool = False, status: Document | None = None) -> Docu
 
 
 @asynccontextmanager
-async def running(script: Script, stored: Document) -> AsyncIterator[LiveStream]:
-    """The controller, with this Job and without pods; the watch of Jobs."""
+async def running(script: Script, stored: Document, *having: Document) -> AsyncIterator[LiveStream]:
+    """The controller, with this Job and these pods; the watch of Jobs."""
     jobs, pods = "/apis/batch/v1/jobs", "/api/v1/pods"
     script.answer(lambda r: r.path == jobs and is_list(r), listing("10", stored), times=FOREVER)
-    script.answer(lambda r: r.path == pods and is_list(r), listing("10"), times=FOREVER)
+    script.answer(lambda r: r.path == pods and is_list(r), listing("10", *having), times=FOREVER)
     watch = script.stream(lambda r: r.path == jobs and "watch" in r.query)
-    script.stream(lambda r: r.path == pods and "watch" in r.query)
+    script.pods = script.stream(lambda r: r.path == pods and "watch" in r.query)
     script.answer(lambda r: r.path.endswith("/events"), {}, status=201, times=FOREVER)
     config = ClusterConfig(server="http://script")
     process = ProcessSettings(streaming_lists=False)
@@ -90,3 +93,49 @@ async def test_the_end_of_a_job_that_is_gone_by_then_is_not_told() -> None:
         await asyncio.sleep(10)
     assert script.written == []
     assert not [request for request in script.requests if request.path.endswith("/events")]
+
+
+class Fast(Script):
+    """Here a pod that is deleted has ended, and the watch has shown it, before the deletion is answered."""
+
+    def __init__(self, stored: Document) -> None:
+        super().__init__()
+        self.stored = stored
+
+    async def send(self, request: Request) -> Response:
+        answer = self.stored
+        if request.path == STATUS:
+            patch = msgspec.json.decode(request.body or b"")["status"]
+            self.stored["status"] = merge_patch(self.stored["status"], patch)
+            self.stored["metadata"]["resourceVersion"] = str(1000 + len(self.written))
+            self.written.append((0.0, [one["type"] for one in self.stored["status"].get("conditions", ())]))
+        elif request.method == "DELETE":
+            self.pods.send(frame("MODIFIED", stored_pod("Failed", "12")))
+            await asyncio.sleep(1)
+            answer = stored_pod("Running", "11")
+        else:
+            return await super().send(request)
+        return Response(200, {}, msgspec.json.encode(answer))
+
+
+def stored_pod(phase: str, version: str) -> Document:
+    """The pod of the Job, which has restarted too often."""
+    owner = {"apiVersion": JOB.api_version, "kind": JOB.kind, "name": "job", "uid": "uid-job", "controller": True}
+    found = pod(phase=phase, restarts=2, deleted=version != "10")
+    found["metadata"] |= {"resourceVersion": version, "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "Pod", **found}
+
+
+@jumping
+async def test_a_job_that_fails_by_restarts_fails_though_its_pod_is_gone() -> None:
+    """What made it fail, the count in the status of the pod, goes with the pod."""
+    stored = stored_job(status={"startTime": "2026-01-02T11:00:00Z"})
+    script = Fast(stored)
+    stored["spec"] |= {"backoffLimit": 2, "template": {"spec": {"restartPolicy": "OnFailure"}}}
+    released = stored_pod("Failed", "13")
+    del released["metadata"]["finalizers"]
+    script.answer(lambda r: r.path.startswith("/api/v1/namespaces/ns/pods/"), released, times=FOREVER)
+    async with running(script, stored, stored_pod("Running", "10")):
+        await asyncio.sleep(10)
+    assert script.written[0][1] == ["FailureTarget"]
+    assert not [request for request in script.requests if request.method == "POST" and request.path.endswith("/pods")]
