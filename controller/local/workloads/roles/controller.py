@@ -5,8 +5,9 @@ https://kubernetes.io/docs/reference/access-authn-authz/rbac/#aggregated-cluster
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
-from trainwright.api.objects import Document, Key, key_of, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, Key, labels_of, name_of, uid_of
 from trainwright.api.rights import WATCH, Rule
 from trainwright.controller.local.workloads.kinds import CLUSTER_ROLE
 from trainwright.controller.local.workloads.scheduler.selection import labels_match
@@ -15,6 +16,7 @@ from trainwright.controller.runtime import Conflict, Manager, Result
 NAME = "roles"
 FIELD_MANAGER = "clusterrole-aggregation-controller"
 """As in kube-controller-manager, so that managed fields are the same."""
+_ALL = Key("", "aggregated-roles")
 
 
 def aggregated(role: Document, roles: Iterable[Document]) -> list[Document]:
@@ -34,6 +36,14 @@ def aggregated(role: Document, roles: Iterable[Document]) -> list[Document]:
     return rules
 
 
+def _rules_behind(role: Document, roles: Iterable[Document]) -> list[Document] | None:
+    """The rules that an aggregated role should have; None if it has them."""
+    if not role.get("aggregationRule"):
+        return None
+    rules = aggregated(role, roles)
+    return rules if rules != (role.get("rules") or []) else None
+
+
 class RoleController:
     """Reconciles aggregated ClusterRoles. The constructor declares its watch on the manager."""
 
@@ -42,27 +52,24 @@ class RoleController:
     def __init__(self, manager: Manager) -> None:
         """Declare everything; `manager.run` starts it."""
         self._client, self._cache = manager.client, manager.cache
-        manager.controller(NAME).watches(CLUSTER_ROLE, self._all_aggregated).reconcile(self.reconcile, workers=1)
+        manager.controller(NAME).watches(CLUSTER_ROLE, lambda _: (_ALL,)).reconcile(self.reconcile, workers=1)
 
-    def _all_aggregated(self, role: Document) -> list[Key]:
-        """Any role may be one that others collect, or have been until now."""
-        del role
-        return [key_of(one) for one in self._cache.list(CLUSTER_ROLE) if one.get("aggregationRule")]
+    async def reconcile(self, key: Key) -> Result:  # noqa: ARG002 - there is only one
+        """Bring all aggregated roles up to date: any role may be one that they collect, or have been until now."""
+        roles = self._cache.list(CLUSTER_ROLE)
+        for _ in roles:  # what one has collected another one may collect
+            behind = [(role, rules) for role in roles if (rules := _rules_behind(role, roles)) is not None]
+            if not behind:
+                break
+            for role, rules in behind:
+                await self._write(role, rules)
+            roles = self._cache.list(CLUSTER_ROLE)
+        return None
 
-    async def reconcile(self, key: Key) -> Result:
-        """Reconcile one role."""
-        role = self._cache.get(CLUSTER_ROLE, key.name)
-        if role is None or not role.get("aggregationRule"):
-            return None
-        rules = aggregated(role, self._cache.list(CLUSTER_ROLE))
-        if rules == (role.get("rules") or []):
-            return None
+    async def _write(self, role: Document, rules: list[Document]) -> None:
         # With its uid, an apply does not make a role anew that was deleted meanwhile.
-        wanted: Document = {"metadata": {"name": key.name, "uid": uid_of(role)}}
+        wanted: Document = {"metadata": {"name": name_of(role), "uid": uid_of(role)}}
         if rules:
             wanted["rules"] = rules
-        try:
+        with suppress(Conflict):  # it is gone
             await self._client.apply(wanted, kind=CLUSTER_ROLE, field_manager=FIELD_MANAGER, force=True)
-        except Conflict:
-            return None  # it is gone
-        return None
