@@ -85,11 +85,6 @@ class Expression:
             raise EvaluationError(_in_words_of_go(answer.text))
         return answer
 
-    def evaluate(self, value: Any, old: Any) -> Any:
-        """True, false, or anything else when the rule could not be evaluated."""
-        answer = self._answer({"self": value, "oldSelf": old})
-        return answer.text if isinstance(answer, CelFailure) else answer
-
     def _answer(self, variables: dict[str, Any]) -> Any:
         # The evaluator takes seconds to make a list of 10,000 items.
         if self._pieces.makes_lists:

@@ -18,9 +18,12 @@ import msgspec
 from trainwright.api import extras, merge
 from trainwright.api.base import Object, Struct
 from trainwright.api.manifest import Document, ManifestError, documents
+from trainwright.api.messages import value_text
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.api.validation import DocumentError, validate
-from trainwright.api.validation.errors import BLOCKING, REQUIRED, WRONG_TYPE, shown
+from trainwright.api.validation import DocumentError
+from trainwright.controller.cli.rendering.checking import steps_of, validate
+from trainwright.controller.local.apiserver.schema.errors import BLOCKING, REQUIRED, WRONG_TYPE
+from trainwright.controller.local.apiserver.schema.problems import path_text
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import Runtime
 
@@ -39,6 +42,8 @@ SHIPPED = FilePath(__file__).parent / "shipped"
 """The ClusterTrainingRuntimes of config/runtimes: one file for each, with its name."""
 _LIST = ("List", "v1")
 _NAME = "metadata.name"
+_SHOWN = 60
+"""Characters of a value in a message."""
 _ROUNDS = 4
 """How often a document is validated again without the invalid values."""
 
@@ -174,10 +179,10 @@ def _problems(model: type[Object], document: Document, *, checked: bool) -> list
     """All problems of a document by line. Unless `checked`: only unknown fields, and the first wrong type."""
     metadata = document.data.get("metadata")
     title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
-    unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in _unknown_fields(model, document.data)]
+    unknown = [(document.line(p), f"{path_text(p)}: {message}") for p, message in _unknown_fields(model, document.data)]
     found = _schema_errors(document.data) if checked else _type_errors(model, document.data)
     errors = _at_the_name(found, document.data)
-    wrong = [(document.line(_steps(error.field)), str(error)) for error in errors]
+    wrong = [(document.line(steps_of(error.field)), str(error)) for error in errors]
     return [f"{line}: {title}: {text}" for line, text in sorted([*unknown, *wrong])]
 
 
@@ -202,7 +207,7 @@ def _at_the_name(errors: list[DocumentError], data: dict[str, Any]) -> Iterator[
             metadata = data.get("metadata")
             name = metadata.get("name") if isinstance(metadata, dict) else None
             yield DocumentError(
-                error.reason, _NAME, f"Invalid value: {shown(name)}: {rule}" if name else "Required value"
+                error.reason, _NAME, f"Invalid value: {value_text(name, _SHOWN)}: {rule}" if name else "Required value"
             )
 
 
@@ -214,7 +219,7 @@ def _schema_errors(data: dict[str, Any]) -> list[DocumentError]:
         new = [error for error in errors if error not in found]
         found.update(dict.fromkeys(errors))
         data = copy.deepcopy(data)
-        removed = [_removed(data, _steps(error.field)) for error in new if error.reason in BLOCKING]
+        removed = [_removed(data, steps_of(error.field)) for error in new if error.reason in BLOCKING]
         if not any(removed):
             break
     return sorted(found, key=lambda error: error.field)
@@ -230,21 +235,6 @@ def _removed(data: Any, steps: Path) -> bool:
         return False
     del data[steps[-1]]
     return True
-
-
-def _steps(field_path: str) -> Path:
-    steps: list[str | int] = []
-    for part in field_path.split(".") if field_path else ():
-        name, *indices = part.replace("]", "").split("[")
-        steps += [name, *(int(index) if index.isdigit() else index for index in indices)]
-    return tuple(steps)
-
-
-def _path(path: tuple[str | int, ...]) -> str:
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return text.removeprefix(".")
 
 
 def _spoken(data: Any) -> str:
