@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api import extras, merge
-from trainwright.api.base import Object, Struct
+from trainwright.api import extras
+from trainwright.api.base import Object
 from trainwright.api.manifest import Document, ManifestError, documents
+from trainwright.api.merge import unknown_fields
 from trainwright.api.messages import value_text
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.validation import DocumentError
@@ -179,7 +180,10 @@ def _problems(model: type[Object], document: Document, *, checked: bool) -> list
     """All problems of a document by line. Unless `checked`: only unknown fields, and the first wrong type."""
     metadata = document.data.get("metadata")
     title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
-    unknown = [(document.line(p), f"{path_text(p)}: {message}") for p, message in _unknown_fields(model, document.data)]
+    unknown = [
+        (document.line(path), f"{path_text(path)}: {_unknown_message(str(path[-1]), known)}")
+        for path, known in unknown_fields(model, document.data)
+    ]
     found = _schema_errors(document.data) if checked else _type_errors(model, document.data)
     errors = _at_the_name(found, document.data)
     wrong = [(document.line(steps_of(error.field)), str(error)) for error in errors]
@@ -240,31 +244,6 @@ def _removed(data: Any, steps: Path) -> bool:
 def _spoken(data: Any) -> str:
     names: dict[type, str] = {list: "a list", str: "text", int: "a number", float: "a number", bool: "a truth value"}
     return names.get(type(data), type(data).__name__)
-
-
-def _unknown_fields(model: type[Struct], value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Path and message of every unknown field; the message names the most similar known field."""
-    if not isinstance(value, dict):
-        return
-    known = merge.fields(model)
-    for name, inner in value.items():
-        field = known.get(name)
-        if field is None:
-            yield (*path, name), _unknown_message(name, list(known))
-        elif field.struct is not None:
-            yield from _unknown_inside(field, inner, (*path, name))
-
-
-def _unknown_inside(field: merge.Field, value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    assert field.struct is not None
-    if field.shape == "struct":
-        yield from _unknown_fields(field.struct, value, path)
-    elif field.shape == "list" and isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unknown_fields(field.struct, item, (*path, index))
-    elif field.shape == "map" and isinstance(value, dict):
-        for key, item in value.items():
-            yield from _unknown_fields(field.struct, item, (*path, key))
 
 
 def _unknown_message(name: str, known: list[str]) -> str:
