@@ -26,7 +26,7 @@ LIBRARIES: Final = {
     "progress": {"rich": "rich"},
     "s3": {"opendal": "opendal"},
     "testing": {"cryptography": "cryptography", "pytest": "pytest"},
-    "validate": {"cel_expr_python": "cel-expr-python", "jsonschema": "jsonschema", "re2": "google-re2"},
+    "validate": {"cel_expr_python": "cel-expr-python", "re2": "google-re2"},
 }
 """Modules and their distributions by extra, as in pyproject.toml."""
 

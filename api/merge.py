@@ -6,7 +6,7 @@ second set. The compiler writes both into each struct (`MERGE`). Comparisons bef
 them through this module, which merges nothing itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -50,6 +50,22 @@ def fields(struct: type[Struct]) -> Mapping[str, Field]:
             required=info.required,
         )
     return found
+
+
+def unknown_fields(
+    struct: type[Struct], value: Any, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], list[str]]]:
+    """The path of each field that a struct does not have, and the names of those that it has there."""
+    known = fields(struct)
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        here, found = (*path, name), known.get(name)
+        if found is None:
+            yield here, list(known)
+        elif found.struct is not None and found.shape == "struct":
+            yield from unknown_fields(found.struct, inner, here)
+        elif found.struct is not None and isinstance(inner, list if found.shape == "list" else dict):
+            for step, part in enumerate(inner) if isinstance(inner, list) else inner.items():
+                yield from unknown_fields(found.struct, part, (*here, step))
 
 
 def _shape(annotation: Any) -> tuple[Literal["scalar", "struct", "list", "map", "open"], type[Struct] | None]:

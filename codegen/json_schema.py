@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes one JSON Schema for each authored kind, for editors and for validation without an API server.
 
-It keeps the keywords of Kubernetes, because `api.validation` reads list types, defaults and CEL rules from them.
+It keeps the keywords of Kubernetes, because `trainwright render` reads list types, defaults and CEL rules from them.
 Unknown fields are errors, so that an editor shows misspelled fields; the API server drops them instead.
 """
 

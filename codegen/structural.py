@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from trainwright.api.manifest import Path
-from trainwright.api.validation.cel import UnknownFunctionError, compiled
+from trainwright.api.validation.cel import compiled
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.default_values import PYTHON_TYPES, compiles, is_of_type, wrong_values
 from trainwright.codegen.definition import Definition, Schema, subschemas
@@ -142,8 +142,6 @@ def _check_rules(schema: Schema, path: Path, complain: Complain) -> None:
     for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
         try:
             compiled(rule["rule"])
-        except UnknownFunctionError:
-            continue
         except ValueError as error:
             complain((*path, "x-kubernetes-validations", index), f"rule {rule['rule']!r} is not CEL: {error}")
 

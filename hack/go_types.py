@@ -6,16 +6,18 @@ The published schemas do not say which fields are pointers, and so not which zer
 `make control-plane` fills. Run it when the version of Kubernetes changes.
 """
 
-import argparse
+import functools
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
-from hack.generated import ROOT, update
+from hack.generated import ROOT, generated
 
 TARGET = ROOT / "controller/local/gowriting/go_types.schema.json"
+VERSION = "0.36.3"
+"""Of the modules; Kubernetes 1.36.3."""
+STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _META = "meta/v1"
 _VERSION = re.compile(r"v\d+")
 _FOREIGN = {
@@ -27,20 +29,18 @@ _FOREIGN = {
 _OPAQUE = {"meta/v1.Time": "time", "meta/v1.MicroTime": "microtime", "meta/v1.FieldsV1": "any"}
 _SCALARS = dict.fromkeys(("int32", "int64", "byte", "float64"), "number") | {"string": "string", "bool": "bool"}
 _PREFIXES = {"v1": "core/v1", "corev1": "core/v1", "metav1": "meta/v1", "apiv1": "core/v1"}
-_FIELD = re.compile(r"^\s*(?:(?P<name>\w+)\s+)?(?P<type>[\w.*\[\]]+)\s*(?:`.*`)?\s*$")
 _FIELD = re.compile(r'^\s*(?:(?P<name>\w+)\s+)?(?P<type>[\w.*\[\]]+)\s+`[^`]*json:"(?P<tag>[^"]*)"')
 
 
 class Sources:
     """Type declarations by package and name."""
 
-    def __init__(self, cache: Path, version: str) -> None:
+    def __init__(self) -> None:
         self.structs: dict[str, list[str]] = {}
         self.named: dict[str, str] = {}
-        modules = cache / "k8s.io"
-        aggregator = modules / f"kube-aggregator@{version}/pkg/apis"
-        self._read(_META, (modules / f"apimachinery@{version}/pkg/apis/meta/v1/types.go").read_text())
-        for folder in (modules / f"api@{version}", aggregator):
+        meta = modules() / f"apimachinery@v{VERSION}/pkg/apis/meta/v1/types.go"
+        self._read(_META, meta.read_text())
+        for folder in (modules() / f"api@v{VERSION}", modules() / f"kube-aggregator@v{VERSION}/pkg/apis"):
             for path in sorted(folder.glob("*/v*/types.go")):
                 if _VERSION.fullmatch(path.parent.name):
                     self._read("/".join(path.parts[-3:-1]), path.read_text())
@@ -53,7 +53,7 @@ class Sources:
 
     def _read(self, package: str, text: str) -> None:
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-        for found in re.finditer(r"^type (\w+) struct \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+        for found in STRUCT.finditer(text):
             self.structs[f"{package}.{found[1]}"] = found[2].splitlines()
         for found in re.finditer(r"^type (\w+) ([\w.\[\]*]+)(?: +//.*)?$", text, re.MULTILINE):
             self.named[f"{package}.{found[1]}"] = found[2]
@@ -122,25 +122,20 @@ def _rendered(types: dict[str, dict[str, str]]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _table(cache: Path, version: str) -> str:
-    sources = Sources(cache, version)
+def files() -> dict[Path, str]:
+    sources = Sources()
     table = Table(sources)
     for kind in sources.kinds:
         table.add(kind)
-    return _rendered(table.types)
+    return {TARGET: _rendered(table.types)}
 
 
-def main() -> int:
-    """Exit code 1 with `--check` if the table is not up to date."""
-    parser = argparse.ArgumentParser(prog="python -m hack.go_types", description="Generate the table of Go types.")
-    parser.add_argument("--version", default="v0.36.3", help="of k8s.io/api and k8s.io/apimachinery")
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    arguments = parser.parse_args()
+@functools.cache
+def modules() -> Path:
+    """The modules `k8s.io/…` in Go's module cache."""
     where = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=False).stdout.strip()
-    cache = Path(where) if where else Path.home() / "go/pkg/mod"
-    stale = update({TARGET: _table(cache, arguments.version)}, check=arguments.check)
-    return int(arguments.check and bool(stale))
+    return (Path(where) if where else Path.home() / "go/pkg/mod") / "k8s.io"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(generated("go_types", "Generate the table of Go types.", files))

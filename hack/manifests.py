@@ -9,12 +9,12 @@ cluster has one of the users' roles.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from hack.chart_rights import table
-from hack.generated import ROOT, is_check, written
+from hack.generated import ROOT, Made, generated
 from trainwright import __version__
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -222,18 +222,11 @@ def _text(value: str) -> str:
     return json.dumps(value)
 
 
-def _left_over(made: Collection[Path]) -> list[Path]:
+def _left_over(made: Made) -> list[Path]:
     """Copies in the charts whose file is not there any more."""
     there = [path for chart in (CHART, RUNTIMES) for path in (chart / "files").rglob("*.yaml")]
     return sorted({*there} - {*made})
 
 
-def main() -> int:
-    """Exit code 1 with `--check` if a file is not up to date."""
-    check = is_check("manifests", "Generate the manifests that the code determines.")
-    made = files()
-    return written("manifests", made, _left_over(made), check=check)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(generated("manifests", "Generate the manifests that the code determines.", files, _left_over))

@@ -9,11 +9,11 @@ What is written: all kinds that the server serves by default, with what they ref
 
 import json
 import re
-import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from hack.generated import is_check, update
+from hack.generated import generated
 from trainwright.controller.local.apiserver.schema.published import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -93,13 +93,10 @@ def _structure(schema: Document) -> Document:
     return made
 
 
-def main() -> int:
-    """Exit code 1 with `--check` if the file is not up to date."""
-    check = is_check("published_schemas", "Generate the published models.")
+def files() -> dict[Path, str]:
     with ControlPlane() as control_plane:
-        text = published(control_plane)
-    return int(bool(update({SCHEMAS: text}, check=check)) and check)
+        return {SCHEMAS: published(control_plane)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(generated("published_schemas", "Generate the published models.", files))

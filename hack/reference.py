@@ -10,13 +10,12 @@ import ast
 import importlib
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from hack.generated import is_check, written
+from hack.generated import Made, generated
 from trainwright.controller.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -283,13 +282,11 @@ def _cell(text: str) -> str:
     return _escaped(_escaped_text(" ".join(text.split())))
 
 
-def main() -> int:
-    """Exit code 1 with `--check` if a page is not up to date."""
-    check = is_check("reference", "Generate the reference pages of commands and of the Python API.")
-    made = files()
+def _left_over(made: Made) -> list[Path]:
     there = {path for path in PAGES.glob("*.md") if path.read_text(encoding="utf-8").startswith(_HEADER)}
-    return written("reference", made, sorted(there - {*made}), check=check)
+    return sorted(there - {*made})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    description = "Generate the reference pages of commands and of the Python API."
+    raise SystemExit(generated("reference", description, files, _left_over))

@@ -22,7 +22,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_DATASET_INITIALIZER,
     STEP_MODEL_INITIALIZER,
 )
-from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, Declaration, Problem, declared
+from trainwright.api.trainer.v1alpha1.progress import DEFAULT_FILE, Declaration, declared
 from trainwright.plugins.contract import (
     APPLY,
     READ,
@@ -73,7 +73,7 @@ class ProgressFilePlugin:
             if problem.of_job and before.get(problem.annotation) != problem.value:
                 yield invalid(f"metadata.annotations[{problem.annotation}]", problem.value, problem.message)
             else:
-                yield Warned(_ignored(problem))
+                yield Warned(problem.warning)
 
     def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
         """The container must exist."""
@@ -123,11 +123,6 @@ def _report(pods: PodSet, container: ContainerModel, file: str, *, why: str) -> 
     if file == DEFAULT_FILE:
         pods.set_volume(Volume(name=VOLUME, empty_dir=EmptyDirVolumeSource(size_limit=VOLUME_SIZE)), why=why)
         container.set_mount(VolumeMount(name=VOLUME, mount_path=DEFAULT_FILE.rpartition("/")[0]), why=why)
-
-
-def _ignored(problem: Problem) -> str:
-    whose = "" if problem.of_job else "the runtime's "
-    return f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}"
 
 
 def _declaration(info: Info, job: TrainJob) -> Declaration:

@@ -129,8 +129,7 @@ class RecoveryPlugin:
             if problem.of_job and old is None:
                 yield invalid(f"metadata.annotations[{problem.annotation}]", problem.value, problem.message)
             elif not problem.of_job or before.get(problem.annotation) != problem.value:
-                whose = "" if problem.of_job else "the runtime's "
-                yield Warned(f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}")
+                yield Warned(problem.warning)
         if old is not None:
             return
         yield from _about_stalls(info, own, wanted)

@@ -89,8 +89,7 @@ class TrainJobStatusPlugin:
         """Warn of an unknown value of the annotation. The pipeline warns of values of the runtime that are replaced."""
         for problem in declared(annotations_of(job), annotations_of(info.runtime))[1]:
             if problem.annotation == ANNOTATION_PROGRESS:
-                whose = "" if problem.of_job else "the runtime's "
-                yield Warned(f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}")
+                yield Warned(problem.warning)
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Set the variables and mount the volume in every container that is not an init container."""

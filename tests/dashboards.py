@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -20,7 +21,7 @@ from trainwright.controller.cli.dashboard.answering import DashboardSite
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.dashboard.reports import KeptReports
 from trainwright.controller.cli.dashboard.security import PageGuard
-from trainwright.controller.cli.dashboard.serving import PageFile, Server
+from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
@@ -269,7 +270,7 @@ async def dashboard(
     transport: Transport,
     namespace: str = "",
     *,
-    files: dict[str, PageFile] | None = None,
+    files: dict[str, Path] | None = None,
     context: str = "test",
     kept: KeptKeys | None = None,
     reports: KeptReports | None = None,

@@ -4,6 +4,7 @@
 `trainer.assembly.settings` derives the settings from it and refuses values that cannot take effect.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import ManifestError, documents
+from trainwright.api.merge import unknown_fields
 from trainwright.controller.runtime import ConfigurationError
 from trainwright.controller.trainer.assembly.features import features_of
 from trainwright.controller.trainer.assembly.installation import shipped_installation
@@ -99,25 +101,10 @@ def _decode(data: Any, path: Path) -> tuple[Configuration, list[str]]:
         what, _, where = str(error).partition(" - at `$")
         field = where.rstrip("`").lstrip(".")
         raise ConfigurationError(f"{path}: {field}: {what}" if field else f"{path}: {what}") from error
-    known = msgspec.to_builtins(configuration)
-    return configuration, [f"{field}: unknown field" for field in _leaves(data) if not _holds(known, field)]
-
-
-def _leaves(data: dict[str, Any], prefix: str = "") -> list[str]:
-    """Paths of all values that are set; an empty object counts as a value."""
-    found: list[str] = []
-    for name, value in data.items():
-        if isinstance(value, dict) and value:
-            found += _leaves(value, f"{prefix}{name}.")
-        elif value is not None:
-            found.append(f"{prefix}{name}")
-    return found
-
-
-def _holds(data: Any, field: str) -> bool:
-    """Whether decoding kept the field. Keys of maps may have dots, so the rest of the path is tried as a key first."""
-    if not isinstance(data, dict):
-        return False
-    if field in data:
-        return True
-    return any(field.startswith(f"{name}.") and _holds(value, field[len(name) + 1 :]) for name, value in data.items())
+    # One without a value is let through: it says nothing.
+    unknown = (
+        path
+        for path, _ in unknown_fields(Configuration, data)
+        if functools.reduce(lambda part, step: part[step], path, data) is not None
+    )
+    return configuration, [f"{'.'.join(map(str, path))}: unknown field" for path in unknown]

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from trainwright.api.errors import UserError
-from trainwright.controller.cli import folders
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 DEFAULT = "default"
@@ -56,11 +55,6 @@ def root() -> Path:
 
 def folder_of(name: str, directory: Path | None) -> Path:
     return directory.resolve() if directory is not None else root() / name
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder a cluster's, for this user alone. Raises ForeignFolderError, and changes nothing then."""
-    folders.claim(folder)
 
 
 @contextmanager

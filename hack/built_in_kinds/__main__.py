@@ -8,7 +8,6 @@ what becomes of it, how it is listed, and which changes of its fields are refuse
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ import msgspec
 import yaml
 
 from hack.built_in_kinds.defaults import defaults_of
-from hack.built_in_kinds.examination import Examination, Learnt
+from hack.built_in_kinds.examination import Examination, Seen
 from hack.built_in_kinds.server import RealServer, discovered
-from hack.generated import is_check, update
+from hack.generated import generated
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     KINDS,
     RecordedDefault,
@@ -37,7 +36,7 @@ async def learn(control_plane: ControlPlane) -> str:
     """The text of the file."""
     samples: list[Document] = yaml.safe_load(SAMPLES.read_text())
     transport = HTTPTransport(load_config(control_plane.kubeconfig))
-    learnt = Learnt()
+    seen: Seen = {}
     try:
         server = RealServer(transport)
         kinds = await discovered(server)
@@ -45,11 +44,11 @@ async def learn(control_plane: ControlPlane) -> str:
             own = [one for one in samples if (one["apiVersion"], one["kind"]) == (kind.api_version, kind.kind)]
             if not own:
                 raise SystemExit(f"no sample of {kind.api_version} {kind.kind}")
-            await Examination(server, kind, own, learnt).run()
+            await Examination(server, kind, own, seen).run()
         version = (await server.good("GET", "/version"))["gitVersion"].removeprefix("v").partition("+")[0]
     finally:
         await transport.close()
-    return rendered(kinds, defaults_of(learnt.seen), version)
+    return rendered(kinds, defaults_of(seen), version)
 
 
 def rendered(kinds: list[RecordedKind], defaults: dict[str, list[RecordedDefault]], version: str) -> str:
@@ -64,14 +63,10 @@ def rendered(kinds: list[RecordedKind], defaults: dict[str, list[RecordedDefault
     return f'{{\n{head},\n"kinds":[\n{lines}\n],\n"defaults":{{\n{structs}\n}}}}\n'
 
 
-def main() -> int:
-    """Exit code 1 with `--check` if the file is not up to date."""
-    check = is_check("built_in_kinds", "Generate the table of built-in kinds.")
+def files() -> dict[Path, str]:
     with ControlPlane() as control_plane:
-        text = asyncio.run(learn(control_plane))
-    stale = update({KINDS: text}, check=check)
-    return int(check and bool(stale))
+        return {KINDS: asyncio.run(learn(control_plane))}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(generated("built_in_kinds", "Generate the table of built-in kinds.", files))

@@ -4,7 +4,6 @@
 import base64
 import copy
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography import x509
@@ -57,20 +56,15 @@ _OWN_CODE = frozenset(
 _WORDS = ("a.b", "a" * 64, "A", "1a", "a_b", "a/b", "a b", "a%b", "a", "a.example.com/b", ".", "-a")
 
 
-@dataclass
-class Learnt:
-    """What is known so far."""
-
-    kinds: dict[tuple[str, str], RecordedKind] = field(default_factory=dict)
-    seen: dict[tuple[str, str], list[SeenField]] = field(default_factory=dict)
-    """By model and field."""
+Seen = dict[tuple[str, str], list[SeenField]]
+"""By model and field."""
 
 
 class Examination:
     """What the objects of one kind show."""
 
-    def __init__(self, server: RealServer, kind: RecordedKind, samples: list[Document], learnt: Learnt) -> None:
-        self._server, self._kind, self._learnt = server, kind, learnt
+    def __init__(self, server: RealServer, kind: RecordedKind, samples: list[Document], seen: Seen) -> None:
+        self._server, self._kind, self._seen = server, kind, seen
         self._samples = [self._named(sample, index) for index, sample in enumerate(samples)]
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         inside = f"/namespaces/{_NAMESPACE}" if kind.namespaced else ""
@@ -162,7 +156,7 @@ class Examination:
                     or (before is None and after in ("", 0, False) and not pointer)
                 ):
                     value = None
-                self._learnt.seen.setdefault((model, name), []).append(SeenField(value, features))
+                self._seen.setdefault((model, name), []).append(SeenField(value, features))
             if (short, name) in _OWN_CODE:
                 continue
             if name in inner and inner[name] != _METADATA and (model, name) != (self._kind.model, "metadata"):

@@ -14,8 +14,8 @@ GUIDE = ROOT / "docs/contributing/add-a-field.md"
 
 
 def test_add_a_field(tmp_path: Path) -> None:
-    for folder in ("api", "codegen", "config/crd", "docs/api"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("api", "codegen", "config/crd", "controller", "docs/api", "plugins"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "trainwright", tmp_path / "trainwright", symlinks=True)
     blocks = [(block.language, block.text) for block in blocks_of(GUIDE)]
     assert [language for language, _ in blocks] == ["diff", "console", "console", "python", "python"]

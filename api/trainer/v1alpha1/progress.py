@@ -26,7 +26,6 @@ from trainwright.api.trainer.v1alpha1.constants import (
 
 DEFAULT_FILE = "/var/run/trainwright/progress.json"
 DEFAULT_INTERVAL = 30.0
-_WAYS = (PROGRESS_PUSH, PROGRESS_FILE, PROGRESS_NONE)
 _PATH_BYTES = 255
 _NAME_CHARACTERS = 63
 _SECONDS = (10.0, 3600.0)
@@ -64,12 +63,24 @@ class Problem:
     of_job: bool
     """Whether it is the TrainJob's; else it is the runtime's."""
 
+    @property
+    def warning(self) -> str:
+        """What to say where the annotation refuses no job."""
+        whose = "" if self.of_job else "the runtime's "
+        return f"{whose}annotation {self.annotation} is ignored: {self.value!r} {self.message}"
 
-def declared(job: Mapping[str, str], runtime: Mapping[str, str]) -> tuple[Declaration, tuple[Problem, ...]]:
-    """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
+
+Readers = Mapping[str, tuple[str, Callable[[str], Any]]]
+"""Field and reader by annotation. A reader raises ValueError for a value that cannot be used."""
+
+
+def read_by(
+    readers: Readers, job: Mapping[str, str], runtime: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Problem]]:
+    """The fields in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
     problems: list[Problem] = []
     fields: dict[str, Any] = {}
-    for annotation, (field, read) in _READERS.items():
+    for annotation, (field, read) in readers.items():
         for of_job, annotations in ((False, runtime), (True, job)):
             value = annotations.get(annotation)
             if value is None:
@@ -78,13 +89,22 @@ def declared(job: Mapping[str, str], runtime: Mapping[str, str]) -> tuple[Declar
                 fields[field] = read(value)
             except ValueError as error:
                 problems.append(Problem(annotation, value, str(error), of_job))
+    return fields, problems
+
+
+def declared(job: Mapping[str, str], runtime: Mapping[str, str]) -> tuple[Declaration, tuple[Problem, ...]]:
+    """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
+    fields, problems = read_by(_READERS, job, runtime)
     return Declaration(**fields), tuple(problems)
 
 
-def _way(text: str) -> str:
-    if text not in _WAYS:
-        raise ValueError(f"must be one of {', '.join(_WAYS)}")
-    return text
+def one_of(*values: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"must be one of {', '.join(values)}")
+        return text
+
+    return read
 
 
 def _path(text: str) -> str:
@@ -125,14 +145,13 @@ def _duration(text: str) -> timedelta:
         raise ValueError(f"must be a duration such as 30s: {error}") from error
 
 
-_READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    ANNOTATION_PROGRESS: ("way", _way),
+_READERS: Readers = {
+    ANNOTATION_PROGRESS: ("way", one_of(PROGRESS_PUSH, PROGRESS_FILE, PROGRESS_NONE)),
     ANNOTATION_PROGRESS_FILE: ("file", _path),
     ANNOTATION_PROGRESS_INTERVAL: ("interval", _interval),
     ANNOTATION_PROGRESS_CONTAINER: ("container", _container),
     ANNOTATION_PROGRESS_STALL_AFTER: ("stall_after", _silence),
 }
-"""Field and reader by annotation."""
 
 
 def report_audience(namespace: str, name: str) -> str:

@@ -8,7 +8,6 @@ cannot be used counts as not set.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -26,7 +25,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     RECOVERY_GANG,
     RECOVERY_NONE,
 )
-from trainwright.api.trainer.v1alpha1.progress import Problem
+from trainwright.api.trainer.v1alpha1.progress import Problem, Readers, one_of, read_by
 
 DEFAULT_RETRIES = 3
 DEFAULT_RETRIES_MEMORY = 1
@@ -123,31 +122,31 @@ def declared(
     job: Mapping[str, str], runtime: Mapping[str, str], allowed: Allowed
 ) -> tuple[Declaration, tuple[Problem, ...]]:
     """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
-    problems: list[Problem] = []
-    fields: dict[str, Any] = {budget: getattr(allowed, budget).default for budget in SETTINGS}
-    origin: dict[str, bool] = {}
-    for annotation, (field, read) in _READERS.items():
-        for of_job, annotations in ((False, runtime), (True, job)):
-            value = annotations.get(annotation)
-            if value is None:
-                continue
-            try:
-                found = read(value)
-                most = getattr(allowed, field).most if field in SETTINGS else None
-                if most is not None and found > most:
-                    raise ValueError(f"must be at most {most}, by the administrator's Configuration")
-            except ValueError as error:
-                problems.append(Problem(annotation, value, str(error), of_job))
-            else:
-                fields[field], origin[field] = found, of_job
+    budgets: dict[str, Retries] = {field: getattr(allowed, field) for field in SETTINGS}
+    readers = {
+        annotation: (field, _at_most(budgets[field].most, read) if field in budgets else read)
+        for annotation, (field, read) in _READERS.items()
+    }
+    found, problems = read_by(readers, job, runtime)
+    fields = {**{field: budget.default for field, budget in budgets.items()}, **found}
     both = sorted({*fields.get("free", ())} & {*fields.get("no_retry", ())})
     if both:
-        of_job = origin["free"]
+        unusable = {problem.of_job for problem in problems if problem.annotation == ANNOTATION_FREE_EXIT_CODES}
+        of_job = ANNOTATION_FREE_EXIT_CODES in job and True not in unusable
         value = (job if of_job else runtime)[ANNOTATION_FREE_EXIT_CODES]
         name = ANNOTATION_NO_RETRY_EXIT_CODES.rpartition("/")[2]
         problems.append(Problem(ANNOTATION_FREE_EXIT_CODES, value, f"{both[0]} is in {name} too", of_job))
         fields["free"] = tuple(code for code in fields["free"] if code not in both)
     return Declaration(**fields), tuple(problems)
+
+
+def _at_most(most: int, read: Callable[[str], int]) -> Callable[[str], int]:
+    def read_allowed(text: str) -> int:
+        if (number := read(text)) > most:
+            raise ValueError(f"must be at most {most}, by the administrator's Configuration")
+        return number
+
+    return read_allowed
 
 
 def named(annotations: Mapping[str, str]) -> list[str]:
@@ -165,21 +164,12 @@ def late_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str
             )
 
 
-def _one_of(*values: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in values:
-            raise ValueError(f"must be one of {', '.join(values)}")
-        return text
-
-    return read
-
-
 def _on_stall(text: str) -> bool:
-    return _one_of("mark", "restart")(text) == "restart"
+    return one_of("mark", "restart")(text) == "restart"
 
 
 def _true_or_false(text: str) -> bool:
-    return _one_of("true", "false")(text) == "true"
+    return one_of("true", "false")(text) == "true"
 
 
 def _place(text: str) -> str:
@@ -240,8 +230,8 @@ _COMPILED = (
     ANNOTATION_RESUME_FROM,
 )
 """Those that become rules of the JobSet; the manager looks at the others whenever an attempt ends."""
-_READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    ANNOTATION_RECOVERY: ("mode", _one_of(RECOVERY_NONE, RECOVERY_GANG)),
+_READERS: Readers = {
+    ANNOTATION_RECOVERY: ("mode", one_of(RECOVERY_NONE, RECOVERY_GANG)),
     ANNOTATION_RETRIES: ("retries", _whole(MOST_RETRIES)),
     ANNOTATION_NO_RETRY_EXIT_CODES: ("no_retry", _codes),
     ANNOTATION_FREE_EXIT_CODES: ("free", _free_codes),
@@ -253,4 +243,3 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_CHECKPOINTS: ("checkpoints", _place),
     ANNOTATION_RESUME_FROM: ("resume_from", _start),
 }
-"""Field and reader by annotation."""

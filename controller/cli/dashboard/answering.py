@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard without HTTP: one watch, and the answer to each question of the page."""
+"""The dashboard without HTTP: one watch, and the answer to each question of the page.
+
+Whoever asks about a key has called `check` with it.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -15,11 +18,10 @@ from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import ServerLink
 from trainwright.controller.cli.dashboard.curves import Marker, points_of, with_segments
 from trainwright.controller.cli.dashboard.details import Details
-from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog
+from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog, why_no_log
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import RenderedObjects
 from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
-from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.runtime import (
     BadRequest,
@@ -56,15 +58,15 @@ class DashboardSite:
         changes: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        self._changing = Changing(client, is_on=changes)
+        self.changing = Changing(client, is_on=changes)
         self.watched = WatchedJobs(client, cluster, reports=reports, now=now)
         self._reports = reports
         self._client = client
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client, now=now)
-        self._looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs, now=now), client)
+        self.looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs, now=now), client)
         self._comparing = Comparing(client, now)
-        self._rendered = RenderedObjects(client, pipeline, now=now)
+        self.rendered = RenderedObjects(client, pipeline, now=now)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""
@@ -85,15 +87,17 @@ class DashboardSite:
 
     async def job(self, key: Key) -> contract.Job:
         """One job. Raises NotFound, KubernetesError."""
-        self._check(key)
-        found = await self._looking.job(key)
+        found = await self.looking.job(key)
         if found is None:
             raise _missing(key)
         return found
 
     async def series(self, key: Key) -> contract.JobSeries:
         """The curves of a job. Raises NotFound."""
-        held = await self._held(key)
+        await self._listed()
+        held = self.watched.held(key)
+        if held is None:
+            raise _missing(key)
         seen, record, number = await self._seen(key, held)
         return contract.JobSeries(
             now=format_time(self.watched.now()),
@@ -106,26 +110,10 @@ class DashboardSite:
             unread=record.unread,
         )
 
-    async def reports(self, key: Key) -> list[KeptReport]:
-        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known.
-
-        Raises NotFound.
-        """
-        seen, *_ = await self._seen(key, await self._held(key))
-        return seen
-
-    async def _held(self, key: Key) -> HeldJob:
-        self._check(key)
-        await self._listed()
-        held = self.watched.held(key)
-        if held is None:
-            raise _missing(key)
-        return held
-
     async def _seen(self, key: Key, held: HeldJob) -> tuple[list[KeptReport], HistoryRead, int]:
         """The reports, whether earlier ones were read, and the number of the last."""
         if self._reports is None:
-            record = await self._looking.record(key)
+            record = await self.looking.record(key)
             return held.seen(), record, held.number
         while True:
             number = held.number
@@ -146,29 +134,6 @@ class DashboardSite:
         found = [(key, one, seen) for (key, one), (seen, *_) in zip(held.items(), runs, strict=True)]
         return await self._comparing.comparison(found, missing)
 
-    async def objects(self, key: Key) -> contract.ObjectsView:
-        """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""
-        self._check(key)
-        return await self._rendered.objects(key.namespace, key.name)
-
-    def list_events(self) -> Events:
-        return list_events(self.watched)
-
-    def job_events(self, key: Key) -> Events:
-        """The stream of one job. Raises NotFound."""
-        self._check(key)
-        return job_events(self.watched, self._looking, key)
-
-    async def actions(self, key: Key) -> contract.Actions:
-        """What the user may change. Raises NotFound."""
-        self._check(key)
-        return await self._changing.actions(key.namespace)
-
-    async def change(self, key: Key, action: str, uid: str) -> contract.ActionDone:
-        """Change a job. Raises KubernetesError whose text is for the user."""
-        self._check(key)
-        return await self._changing.change(key, action, uid)
-
     async def book(self, key: Key, wanted: WantedLog) -> Book:
         """The lines of a log. Raises NotFound, KubernetesError."""
         return await self._logs.book(await self.job(key), wanted)
@@ -178,18 +143,13 @@ class DashboardSite:
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool, previous: bool
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """The log of a container. Raises KubernetesError whose text is for the user."""
-        self._check(Key(namespace, pod))
         try:
             async with self._client.open_log(
                 pod, namespace, container=container, tail=tail, follow=follow, previous=previous
             ) as chunks:
                 yield chunks
-        except NotFound as error:
-            text = f"pod {pod} does not exist any more in namespace {namespace}; its log went with it"
-            raise NotFound(text) from error
-        except Forbidden as error:
-            text = f"no right to get pods/log in namespace {namespace}; ask its administrator for it"
-            raise Forbidden(text) from error
+        except (NotFound, Forbidden) as error:
+            raise type(error)(why_no_log(error, pod, namespace)) from error
 
     async def _listed(self) -> None:
         """Wait for the first list, but not for long."""
@@ -197,7 +157,8 @@ class DashboardSite:
             async with asyncio.timeout(SYNC_SECONDS):
                 await self.watched.informer.wait_synced()
 
-    def _check(self, key: Key) -> None:
+    def check(self, key: Key) -> None:
+        """Raises NotFound: this dashboard does not show what is in the namespace."""
         if text := self._refusal(key):
             raise NotFound(text)
 

@@ -40,17 +40,18 @@ class Changing:
         self._allowed: dict[str, tuple[float, list[str]]] = {}
         """By namespace: when it was asked, and the verbs."""
 
-    async def actions(self, namespace: str) -> contract.Actions:
+    async def actions(self, key: Key) -> contract.Actions:
+        """What the user may do with a job and others of its namespace."""
         if not self._is_on:
             why = f"this dashboard only shows; start it with {OPTION} to stop, resume, delete and repeat jobs"
             return contract.Actions(allowed=[], why=why)
         try:
-            verbs = await self._verbs(namespace)
+            verbs = await self._verbs(key.namespace)
         except KubernetesError as error:
             return contract.Actions(allowed=[], why=f"your rights cannot be asked for: {error.message}")
         allowed = [action for action, verb in VERBS.items() if verb in verbs]
         missing = sorted({verb for verb in VERBS.values() if verb not in verbs})
-        why = f"no right to {' and '.join(missing)} TrainJobs in namespace {namespace}" if missing else ""
+        why = f"no right to {' and '.join(missing)} TrainJobs in namespace {key.namespace}" if missing else ""
         return contract.Actions(allowed=allowed, why=why)
 
     async def change(self, key: Key, action: str, uid: str) -> contract.ActionDone:

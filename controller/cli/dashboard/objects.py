@@ -12,7 +12,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.manifest import dump
 from trainwright.api.messages import value_text
-from trainwright.api.objects import AnyObject, Document, controller_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import AnyObject, Document, Key, controller_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
@@ -35,17 +35,17 @@ class RenderedObjects:
         self._pipeline: Pipeline | None = None
         self._now = now
 
-    async def objects(self, namespace: str, name: str) -> contract.ObjectsView:
+    async def objects(self, key: Key) -> contract.ObjectsView:
         """The objects of a job; what stands in the way is in `problems`.
 
         Raises NotFound: the job does not exist; KubernetesError: no answer; RegistryError: a plugin is broken.
         """
-        job = await self._client.get(TrainJob, name, namespace)
+        job = await self._client.get(TrainJob, key.name, key.namespace)
         try:
             runtime = await self._runtime(job)
             if runtime is None:
-                kind, key = target_of(job)
-                return self._refused(f"{kind.RESOURCE.kind} {key.name} does not exist")
+                kind, missing = target_of(job)
+                return self._refused(f"{kind.RESOURCE.kind} {missing.name} does not exist")
             if self._pipeline is None:
                 self._pipeline = self._load()
             run = self._pipeline.begin(job, runtime)

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -27,7 +27,7 @@ from trainwright.controller.cli.dashboard.answering import DashboardSite, proble
 from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, is_free
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageGuard, PageRequest, cookie_name
-from trainwright.controller.cli.dashboard.streams import Events
+from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.runtime import ConfigurationError, KubernetesError, listening
 from trainwright.plugins.contract import RegistryError
 
@@ -71,15 +71,9 @@ TYPES = {
 """Files of other types are not served."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
-    path: Path
-    content_type: str
-
-
-def files_of(folder: Path = PAGE) -> dict[str, PageFile]:
+def files_of(folder: Path = PAGE) -> dict[str, Path]:
     found = {
-        f"/{path.relative_to(folder).as_posix()}": PageFile(path, TYPES[path.suffix])
+        f"/{path.relative_to(folder).as_posix()}": path
         for path in sorted(folder.rglob("*"))
         if path.suffix in TYPES and path.is_file() and not path.is_symlink()
     }
@@ -104,7 +98,7 @@ class Server:
         guard: PageGuard,
         *,
         port: int = 0,
-        files: dict[str, PageFile] | None = None,
+        files: dict[str, Path] | None = None,
         kept: KeptKeys | None = None,
         command: str = "trainwright dashboard",
     ) -> None:
@@ -140,10 +134,10 @@ class Server:
         for path, ask in (
             ("", self._site.job),
             ("/series", self._site.series),
-            ("/objects", self._site.objects),
-            ("/actions", self._site.actions),
+            ("/objects", self._site.rendered.objects),
+            ("/actions", self._site.changing.actions),
         ):
-            routes.add_get(f"{job}{path}", functools.partial(_answer_about, ask))
+            routes.add_get(f"{job}{path}", functools.partial(self._answer_about, ask))
         routes.add_get(f"{job}/stream", self._job_stream)
         routes.add_post(f"{job}/actions/{{action}}", self._change)
         routes.add_get(f"{job}/lines", self._lines)
@@ -229,8 +223,7 @@ class Server:
         found = self._files.get(request.path.removeprefix(self._guard.place))
         if found is None:
             raise web.HTTPNotFound
-        body = found.path.read_bytes()
-        return web.Response(body=body, headers={**HEADERS, "Content-Type": found.content_type})
+        return web.Response(body=found.read_bytes(), headers={**HEADERS, "Content-Type": TYPES[found.suffix]})
 
     async def _proof(self, request: web.Request) -> web.Response:
         nonce = request.query.get("nonce", "")
@@ -261,25 +254,36 @@ class Server:
         # Some spreadsheets take a file for UTF-8 only if it begins with this mark.
         return web.Response(body=text.encode("utf-8-sig"), headers=headers)
 
+    async def _answer_about(
+        self, ask: Callable[[Key], Awaitable[contract.PageAnswer]], request: web.Request
+    ) -> web.Response:
+        return _answer(await ask(self._key(request)))
+
+    def _key(self, request: web.Request) -> Key:
+        """The job that a request is about. Raises NotFound: it is in a namespace that this dashboard does not show."""
+        key = Key(_valid(request, "namespace"), _valid(request, "name"))
+        self._site.check(key)
+        return key
+
     async def _jobs_stream(self, request: web.Request) -> web.StreamResponse:
-        return await self._send(request, self._site.list_events())
+        return await self._send(request, list_events(self._site.watched))
 
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
-        return await self._send(request, self._site.job_events(_key(request)))
+        return await self._send(request, job_events(self._site.watched, self._site.looking, self._key(request)))
 
     async def _change(self, request: web.Request) -> web.Response:
-        key, action, uid = _key(request), request.match_info["action"], request.query.get("uid", "")
+        key, action, uid = self._key(request), request.match_info["action"], request.query.get("uid", "")
         if action not in VERBS:
             raise web.HTTPNotFound
         if not uid:
             raise RefusedRequest(_bad("uid is that of the job"))
-        done = await self._site.change(key, action, uid)
+        done = await self._site.changing.change(key, action, uid)
         log.info("%s of TrainJob %s in namespace %s: %s", action, key.name, key.namespace, done.message)
         return _answer(done)
 
     async def _lines(self, request: web.Request) -> web.Response:
         query = request.query
-        book = await self._site.book(_key(request), _wanted(request))
+        book = await self._site.book(self._key(request), _wanted(request))
         if (known := query.get("known")) is not None:
             await book.wait(_number(known, "known", least=-1))
         first = _number(query.get("from", "0"), "from", least=-(10**9))
@@ -290,13 +294,13 @@ class Server:
         text = request.query.get("text", "")
         if not 0 < len(text) <= _MOST_TEXT:
             raise RefusedRequest(_bad(f"text has 1 to {_MOST_TEXT} characters"))
-        book = await self._site.book(_key(request), _wanted(request))
+        book = await self._site.book(self._key(request), _wanted(request))
         total = len(book)
         lines, more = await asyncio.to_thread(book.found, text)
         return _answer(contract.Found(total=total, lines=lines, more=more))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
-        key, wanted = _key(request), _wanted(request)
+        key, wanted = self._key(request), _wanted(request)
         book = await self._site.book(key, wanted)
         while book.is_reading:
             await book.wait(-1)
@@ -309,7 +313,7 @@ class Server:
         return response
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
-        key, pod, query = _key(request), _valid(request, "pod"), request.query
+        key, pod, query = self._key(request), _valid(request, "pod"), request.query
         opened = self._site.open_log(
             key.namespace,
             pod,
@@ -366,10 +370,6 @@ def _stream(kind: str, more: Mapping[str, str] = MappingProxyType({})) -> web.St
     return web.StreamResponse(headers={**HEADERS, "Content-Type": f"{kind}; charset=utf-8", **more})
 
 
-async def _answer_about(ask: Callable[[Key], Awaitable[contract.PageAnswer]], request: web.Request) -> web.Response:
-    return _answer(await ask(_key(request)))
-
-
 def _answer(data: contract.PageAnswer | JobComparison, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(data), status=status, headers={**HEADERS, "Content-Type": _JSON})
 
@@ -386,10 +386,6 @@ def _refusal(request: web.Request, problem: contract.PageProblem, home: str) -> 
     came_by_link = request.path == home and request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
     text = _NO_PAGE % (_GO_ON if came_by_link else "")
     return web.Response(text=text, status=problem.code, headers={**HEADERS, "Content-Type": "text/html"})
-
-
-def _key(request: web.Request) -> Key:
-    return Key(_valid(request, "namespace"), _valid(request, "name"))
 
 
 def _keys(request: web.Request) -> list[Key]:

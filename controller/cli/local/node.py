@@ -21,7 +21,7 @@ def node_settings(options: LocalOptions) -> NodeSettings:
         isolation=Isolation(options.isolation),
         network=NetworkMode(options.network),
         capacity=options.capacity,
-        inherit=options.inherit,
+        inherit=tuple(options.inherit_env),
         share_gpus=options.share_gpus,
     )
 

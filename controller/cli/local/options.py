@@ -3,9 +3,9 @@
 
 import argparse
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from trainwright.api.errors import UserError
@@ -17,13 +17,15 @@ _VERBOSE = "--verbose"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOptions:
+    """Of the commands that run a cluster, each field but the first two is named as its option, and has its default."""
+
     name: str
     folder: Path
+    isolation: str = ISOLATION[0]
+    network: str = NETWORK[0]
     port: int = 0
-    isolation: str = "auto"
-    network: str = "shared"
     capacity: Mapping[str, str] = field(default_factory=dict)
-    inherit: tuple[str, ...] = ()
+    inherit_env: Sequence[str] = ()
     share_gpus: bool = False
     rbac: bool = False
     """Users have the rights that roles and bindings give them."""
@@ -66,25 +68,14 @@ class LocalOptions:
     def kept(self) -> list[str]:
         """The options that say how the cluster runs, without those that have their default."""
         made: list[str] = []
-        if self.isolation != ISOLATION[0]:
-            made.append(f"--isolation={self.isolation}")
-        if self.network != NETWORK[0]:
-            made.append(f"--network={self.network}")
-        if self.port:
-            made.append(f"--port={self.port}")
-        if self.capacity:
-            made.append("--capacity=" + ",".join(f"{key}={value}" for key, value in self.capacity.items()))
-        made += [f"--inherit-env={name}" for name in self.inherit]
-        if self.share_gpus:
-            made.append("--share-gpus")
-        if self.rbac:
-            made.append("--rbac")
-        if self.only:
-            made.append(f"--only={self.only}")
-        if self.memory:
-            made.append("--memory")
-        if self.verbose:
-            made.append(_VERBOSE)
+        for one in _HOW:
+            value, option = getattr(self, one.name), f"--{one.name.replace('_', '-')}"
+            if not value or value == one.default:
+                continue
+            if isinstance(value, Mapping):
+                value = ",".join(f"{key}={amount}" for key, amount in value.items())
+            several = value if isinstance(value, list | tuple) else [value]
+            made += [option if each is True else f"{option}={each}" for each in several]
         return made
 
     def unlike(self, run: state.ClusterRun) -> str:
@@ -98,22 +89,12 @@ class LocalOptions:
         )
 
 
+_HOW = fields(LocalOptions)[2:]
+
+
 def options_of(arguments: argparse.Namespace) -> LocalOptions:
-    given = vars(arguments)
-    return LocalOptions(
-        name=arguments.name,
-        folder=state.folder_of(arguments.name, arguments.dir),
-        port=given.get("port", 0),
-        isolation=given.get("isolation", "auto"),
-        network=given.get("network", "shared"),
-        capacity=given.get("capacity", {}),
-        inherit=tuple(given.get("inherit_env", ())),
-        share_gpus=given.get("share_gpus", False),
-        rbac=given.get("rbac", False),
-        only=given.get("only", ""),
-        memory=given.get("memory", False),
-        verbose=given.get("verbose", False),
-    )
+    given = {one.name: vars(arguments)[one.name] for one in _HOW if one.name in arguments}
+    return LocalOptions(name=arguments.name, folder=state.folder_of(arguments.name, arguments.dir), **given)
 
 
 @contextmanager

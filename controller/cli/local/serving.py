@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trainwright
 from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.cli import state
+from trainwright.controller.cli import folders, state
 from trainwright.controller.cli.local.node import node_settings
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
@@ -60,7 +60,7 @@ async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Await
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, on_signal)
-    state.make_folder(options.folder)
+    folders.claim(options.folder)
     with state.held(options.folder):
         async with _cluster(options) as (server, node, dashboard):
             if node is not None:
@@ -133,7 +133,7 @@ def start_in_background(options: LocalOptions) -> state.ClusterRun:
 
     Raises StartError: it ended or took too long; the text has its last lines.
     """
-    state.make_folder(options.folder)
+    folders.claim(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(

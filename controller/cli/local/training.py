@@ -4,7 +4,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -66,9 +66,9 @@ async def training_cluster(
         await install_definitions(cluster)
         async with training_manager(cluster, settings.folder):
             client = Client(cluster.api.transport(), user_agent=_OWNER)
-            await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
+            await install(client, await asyncio.to_thread(_shipped, *sorted(_RUNTIMES.glob("*.yaml"))), owner=_OWNER)
             if rbac:
-                await install(client, await asyncio.to_thread(_user_roles), owner=_OWNER)
+                await install(client, await asyncio.to_thread(_shipped, _USER_ROLES), owner=_OWNER)
             yield cluster
 
 
@@ -126,19 +126,9 @@ def definitions() -> list[Document]:
     return found
 
 
-def _runtimes() -> list[Document]:
-    return list(_shipped())
-
-
-def _user_roles() -> list[Document]:
-    return [document.data for document in documents(_USER_ROLES.read_text(encoding="utf-8"))]
-
-
-def _shipped() -> Iterator[Document]:
-    for path in sorted(_RUNTIMES.glob("*.yaml")):
-        for document in documents(path.read_text(encoding="utf-8")):
-            if document.data["kind"] != "Kustomization":
-                yield document.data
+def _shipped(*files: Path) -> list[Document]:
+    found = [document.data for path in files for document in documents(path.read_text(encoding="utf-8"))]
+    return [document for document in found if document["kind"] != "Kustomization"]
 
 
 log = logging.getLogger(__name__)

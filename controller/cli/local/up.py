@@ -5,7 +5,7 @@ import argparse
 import shlex
 from dataclasses import replace
 
-from trainwright.controller.cli import state
+from trainwright.controller.cli import folders, state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.local import kubeconfigs, serving
@@ -64,7 +64,7 @@ def _start(options: LocalOptions) -> state.ClusterRun:
 
 def _renew_token(options: LocalOptions) -> None:
     """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
-    state.make_folder(options.folder)
+    folders.claim(options.folder)
     keys = KeptKeys(options.folder).renew()
     run = state.running(options.folder)
     if run is not None and run.dashboard:

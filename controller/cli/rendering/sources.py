@@ -15,12 +15,16 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api import extras, merge
-from trainwright.api.base import Object, Struct
+from trainwright.api import extras
+from trainwright.api.base import Object
 from trainwright.api.manifest import Document, ManifestError, documents
+from trainwright.api.merge import unknown_fields
+from trainwright.api.messages import value_text
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.api.validation import DocumentError, validate
-from trainwright.api.validation.errors import BLOCKING, REQUIRED, WRONG_TYPE, shown
+from trainwright.api.validation import DocumentError
+from trainwright.controller.cli.rendering.checking import steps_of, validate
+from trainwright.controller.local.apiserver.schema.errors import BLOCKING, REQUIRED, WRONG_TYPE
+from trainwright.controller.local.apiserver.schema.problems import path_text
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import Runtime
 
@@ -39,6 +43,8 @@ SHIPPED = FilePath(__file__).parent / "shipped"
 """The ClusterTrainingRuntimes of config/runtimes: one file for each, with its name."""
 _LIST = ("List", "v1")
 _NAME = "metadata.name"
+_SHOWN = 60
+"""Characters of a value in a message."""
 _ROUNDS = 4
 """How often a document is validated again without the invalid values."""
 
@@ -174,10 +180,13 @@ def _problems(model: type[Object], document: Document, *, checked: bool) -> list
     """All problems of a document by line. Unless `checked`: only unknown fields, and the first wrong type."""
     metadata = document.data.get("metadata")
     title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
-    unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in _unknown_fields(model, document.data)]
+    unknown = [
+        (document.line(path), f"{path_text(path)}: {_unknown_message(str(path[-1]), known)}")
+        for path, known in unknown_fields(model, document.data)
+    ]
     found = _schema_errors(document.data) if checked else _type_errors(model, document.data)
     errors = _at_the_name(found, document.data)
-    wrong = [(document.line(_steps(error.field)), str(error)) for error in errors]
+    wrong = [(document.line(steps_of(error.field)), str(error)) for error in errors]
     return [f"{line}: {title}: {text}" for line, text in sorted([*unknown, *wrong])]
 
 
@@ -202,7 +211,7 @@ def _at_the_name(errors: list[DocumentError], data: dict[str, Any]) -> Iterator[
             metadata = data.get("metadata")
             name = metadata.get("name") if isinstance(metadata, dict) else None
             yield DocumentError(
-                error.reason, _NAME, f"Invalid value: {shown(name)}: {rule}" if name else "Required value"
+                error.reason, _NAME, f"Invalid value: {value_text(name, _SHOWN)}: {rule}" if name else "Required value"
             )
 
 
@@ -214,7 +223,7 @@ def _schema_errors(data: dict[str, Any]) -> list[DocumentError]:
         new = [error for error in errors if error not in found]
         found.update(dict.fromkeys(errors))
         data = copy.deepcopy(data)
-        removed = [_removed(data, _steps(error.field)) for error in new if error.reason in BLOCKING]
+        removed = [_removed(data, steps_of(error.field)) for error in new if error.reason in BLOCKING]
         if not any(removed):
             break
     return sorted(found, key=lambda error: error.field)
@@ -232,49 +241,9 @@ def _removed(data: Any, steps: Path) -> bool:
     return True
 
 
-def _steps(field_path: str) -> Path:
-    steps: list[str | int] = []
-    for part in field_path.split(".") if field_path else ():
-        name, *indices = part.replace("]", "").split("[")
-        steps += [name, *(int(index) if index.isdigit() else index for index in indices)]
-    return tuple(steps)
-
-
-def _path(path: tuple[str | int, ...]) -> str:
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return text.removeprefix(".")
-
-
 def _spoken(data: Any) -> str:
     names: dict[type, str] = {list: "a list", str: "text", int: "a number", float: "a number", bool: "a truth value"}
     return names.get(type(data), type(data).__name__)
-
-
-def _unknown_fields(model: type[Struct], value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Path and message of every unknown field; the message names the most similar known field."""
-    if not isinstance(value, dict):
-        return
-    known = merge.fields(model)
-    for name, inner in value.items():
-        field = known.get(name)
-        if field is None:
-            yield (*path, name), _unknown_message(name, list(known))
-        elif field.struct is not None:
-            yield from _unknown_inside(field, inner, (*path, name))
-
-
-def _unknown_inside(field: merge.Field, value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    assert field.struct is not None
-    if field.shape == "struct":
-        yield from _unknown_fields(field.struct, value, path)
-    elif field.shape == "list" and isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unknown_fields(field.struct, item, (*path, index))
-    elif field.shape == "map" and isinstance(value, dict):
-        for key, item in value.items():
-            yield from _unknown_fields(field.struct, item, (*path, key))
 
 
 def _unknown_message(name: str, known: list[str]) -> str:

@@ -67,5 +67,5 @@ def test_failures(expression: str, value: Any, text: str) -> None:
 
 
 def test_the_rule_of_a_document_may_have_many_iterations() -> None:
-    assert compiled("self.all(x, self.all(y, x + y < 239))").evaluate(SOME, None) is True
-    assert compiled("self.all(x, self.all(y, x + y < 238))").evaluate(SOME, None) is False
+    assert compiled("self.all(x, self.all(y, x + y < 239))").run({"self": SOME, "oldSelf": None}) is True
+    assert compiled("self.all(x, self.all(y, x + y < 238))").run({"self": SOME, "oldSelf": None}) is False

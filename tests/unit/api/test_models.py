@@ -17,9 +17,8 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange, Pod, PodSpec
 from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimeRef, TrainingRuntime, TrainJob, TrainJobSpec
-from trainwright.api.validation.admission import prepare
-from trainwright.api.validation.schema import KindSchema, schemas
 from trainwright.api.volcano.v1beta1 import PodGroup as VolcanoPodGroup
+from trainwright.controller.cli.rendering.checking import KindSchema, schemas
 
 KINDS: list[type[Struct]] = [
     TrainJob,
@@ -55,10 +54,10 @@ def schema_of(kind: type[Struct]) -> KindSchema:
 def documents(draw: st.DrawFn, kind: type[Struct]) -> dict[str, Any]:
     """A document that the schema of a kind allows, but for rules, patterns and lists with equal items."""
     schema = schema_of(kind)
-    return _object(draw, schema, schema.document, depth=0)
+    return _object(draw, schema.expanded(schema.document), depth=0)
 
 
-def _object(draw: st.DrawFn, kind: KindSchema, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+def _object(draw: st.DrawFn, schema: dict[str, Any], depth: int) -> dict[str, Any]:
     names = sorted(schema.get("properties", {}))
     required = set(schema.get("required", ()))
     optional = [name for name in names if name not in required]
@@ -66,13 +65,11 @@ def _object(draw: st.DrawFn, kind: KindSchema, schema: dict[str, Any], depth: in
     chosen = draw(st.lists(st.sampled_from(optional), max_size=most, unique=True)) if optional else []
     made: dict[str, Any] = {}
     for name in [*sorted(required), *chosen]:
-        inner = kind.field(schema, name)
-        assert inner is not None
-        made[name] = _value(draw, kind, inner, depth + 1)
+        made[name] = _value(draw, schema["properties"][name], depth + 1)
     return made
 
 
-def _value(draw: st.DrawFn, kind: KindSchema, schema: dict[str, Any], depth: int) -> Any:
+def _value(draw: st.DrawFn, schema: dict[str, Any], depth: int) -> Any:
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
@@ -81,10 +78,9 @@ def _value(draw: st.DrawFn, kind: KindSchema, schema: dict[str, Any], depth: int
         return draw(st.integers(0, 99) | st.sampled_from(["1", "100m", "1.5Gi"]))
     word = schema["type"]
     if word == "object":
-        return _map_or_object(draw, kind, schema, depth)
+        return _map_or_object(draw, schema, depth)
     if word == "array":
-        items = kind.items(schema)
-        return [_value(draw, kind, items, depth + 1) for _ in range(draw(st.integers(0, 2)))]
+        return [_value(draw, schema["items"], depth + 1) for _ in range(draw(st.integers(0, 2)))]
     scalars: dict[str, st.SearchStrategy[Any]] = {
         "string": TEXT,
         "integer": st.integers(-(2**31), 2**31 - 1),
@@ -94,14 +90,13 @@ def _value(draw: st.DrawFn, kind: KindSchema, schema: dict[str, Any], depth: int
     return draw(scalars[word])
 
 
-def _map_or_object(draw: st.DrawFn, kind: KindSchema, schema: dict[str, Any], depth: int) -> Any:
+def _map_or_object(draw: st.DrawFn, schema: dict[str, Any], depth: int) -> Any:
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return draw(st.dictionaries(TEXT, OPEN, max_size=2))
     values = schema.get("additionalProperties")
     if isinstance(values, dict):
-        inner = kind.resolve(values)
-        return {name: _value(draw, kind, inner, depth + 1) for name in draw(st.lists(TEXT, max_size=2, unique=True))}
-    return _object(draw, kind, schema, depth)
+        return {name: _value(draw, values, depth + 1) for name in draw(st.lists(TEXT, max_size=2, unique=True))}
+    return _object(draw, schema, depth)
 
 
 def mutable_parts(value: Any) -> set[int]:
@@ -143,7 +138,7 @@ def test_every_document(kind: type[Struct]) -> None:
         defaulted.set_defaults()
         assert msgspec.json.encode(defaulted) == once, "defaulting twice is not defaulting once"
         if kind is not Configuration or document.get("health", {}).get("healthProbeBindAddress") != "":
-            assert json.loads(once) == prepare(schema, document)[0], "the offline API server defaults otherwise"
+            assert json.loads(once) == schema.prepared(document)[0], "the offline API server defaults otherwise"
 
     holds()
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from trainwright.api import extras
 from trainwright.api.extras import MissingExtraError
 from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
-from trainwright.api.validation import NoSchemaError, structure, validate
-from trainwright.api.validation.schema import KindSchema, schemas
+from trainwright.controller.cli.rendering.checking import KindSchema, NoSchemaError, schemas, validate
 
 TABLE = Path(__file__).resolve().parents[2] / "integration/api/documents.py"
 
@@ -82,22 +81,11 @@ def test_the_configuration_is_a_kind_too() -> None:
 
 def test_its_libraries_are_imported_when_used() -> None:
     program = (
-        "import sys, trainwright.api.validation; print({'jsonschema', 'cel_expr_python', 're2'} & set(sys.modules))"
+        "import sys, trainwright.controller.cli.rendering.checking; "
+        "print({'jsonschema', 'cel_expr_python', 're2'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-def test_rules_that_need_an_api_server_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = next(schema for (_, name), schema in schemas().items() if name == "TrainJob")
-    document = json.loads(json.dumps(kind.document))
-    document["x-kubernetes-validations"].append(
-        {"rule": "authorizer.path('/x').check('get').allowed()", "message": "never"}
-    )
-    monkeypatch.setitem(schemas(), ("trainer.kubeflow.org/v1alpha1", "TrainJob"), KindSchema(document))
-    found = validate(TABLE_MODULE.job())
-    assert found.errors == []
-    assert found.unchecked == ["authorizer.path('/x').check('get').allowed()"]
 
 
 def test_without_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,13 +135,14 @@ def test_what_is_no_document(document: Any) -> None:
         validate(document)
 
 
-def test_no_string_holds_up_a_check() -> None:
-    [(_, error)] = structure.schema_errors(KindSchema(_PATTERNED), {"a": "a" * 100 + "b"})
+def test_no_string_holds_up_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schemas(), ("v1", "Patterned"), KindSchema(_PATTERNED))
+    [error] = validate({"apiVersion": "v1", "kind": "Patterned", "a": "a" * 100 + "b"}).errors
     assert error.message.endswith(": should match '^(a+)+$'")
 
 
 _PATTERNED = {
     "$defs": {},
     "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}},
-    "x-kubernetes-resource": {"plural": "as", "namespaced": True, "subresources": []},
+    "x-kubernetes-resource": {"plural": "", "namespaced": True, "subresources": []},
 }

@@ -15,10 +15,7 @@ from trainwright.api import extras
 from trainwright.controller.cli.main import main
 
 SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
-NOTE = (
-    "note: schemas and rules were not checked; to check them: "
-    f"{extras.install(['cel-expr-python', 'jsonschema', 'google-re2'])}\n"
-)
+NOTE = f"note: schemas and rules were not checked; to check them: {extras.install(['cel-expr-python', 'google-re2'])}\n"
 
 
 PIP = f"{sys.executable} -m pip install"

@@ -16,6 +16,8 @@ PARTS = (
     "trainwright.controller.cli.dashboard.serving",
     "trainwright.controller.trainer",
 )
+CLUSTER = tuple(f"trainwright.controller.local.{part}" for part in ("cluster", "apiserver.http", "node"))
+"""Of a local cluster, of whose API server `render` uses the schemas alone."""
 SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
 PROGRAM = """
 import json, sys
@@ -44,7 +46,7 @@ def loaded(*arguments: str) -> set[str]:
         (["render", "--help"], (*SERVERS, *MODELS, *PARTS)),
         (["local", "--help"], (*SERVERS, *MODELS, *PARTS)),
         (["dashboard", "--help"], (*SERVERS, *MODELS, *PARTS)),
-        (["render", f"--filename={SAMPLE}"], (*SERVERS, "trainwright.controller.local")),
+        (["render", f"--filename={SAMPLE}"], (*SERVERS, *CLUSTER)),
     ],
     ids=["help", "render help", "local help", "dashboard help", "render"],
 )

@@ -87,6 +87,12 @@ def listed(items: str, *words: str) -> str:
             field(*INTEGER, "x-kubernetes-validations:", "  - rule: slef >= 1 #!", "    message: m"),
             "rule 'slef >= 1' is not CEL: 1:1: undeclared reference to 'slef'",
         ),
+        (
+            field(
+                *INTEGER, "x-kubernetes-validations:", "  - rule: authorizer.path('/x') == null #!", "    message: m"
+            ),
+            "is not CEL: 1:1: undeclared reference to 'authorizer'",
+        ),
         (field("type: object", "required: [a] #!"), "a is required but is not a field"),
         (field(*INTEGER, "\tdefault: 1 #!"), "YAML cannot be indented with tabs; use spaces"),
         (field(*INTEGER, mark=False) + "      numNodes: {type: string} #!\n", "key 'numNodes' appears twice"),

@@ -19,7 +19,7 @@ from tests.unit.plugins.blueprints import (
     pods,
     verdict,
 )
-from trainwright.api.validation import validate
+from trainwright.controller.cli.rendering.checking import validate
 from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.plainml import PlainMLPlugin

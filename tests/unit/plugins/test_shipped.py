@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.repository import ROOT
-from trainwright.api.validation import validate
 from trainwright.controller.cli.main import main
+from trainwright.controller.cli.rendering.checking import validate
 from trainwright.controller.cli.rendering.output import runtime_problems, runtime_warnings
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 

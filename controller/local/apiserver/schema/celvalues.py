@@ -55,7 +55,7 @@ def compile_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
     """The conversion of values of a schema for a rule; None if they are taken as they are.
 
     Args:
-        schema: of the value, which is valid.
+        schema: of the value. One that does not fit it, as an update may leave it, is taken as it is.
         ordered: sort sets and map lists, which are equal in any order; for rules that compare with an old value.
     """
     if schema.get("x-kubernetes-int-or-string"):
@@ -78,23 +78,23 @@ def _list_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
     kind = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if not (ordered and kind in ("set", "map")):
-        return inner and (lambda value: [inner(item) for item in value])
+        return inner and _of(list, lambda value: [inner(item) for item in value])
 
     def identity(item: Any) -> str:
-        return json.dumps([item.get(key) for key in keys] if keys else item, sort_keys=True)
+        return json.dumps([item.get(key) for key in keys] if keys and type(item) is dict else item, sort_keys=True)
 
     def convert(value: Any) -> Any:
         items = sorted(value, key=identity)
         return [inner(item) for item in items] if inner else items
 
-    return convert
+    return _of(list, convert)
 
 
 def _object_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
     others = schema.get("additionalProperties")
     if isinstance(others, Mapping):
         other = compile_conversion(others, ordered=ordered)
-        return other and (lambda value: {name: other(inner) for name, inner in value.items()})
+        return other and _of(dict, lambda value: {name: other(inner) for name, inner in value.items()})
     properties: Mapping[str, Schema] = schema.get("properties", {})
     inside = {name: part for name, inner in properties.items() if (part := compile_conversion(inner, ordered=ordered))}
     names = {name: made for name in properties if (made := escaped(name)) is not None and made != name}
@@ -117,7 +117,11 @@ def _object_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
                 made[other] = made[name]
         return made
 
-    return convert
+    return _of(dict, convert)
+
+
+def _of(kind: type, convert: Convert) -> Convert:
+    return lambda value: convert(value) if type(value) is kind else value
 
 
 def reading_times(schema: Schema, value: str, rule: str) -> str | None:

@@ -16,6 +16,7 @@ from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import connection, contract, looking, serving
+from trainwright.controller.cli.dashboard.streams import list_events
 from trainwright.controller.cli.progress.following import Following
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -64,7 +65,7 @@ async def test_attempts_count_on_over_jobsets_wherever_they_are_shown(world: Wor
 async def test_a_page_that_reads_slowly_is_sent_the_last_state_only(world: World) -> None:
     await world.create("bert", progressPercentage=1)
     async with dashboard(world.transport, world.space) as (_, site):
-        events = site.list_events()
+        events = list_events(site.watched)
         name, _ = await anext(events)
         assert name == "snapshot"
         for done in range(2, 30):

@@ -211,3 +211,11 @@ def test_no_rule_is_evaluated_after_one_that_costs_too_much() -> None:
             "validation rules will be run due to call cost exceeds limit for rule: m"
         )
     ]
+
+
+@pytest.mark.parametrize("stored", [5, ["a"], {"a": 5}, {"a": [5]}, {"b": "no number"}])
+def test_rules_are_evaluated_over_a_stored_value_that_does_not_fit(stored: Any) -> None:
+    """As after a change of the definition: its errors are excused, and an update may leave it."""
+    items = {"type": "array", "items": {"type": "object", "properties": {"c": {"type": "number"}}}}
+    inside = {"a": items, "b": {"type": "number"}}
+    assert errors(ruled({"type": "object", "properties": inside}, "true"), stored, stored) == []
