@@ -63,7 +63,7 @@ class DashboardSite:
         self._reports = reports
         self._client = client
         self._link = ServerLink(client, self.watched)
-        self._logs = Logs(client, now=now)
+        self._logs = Logs(client)
         self.looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs, now=now), client)
         self._comparing = Comparing(client, now)
         self.rendered = RenderedObjects(client, pipeline, now=now)

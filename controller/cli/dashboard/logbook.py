@@ -16,8 +16,9 @@ from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from trainwright.api.times import Now, parse
+from trainwright.api.times import format_time, parse
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.runtime import BadRequest, Client, Forbidden, KubernetesError, NotFound, TaskScope
 
@@ -33,8 +34,8 @@ WAIT_SECONDS = 10.0
 """How long a question for more lines waits."""
 RETRY_SECONDS = 3.0
 _SWEEP_SECONDS = 10.0
-_MARGIN_SECONDS = 10
-"""The clocks of nodes differ."""
+_MARGIN = timedelta(seconds=10)
+"""A log is followed from so long before its last line: the clock of its node may be set back meanwhile."""
 ALL = "*"
 """In place of a pod: all ranks."""
 
@@ -173,8 +174,8 @@ class Book:
 
 
 class Logs:
-    def __init__(self, client: Client, *, now: Now) -> None:
-        self._client, self._now = client, now
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._books: dict[tuple[str, WantedLog], Book] = {}
         self._scopes: dict[tuple[str, WantedLog], asyncio.Task[None]] = {}
         self._more: dict[tuple[str, WantedLog], asyncio.Queue[list[LogRun]]] = {}
@@ -283,12 +284,15 @@ class Logs:
         try:
             while not (source.previous or end.is_final or book.is_cut):
                 try:
-                    since = None
-                    if end.time:
-                        passed = (self._now() - parse(end.time.decode())).total_seconds()
-                        since = max(1, int(passed) + _MARGIN_SECONDS)
+                    # A time of the node: a number of seconds would be counted from the node's present, by our clock.
+                    since = format_time(parse(end.time.decode()) - _MARGIN) if end.time else None
                     async with self._client.open_log(
-                        source.pod, namespace, container=source.container, follow=True, timestamps=True, since=since
+                        source.pod,
+                        namespace,
+                        container=source.container,
+                        follow=True,
+                        timestamps=True,
+                        since_time=since,
                     ) as chunks:
                         book.problems.pop(source, None)
                         skip = end.begin()
@@ -331,12 +335,12 @@ class _End:
     def is_new(self, line: bytes) -> bool:
         """Whether a line comes after this end, which it then moves."""
         time = line[: line.find(b" ")]
-        if self._until:
-            if time < self._until:
-                return False
-            if time == self._until and self._skip:
+        if self._skip and time <= self._until:
+            if time == self._until:
                 self._skip -= 1
-                return False
+            return False
+        # From here on the order of the lines counts: the clock of the node may be set back.
+        self._skip = 0
         self.take(line)
         return True
 

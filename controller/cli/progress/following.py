@@ -15,7 +15,16 @@ from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_ma
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, JobViews, observe, sorted_views, view_of
-from trainwright.controller.runtime import Cache, Client, Event, EventType, Forbidden, KubernetesError, NotFound
+from trainwright.controller.runtime import (
+    Cache,
+    Client,
+    Event,
+    EventType,
+    Forbidden,
+    KubernetesError,
+    NotFound,
+    TaskScope,
+)
 from trainwright.controller.trainer.job.pods import present_attempt
 from trainwright.controller.trainer.job.state import Word
 
@@ -77,7 +86,14 @@ class Following:
             self.unread = f"earlier reports are not shown: ConfigMap {name} is damaged: {error}"
 
     async def run(self) -> None:
-        await self._cache.run()
+        async with TaskScope("progress/watch") as tasks:
+            watching = tasks.start("progress/cache", self._cache.run())
+            await self._informer.wait_synced()
+            # The watch tells nothing of a job that was deleted after it was read and before the watch began.
+            for key, job in list(self._jobs.items()):
+                if self._informer.store.get(key) is None and key not in self._informer.store.undecodable:
+                    self._drop(key, uid_of(job))
+            await watching
 
     async def read_more(self) -> None:
         """What the jobs do not tell by themselves: why some failed, and which attempt they make."""
@@ -152,17 +168,21 @@ class Following:
         job = event.obj
         assert isinstance(job, TrainJob)
         if event.type is EventType.DELETED:
-            self._jobs.pop(event.key, None)
-            self._histories.pop(uid_of(job), None)
-            self._ended.forget(uid_of(job))
-            self._changed.discard(event.key)
-            self._deleted.add(event.key)
+            self._drop(event.key, uid_of(job))
         else:
             held = self._jobs.get(event.key)
             if held is not None and _version(held) == _version(job):
                 return  # the first list of the watch tells again what was read before
             self._put(job)
             self._attempts_wanted = self._attempts_wanted or _may_have_restarted(held, job)
+            self._wake.set()
+
+    def _drop(self, key: Key, uid: str) -> None:
+        self._jobs.pop(key, None)
+        self._histories.pop(uid, None)
+        self._ended.forget(uid)
+        self._changed.discard(key)
+        self._deleted.add(key)
         self._wake.set()
 
     def _trouble(self) -> str:

@@ -69,6 +69,8 @@ class PodLogOptions(TypedDict, total=False):
     """Number of lines from the end."""
     since: int | None
     """Only the last so many seconds."""
+    since_time: str | None
+    """RFC 3339. Only lines from then on, by the clock of the node that stamped them."""
 
 
 class ReadVerbs(ApiSession):
@@ -246,6 +248,7 @@ class ReadVerbs(ApiSession):
         lines = {"tailLines": options.get("tail"), "sinceSeconds": options.get("since")}
         query = {"container": options.get("container", "")} | flags
         query |= {name: str(number) for name, number in lines.items() if number is not None}
+        query["sinceTime"] = options.get("since_time") or ""
         path = object_path(Pod.RESOURCE, pod, namespace, "log")
         request = Request("GET", path, {name: value for name, value in query.items() if value})
         limit = None if options.get("follow") else self._timeout

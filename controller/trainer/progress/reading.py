@@ -211,7 +211,7 @@ async def find_pod(client: Client, job: TrainJob, target: FileTarget) -> FoundPo
     current = [pod for pod in pods if deletion_timestamp_of(pod) is None]
     if not current:
         return None
-    pod = max(current, key=lambda one: str(one["metadata"].get("creationTimestamp") or ""))
+    pod = max(current, key=_order)
     status = pod.get("status") or {}
     listed = (one for one in status.get("containerStatuses") or () if one.get("name") == target.container)
     container: Document = next(listed, {})
@@ -225,6 +225,12 @@ async def find_pod(client: Client, job: TrainJob, target: FileTarget) -> FoundPo
         message=_last_message(container),
         has_container=not containers or target.container in containers,
     )
+
+
+def _order(pod: Document) -> tuple[bool, str]:
+    """The present pod of an index is the last: one that has not ended, whatever the clock said when it was created."""
+    has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return not has_ended, str(pod["metadata"].get("creationTimestamp") or "")
 
 
 def _last_message(container: Document) -> str:

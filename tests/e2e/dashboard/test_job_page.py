@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import (
@@ -148,6 +148,35 @@ def test_a_series_that_was_thinned_is_read_again(stub: Stub, window: Window) -> 
     stub.send("points", replace(more_points(job), replace=True), key)
     expect(page.locator('figure[data-metric="grad_norm"]')).to_have_count(0)
     expect(frame).to_have_attribute("aria-label", re.compile("10 points"))
+
+
+def test_a_series_that_changes_while_it_is_read_is_read_again(stub: Stub, window: Window) -> None:
+    job = sample_job("running")
+    key = f"{job.row.namespace}/{job.row.name}"
+    page = window.open(stub.url + with_curves(stub, job))
+    gradient = page.locator('figure[data-metric="grad_norm"]')
+    expect(gradient).to_be_visible()
+    before = stub.series[key]
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/series", hold)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with page.expect_request("**/series"):
+        stub.send("points", replace(more_points(job), replace=True), key)
+    stub.series[key] = replace(before, points=replace(before.points, curves=job_curves(10)[:1]))
+    stub.send("points", replace(more_points(job), replace=True), key)
+    stub.send("job", replace(job, row=replace(job.row, percentage=77)), key)
+    expect(page.locator(".summary-progress")).to_contain_text("77%")
+    held[0].fulfill(content_type="application/json", body=msgspec.json.encode(before))
+    expect(gradient).to_have_count(0)
+    assert [url.rpartition("/")[2] for url in asked] == ["series", "series"], "a stream that begins again reads it too"
 
 
 def test_labels_of_large_values_are_not_cut_off(stub: Stub, window: Window) -> None:

@@ -86,6 +86,31 @@ def test_a_log_is_searched_and_kept(stub: Stub, window: Window) -> None:
     assert waited.value.path().read_bytes() == long_log("", {})
 
 
+def test_another_log_is_searched_for_the_same_words(stub: Stub, window: Window) -> None:
+    stub.log = lambda pod, _query: b"step\n" * (2 if pod.endswith("x1k2p") else 3)
+    page = window.open(stub.url + stub.put(sample_job("running")))
+    page.get_by_role("searchbox", name="Find in the log").fill("step")
+    expect(page.get_by_role("search")).to_contain_text("3 of 3")
+    page.get_by_role("button", name="Log of rank 1").click()
+    expect(page.get_by_role("search")).to_contain_text("2 of 2")
+
+
+@pytest.mark.parametrize("pod", ["", "*"], ids=["one rank", "all ranks"])
+def test_the_log_goes_on_with_a_run_that_starts_after_the_end(stub: Stub, window: Window, pod: str) -> None:
+    """Also within the second in which the run before was started."""
+    stub.log = lambda _pod, _query: b"first run\n"
+    job = sample_job("running")
+    page = window.open(stub.url + stub.put(job))
+    if pod:
+        page.get_by_role("combobox", name="Pod").select_option(pod)
+    expect(page.locator(".log-state")).to_contain_text("The log ends here")
+    stub.log = lambda _pod, _query: b"first run\nsecond run\n"
+    containers = [replace(one, restarts=one.restarts + 1) for one in job.pods[0].containers]
+    pods = [replace(job.pods[0], containers=containers), *job.pods[1:]]
+    stub.send("job", replace(job, pods=pods), f"{job.row.namespace}/{job.row.name}")
+    expect(page.locator("pre.log")).to_contain_text("second run")
+
+
 def test_all_ranks_are_merged_with_names_and_colours(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
     stub.log = lambda _pod, _query: b"".join(b"line %d\n" % number for number in range(40))
     job = sample_job("running")

@@ -4,7 +4,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +18,6 @@ from trainwright.controller.runtime.errors import Forbidden, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
 
 SAMPLES = Path(__file__).parent / "samples"
-NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 pytestmark = pytest.mark.asyncio
 
 
@@ -66,7 +64,7 @@ async def cluster() -> Cluster:
 
 @pytest_asyncio.fixture
 async def logs(cluster: Cluster) -> AsyncIterator[Logs]:
-    made = Logs(cast("Client", cluster), now=lambda: NOW)
+    made = Logs(cast("Client", cluster))
     async with TaskScope("test") as tasks:
         tasks.start("logs", made.run())
         await asyncio.sleep(0)
@@ -119,11 +117,21 @@ async def test_lines_that_come_are_appended_once_each(cluster: Cluster, logs: Lo
     cluster.say("a", stamped(3, "three"))
     found = await until(book, 5)
     assert found.texts == ["one", "two", "two again", "two a third time", "three"]
-    assert cluster.asked[-1]["since"] > 3600 - 2
+    # By the node's clock, whatever ours says.
+    assert cluster.asked[-1]["since_time"] == "2026-11-25T10:59:52Z"
     cluster.say("a", None)
     while book.follows:
         await book.wait(len(book))
     assert not answer_of(book, 0, 0).follows
+
+
+async def test_lines_after_the_clock_of_the_node_was_set_back_are_shown(cluster: Cluster, logs: Logs) -> None:
+    cluster.there = {"a": [stamped(30, "one"), stamped(31, "two")]}
+    book = await logs.book(job("a"), WantedLog("a"))
+    await until(book, 2)
+    cluster.say("a", stamped(1, "three"))
+    cluster.say("a", stamped(31, "four"))
+    assert (await until(book, 4)).texts == ["one", "two", "three", "four"]
 
 
 async def test_ranges_count_from_both_ends(cluster: Cluster, logs: Logs) -> None:

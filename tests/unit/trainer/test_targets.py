@@ -90,6 +90,10 @@ def pod(name: str, created: str, **fields: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": spec, "status": {"containerStatuses": containers}}
 
 
+def failed(pod: dict[str, Any]) -> dict[str, Any]:
+    return {**pod, "status": {**pod["status"], "phase": "Failed"}}
+
+
 OLD, NEW = "2026-05-06T07:00:00Z", "2026-05-06T08:00:00Z"
 ENDED = {"terminated": {"exitCode": 1, "message": "said"}}
 PODS: dict[str, tuple[list[dict[str, Any]], FoundPod | None]] = {
@@ -100,6 +104,10 @@ PODS: dict[str, tuple[list[dict[str, Any]], FoundPod | None]] = {
     ),
     "the newest, beside one that failed": (
         [pod("b", NEW, state={"running": {}}), pod("a", OLD, state=ENDED)],
+        FoundPod("b", "uid-b", "n", running=True, message=""),
+    ),
+    "the one that runs, also if the clock was set back": (
+        [pod("b", OLD, state={"running": {}}), failed(pod("a", NEW, state=ENDED))],
         FoundPod("b", "uid-b", "n", running=True, message=""),
     ),
     "none that is being deleted": (

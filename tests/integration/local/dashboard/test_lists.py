@@ -18,6 +18,7 @@ from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import connection, contract, looking, serving
 from trainwright.controller.cli.dashboard.streams import list_events
 from trainwright.controller.cli.progress.following import Following
+from trainwright.controller.runtime import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -60,6 +61,21 @@ async def test_attempts_count_on_over_jobsets_wherever_they_are_shown(world: Wor
     following = Following(world.client, world.space)
     await following.read()
     assert [view.attempt for view in following.picture().views] == [6]
+
+
+async def test_a_job_that_is_deleted_before_the_watch_begins_is_followed_to_its_end(world: World) -> None:
+    await world.create("bert")
+    following = Following(world.client, world.space, "bert")
+    await following.read()
+    following.picture()
+    await world.client.delete(TrainJob.RESOURCE, "bert", world.space)
+    async with TaskScope("test") as tasks:
+        running = tasks.start("following", following.run())
+        await following.wait(None)
+        running.cancel()
+    shown = following.picture()
+    assert (shown.views, shown.deleted) == ([], {Key(world.space, "bert")})
+    assert (following.is_over, following.exit_code) == (True, 1)
 
 
 async def test_a_page_that_reads_slowly_is_sent_the_last_state_only(world: World) -> None:

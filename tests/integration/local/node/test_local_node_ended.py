@@ -9,7 +9,6 @@ from typing import Any
 
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, uid_of
-from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details
@@ -129,7 +128,7 @@ async def the_page_has_its_lines(jobs: LocalJobs, logs: Path) -> None:
         (1, True, False),
         (0, True, True),
     ]
-    shown = Logs(jobs.client, now=wall_clock)
+    shown = Logs(jobs.client)
     async with TaskScope("test") as tasks:
         running = tasks.start("logs", shown.run())
         await asyncio.sleep(0)

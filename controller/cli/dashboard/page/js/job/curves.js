@@ -20,6 +20,8 @@ export class Curves {
   #loss = null;
   #wanted = true;
   #busy = false;
+  /** A reading is to begin; also after the one that is on its way, which may be too early. */
+  #again = false;
   #held = [];
   #abort = new AbortController();
   #observer;
@@ -125,18 +127,19 @@ export class Curves {
   }
 
   async #load() {
-    if (this.#busy) {
-      this.#wanted = true;
-      return;
-    }
-    this.#busy = true;
     this.#wanted = false;
+    this.#again = true;
+    if (this.#busy) return;
+    this.#busy = true;
     try {
-      const answer = await read(`${paths.job(this.#job)}/series`, this.#abort.signal);
-      this.series.take(answer.points);
-      this.#tell(answer);
-      for (const points of this.#held.splice(0)) if (points.uid === this.series.uid) this.#append(points);
-      this.#draw();
+      while (this.#again) {
+        this.#again = false;
+        const answer = await read(`${paths.job(this.#job)}/series`, this.#abort.signal);
+        this.series.take(answer.points);
+        this.#tell(answer);
+        for (const points of this.#held.splice(0)) if (points.uid === this.series.uid) this.#append(points);
+        this.#draw();
+      }
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof Problem)) throw error;

@@ -27,6 +27,10 @@ export class Logs {
   #retry = 0;
   #job = null;
   #words = "";
+  /** The runs of all ranks that the page knows of. */
+  #runs = "";
+  /** Whether the log has ended and is not asked for any more. */
+  #over = false;
   #found = { lines: [], more: false, place: -1 };
   #searching = 0;
 
@@ -128,7 +132,7 @@ export class Logs {
     this.name.hidden = !pod;
     if (this.#pod === ALL) {
       const readable = this.#pods.some((one) => one.containers.some(({ log, init }) => log && !init));
-      if (readable) this.#openLog({ pod: ALL, attempt: this.#attempt }, "");
+      if (readable) this.#openAll();
       else this.#leave("No rank has started yet. Its log appears as soon as it does.");
       return;
     }
@@ -143,7 +147,16 @@ export class Logs {
       return;
     }
     // Another run of the container writes a log of its own.
-    this.#openLog({ pod: pod.name, container: this.#container, previous: this.#previous || null }, `${container.started ?? ""} ${pod.uid}`);
+    this.#openLog({ pod: pod.name, container: this.#container, previous: this.#previous || null }, runOf(pod, container));
+  }
+
+  /** Runs that start join the log of all ranks as long as it is asked for. One that has ended is asked for again. */
+  #openAll() {
+    const before = this.#runs;
+    this.#runs = this.#pods.flatMap((pod) => pod.containers.filter(({ log, init }) => log && !init).map((container) => `${container.name} ${runOf(pod, container)}`)).join();
+    const opened = this.#opened;
+    this.#openLog({ pod: ALL, attempt: this.#attempt }, "");
+    if (this.#opened === opened && this.#over && this.#runs !== before) this.#again();
   }
 
   /** Show the log of a container; without one, the pod's first. */
@@ -167,6 +180,8 @@ export class Logs {
     this.#opened = `${query} ${run}`;
     this.#query = query;
     this.#found = { lines: [], more: false, place: -1 };
+    this.#words = "";
+    say(this.count, "");
     this.save.href = `${paths.job(this.#key)}/lines/file?${query}`;
     this.lines.clear();
     this.lines.setFollow(true);
@@ -243,18 +258,23 @@ export class Logs {
     clearTimeout(this.#retry);
     const abort = new AbortController();
     this.#abort = abort;
+    this.#over = false;
     this.#show(true);
     say(this.state, "Reading the log …");
     let known = null;
     try {
       for (;;) {
+        const runs = this.#runs;
         const lines = await read(this.#path(known === null ? "&known=-1&from=-200&count=200" : `&known=${known}`), abort.signal);
         if (abort.signal.aborted) return;
         known = lines.total;
         this.lines.take(lines);
         this.#tell(lines);
         if (this.find.value && this.find.value !== this.#words) this.#search();
-        if (!lines.follows && !lines.reading) return;
+        if (!lines.follows && !lines.reading && runs === this.#runs) {
+          this.#over = true;
+          return;
+        }
       }
     } catch (error) {
       if (abort.signal.aborted) return;
@@ -358,6 +378,11 @@ export class Logs {
     this.show(this.#job);
     this.#keepChoice();
   }
+}
+
+/** What tells the runs of a container apart: times are whole seconds. */
+function runOf(pod, container) {
+  return `${container.started ?? ""} ${container.restarts} ${pod.uid}`;
 }
 
 function preferred(pod) {
