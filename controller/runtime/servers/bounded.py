@@ -162,7 +162,7 @@ class BoundedServer(Listener):
 
     async def run(self) -> None:
         """Listen until cancelled, then finish open requests. Raises ConfigurationError: the address cannot be used."""
-        server = _Server(self._answer, self._connection)
+        server = _Server(self._answer, self._endpoint, self._limits, self._count_refused)
         await self.serve(web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS), self._tls)
 
     def begin_drain(self) -> None:
@@ -190,14 +190,6 @@ class BoundedServer(Listener):
             response.force_close()
         return response
 
-    def _connection(self, server: "_Server") -> "_Connection":
-        return _Connection(
-            server,
-            self._limits,
-            lambda status: _response(self._endpoint.failure(status)),
-            self._count_refused,
-        )
-
     def _count_refused(self) -> None:
         self.refused += 1
 
@@ -207,50 +199,43 @@ def _response(answer: BoundedAnswer) -> web.Response:
 
 
 class _Server(web.Server):
-    """Makes connections of our own class."""
+    """Makes connections of our own class, and holds what they share."""
 
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        connect: Callable[["_Server"], "_Connection"],
+        endpoint: Endpoint,
+        limits: BoundedLimits,
+        on_refused: Callable[[], None],
     ) -> None:
         super().__init__(handler)
-        self._connect = connect
+        self.endpoint, self.limits, self.on_refused = endpoint, limits, on_refused
 
     def __call__(self) -> web.RequestHandler:
-        return self._connect(self)
+        return _Connection(self)
 
 
 class _Connection(web.RequestHandler):
     """A connection that is closed if there are too many, and if a header does not arrive in time."""
 
-    __slots__ = ("_deadline", "_failure", "_limits", "_on_refused")
+    __slots__ = ("_deadline", "_server")
 
-    def __init__(
-        self,
-        server: _Server,
-        limits: BoundedLimits,
-        failure: Callable[[int], web.Response],
-        on_refused: Callable[[], None],
-    ) -> None:
+    def __init__(self, server: _Server) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]  # None turns it off
-            keepalive_timeout=limits.idle_seconds,
+            keepalive_timeout=server.limits.idle_seconds,
             lingering_time=LINGER_SECONDS,
             auto_decompress=False,
         )
-        self._limits = limits
-        self._failure = failure
-        self._on_refused = on_refused
+        self._server = server
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        assert isinstance(self._manager, _Server)
-        if len(self._manager.connections) > self._limits.connections:
-            self._on_refused()
+        if len(self._server.connections) > self._server.limits.connections:
+            self._server.on_refused()
             self._abort()
             return
         self._expect_header()
@@ -276,12 +261,12 @@ class _Connection(web.RequestHandler):
             # The frames of the traceback hold the exception and this connection. Such a cycle lives until a full
             # collection, which is rare, so a client could fill the memory with malformed requests.
             exc.__traceback__ = None
-        response = self._failure(400 if status < 500 else 500)
+        response = _response(self._server.endpoint.failure(400 if status < 500 else 500))
         response.force_close()
         return response
 
     def _expect_header(self) -> None:
-        self._deadline = self._loop.call_later(self._limits.read_seconds, self._give_up)
+        self._deadline = self._loop.call_later(self._server.limits.read_seconds, self._give_up)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:

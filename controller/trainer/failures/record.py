@@ -7,6 +7,7 @@ and so everything here, counts from 0.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from functools import lru_cache
 
 import msgspec
@@ -81,22 +82,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     @classmethod
     def of(cls, failure: Failure, log: str) -> "Entry":
         """The entry of a failure; `log` is the end of its log, of which the last lines are kept."""
-        return cls(
-            attempt=failure.attempt,
-            pod=failure.pod,
-            pod_uid=failure.pod_uid,
-            jobset_uid=failure.jobset_uid,
-            replicated_job=failure.replicated_job,
-            job_index=failure.job_index,
-            rank=failure.rank,
-            container=failure.container,
-            exit_code=failure.exit_code,
-            reason=failure.reason,
-            message=shortened(failure.message),
-            finished_at=failure.finished_at,
-            exact=failure.exact,
-            stopped=failure.stopped,
-        ).with_log(log)
+        told = {name: getattr(failure, name) for name in _SHARED} | {"message": shortened(failure.message)}
+        return cls(**told).with_log(log)
 
     def with_log(self, log: str) -> "Entry":
         lines = log.split("\n")
@@ -124,23 +111,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     @property
     def failure(self) -> Failure:
         """What failed."""
-        return Failure(
-            attempt=self.attempt,
-            pod=self.pod,
-            pod_uid=self.pod_uid,
-            jobset_uid=self.jobset_uid,
-            replicated_job=self.replicated_job,
-            job_index=self.job_index,
-            rank=self.rank,
-            container=self.container,
-            exit_code=self.exit_code,
-            reason=self.reason,
-            message=self.message,
-            finished_at=self.finished_at,
-            exact=self.exact,
-            stopped=self.stopped,
-            previous=False,
-        )
+        return Failure(previous=False, **{name: getattr(self, name) for name in _SHARED})
+
+
+_SHARED = tuple(one.name for one in fields(Failure) if one.name in Entry.__struct_fields__)
+"""What an entry keeps of its failure: the fields that both have."""
 
 
 @lru_cache(maxsize=16)

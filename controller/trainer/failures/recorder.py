@@ -15,6 +15,7 @@ from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
+    Client,
     Done,
     Event,
     Forbidden,
@@ -207,15 +208,7 @@ class FailureRecorder:
         recorded = self._records.find(key, uid_of(job), Recorded)
         if recorded is not None and recorded.entries is not None:
             return recorded
-        known: dict[int, Entry] = {}
-        try:
-            content = await self._client.get(ConfigMap, name_of_record(job.name), job.namespace)
-        except NotFound:
-            pass
-        else:
-            owner = controller_of(content)
-            if owner is not None and owner.uid == uid_of(job):
-                known = entries_of(content.data)
+        known = entries_of(await read_record(self._client, job))
         return self._records.of(key, uid_of(job)).keep(Recorded(known))
 
     async def _log(self, namespace: str, failure: Failure) -> str | None:
@@ -245,6 +238,19 @@ class FailureRecorder:
             log.info("%s/%s: the log of the failed container cannot be read: %s", namespace, failure.pod, error)
             return None
         return last_lines(answer.body, _TAIL_BYTES)
+
+
+async def read_record(client: Client, job: TrainJob) -> Mapping[str, str]:
+    """The data of the job's record; empty if there is none, or a ConfigMap of that name which is not the job's.
+
+    Raises KubernetesError.
+    """
+    try:
+        content = await client.get(ConfigMap, name_of_record(job.name), job.namespace)
+    except NotFound:
+        return {}
+    owner = controller_of(content)
+    return (content.data or {}) if owner is not None and owner.uid == uid_of(job) else {}
 
 
 def may_precede(failure: Failure, held: Entry | None) -> bool:

@@ -8,8 +8,7 @@ the record does not say.
 from collections.abc import Callable
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import AnyObject, Key, annotations_of, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.objects import AnyObject, Key, annotations_of, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import (
@@ -21,11 +20,11 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     Declaration,
     declared,
 )
-from trainwright.controller.runtime import CacheError, Manager, NotFound, Trigger
+from trainwright.controller.runtime import CacheError, Manager, Trigger
 from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
-from trainwright.controller.trainer.failures.recorder import RECORDS
+from trainwright.controller.trainer.failures.recorder import RECORDS, read_record
 from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
@@ -85,7 +84,9 @@ class Recoveries:
             return known
         found = KnownAttempts()
         if self._may_have_record(job):
-            found.summary, found.evidence = await self._read(job)
+            data = await read_record(self._client, job)
+            found.summary = summary_of(data) or Summary()
+            found.evidence = {key: text for key, text in data.items() if key.endswith(HANG_KEY)}
         if had_pods(job):
             found.begun = found.summary.judged + 1
         # Another reconcile may have read it meanwhile.
@@ -190,12 +191,3 @@ class Recoveries:
             return self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is not None
         except CacheError:
             return True  # the first list has not arrived
-
-    async def _read(self, job: TrainJob) -> tuple[Summary, dict[str, str]]:
-        try:
-            content = await self._client.get(ConfigMap, name_of_record(job.name), job.namespace)
-        except NotFound:
-            return Summary(), {}
-        owner = controller_of(content)
-        data = (content.data or {}) if owner is not None and owner.uid == uid_of(job) else {}
-        return summary_of(data) or Summary(), {key: text for key, text in data.items() if key.endswith(HANG_KEY)}
