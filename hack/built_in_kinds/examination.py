@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the objects of one kind show: defaults, cells, names, refusals, fields that may not change."""
 
+import asyncio
 import base64
 import copy
 import re
@@ -31,6 +32,7 @@ from trainwright.controller.local.gowriting import fields_of, rewrite
 Document = dict[str, Any]
 
 _NAMESPACE = "default"
+SETTLED_SECONDS = 0.3
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _INDEX = re.compile(r"\[\d+\]")
 _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -176,19 +178,22 @@ class Examination:
     # -------------------------------------------------------------- table
 
     async def _table(self, stored: list[Document]) -> None:
-        tables = [
-            await self._server.good(
-                "GET", f"{self._path}/{one['metadata']['name']}", accept=_TABLE, includeObject="None"
-            )
-            for one in stored
-        ]
+        tables: list[Document] = []
+        # The server itself gives some objects a status, such as a FlowSchema, a moment after they were made.
+        while tables != (tables := await self._tables(stored)):  # noqa: ASYNC110 - the server has no event for it
+            await asyncio.sleep(SETTLED_SECONDS)
         columns = tables[0]["columnDefinitions"]
+        shown = [table["rows"][0]["object"] for table in tables]
         made: list[RecordedColumn] = []
         for index, column in enumerate(columns):
             cells = [table["rows"][0]["cells"][index] for table in tables]
-            cell = cell_of(column["name"], cells, stored)
+            cell = cell_of(column["name"], cells, shown)
             made.append(RecordedColumn(column["name"], column["type"], column["format"], column["priority"], cell))
         self._kind.columns = tuple(made)
+
+    async def _tables(self, stored: list[Document]) -> list[Document]:
+        paths = [f"{self._path}/{one['metadata']['name']}" for one in stored]
+        return [await self._server.good("GET", path, accept=_TABLE, includeObject="Object") for path in paths]
 
     async def _selectable(self) -> None:
         found: list[str] = []
