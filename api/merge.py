@@ -54,13 +54,13 @@ def fields(struct: type[Struct]) -> Mapping[str, Field]:
 
 def unknown_fields(
     struct: type[Struct], value: Any, path: tuple[str | int, ...] = ()
-) -> Iterator[tuple[tuple[str | int, ...], list[str]]]:
-    """The path of each field that a struct does not have, and the names of those that it has there."""
+) -> Iterator[tuple[tuple[str | int, ...], Any, list[str]]]:
+    """The path and the value of each field that a struct does not have, and the names of those that it has there."""
     known = fields(struct)
     for name, inner in value.items() if isinstance(value, dict) else ():
         here, found = (*path, name), known.get(name)
         if found is None:
-            yield here, list(known)
+            yield here, inner, list(known)
         elif found.struct is not None and found.shape == "struct":
             yield from unknown_fields(found.struct, inner, here)
         elif found.struct is not None and isinstance(inner, list if found.shape == "list" else dict):

@@ -4,7 +4,6 @@
 `trainer.assembly.settings` derives the settings from it and refuses values that cannot take effect.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,9 +101,5 @@ def _decode(data: Any, path: Path) -> tuple[Configuration, list[str]]:
         field = where.rstrip("`").lstrip(".")
         raise ConfigurationError(f"{path}: {field}: {what}" if field else f"{path}: {what}") from error
     # One without a value is let through: it says nothing.
-    unknown = (
-        path
-        for path, _ in unknown_fields(Configuration, data)
-        if functools.reduce(lambda part, step: part[step], path, data) is not None
-    )
+    unknown = (path for path, value, _ in unknown_fields(Configuration, data) if value is not None)
     return configuration, [f"{'.'.join(map(str, path))}: unknown field" for path in unknown]

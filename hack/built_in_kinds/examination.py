@@ -32,7 +32,7 @@ from trainwright.controller.local.gowriting import fields_of, rewrite
 Document = dict[str, Any]
 
 _NAMESPACE = "default"
-SETTLED_SECONDS = 0.3
+_SETTLED_SECONDS = 0.3
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _INDEX = re.compile(r"\[\d+\]")
 _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -181,7 +181,7 @@ class Examination:
         tables: list[Document] = []
         # The server itself gives some objects a status, such as a FlowSchema, a moment after they were made.
         while tables != (tables := await self._tables(stored)):  # noqa: ASYNC110 - the server has no event for it
-            await asyncio.sleep(SETTLED_SECONDS)
+            await asyncio.sleep(_SETTLED_SECONDS)
         columns = tables[0]["columnDefinitions"]
         shown = [table["rows"][0]["object"] for table in tables]
         made: list[RecordedColumn] = []

@@ -8,6 +8,7 @@ cannot be used counts as not set.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -122,13 +123,8 @@ def declared(
     job: Mapping[str, str], runtime: Mapping[str, str], allowed: Allowed
 ) -> tuple[Declaration, tuple[Problem, ...]]:
     """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
-    budgets: dict[str, Retries] = {field: getattr(allowed, field) for field in SETTINGS}
-    readers = {
-        annotation: (field, _at_most(budgets[field].most, read) if field in budgets else read)
-        for annotation, (field, read) in _READERS.items()
-    }
-    found, problems = read_by(readers, job, runtime)
-    fields = {**{field: budget.default for field, budget in budgets.items()}, **found}
+    found, problems = read_by(_readers(allowed), job, runtime)
+    fields = {**{field: getattr(allowed, field).default for field in SETTINGS}, **found}
     both = sorted({*fields.get("free", ())} & {*fields.get("no_retry", ())})
     if both:
         unusable = {problem.of_job for problem in problems if problem.annotation == ANNOTATION_FREE_EXIT_CODES}
@@ -138,6 +134,15 @@ def declared(
         problems.append(Problem(ANNOTATION_FREE_EXIT_CODES, value, f"{both[0]} is in {name} too", of_job))
         fields["free"] = tuple(code for code in fields["free"] if code not in both)
     return Declaration(**fields), tuple(problems)
+
+
+@cache
+def _readers(allowed: Allowed) -> Readers:
+    """Those of all annotations, with the limits of an administrator. Every reconcile reads them."""
+    return {
+        annotation: (field, _at_most(getattr(allowed, field).most, read) if field in SETTINGS else read)
+        for annotation, (field, read) in _READERS.items()
+    }
 
 
 def _at_most(most: int, read: Callable[[str], int]) -> Callable[[str], int]:

@@ -91,7 +91,7 @@ class Following:
             await self._informer.wait_synced()
             # The watch tells nothing of a job that was deleted after it was read and before the watch began.
             for key, job in list(self._jobs.items()):
-                if self._informer.store.get(key) is None and key not in self._informer.store.undecodable:
+                if not self._informer.store.holds(key):
                     self._drop(key, uid_of(job))
             await watching
 

@@ -182,7 +182,7 @@ def _problems(model: type[Object], document: Document, *, checked: bool) -> list
     title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
     unknown = [
         (document.line(path), f"{path_text(path)}: {_unknown_message(str(path[-1]), known)}")
-        for path, known in unknown_fields(model, document.data)
+        for path, _, known in unknown_fields(model, document.data)
     ]
     found = _schema_errors(document.data) if checked else _type_errors(model, document.data)
     errors = _at_the_name(found, document.data)

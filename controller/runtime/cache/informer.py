@@ -276,7 +276,7 @@ class Informer:
             obj, kept = decoded
             key, version = key_of(obj), resource_version_of(obj)
             if frame.type == "DELETED" or kept is None:
-                event = self.store.remove(key, obj, version) if kept is not None or self._known(key) else None
+                event = self.store.remove(key, obj, version) if kept is not None or self.store.holds(key) else None
             else:
                 event = self.store.put(kept, key)
                 if self._on_store:
@@ -353,9 +353,6 @@ class Informer:
             for waiter in waiting:
                 if not waiter.done():
                     waiter.set_result(None)
-
-    def _known(self, key: Key) -> bool:
-        return self.store.get(key) is not None or key in self.store.undecodable
 
     async def replace(self, objects: Iterable[AnyObject], undecodable: dict[Key, Document], version: str) -> None:
         """A complete list replaces the content."""

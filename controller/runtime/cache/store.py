@@ -55,6 +55,10 @@ class InformerStore:
     def get(self, key: Key) -> AnyObject | None:
         return self._objects.get(key)
 
+    def holds(self, key: Key) -> bool:
+        """Whether there is such an object, also one that does not fit its model."""
+        return self.get(key) is not None or key in self.undecodable
+
     def list(self, namespace: str = "") -> Iterator[AnyObject]:
         """All objects, or those of one namespace, in any order."""
         if not namespace:
