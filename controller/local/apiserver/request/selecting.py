@@ -52,6 +52,9 @@ class ObjectSelection:
             return False
         if self.fields.fields <= {_NAME, _NAMESPACE}:
             return self._named(one.name)
+        # A value of a custom resource may be another one in another version.
+        if not self.served.type.custom and not self.fields.may_match(one.body):
+            return False
         return self.fields.matches(self.served.named(one.document()))
 
     def _named(self, name: ObjectName) -> bool:

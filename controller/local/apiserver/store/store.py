@@ -85,12 +85,10 @@ class Collection:
 
     def listed(self, namespace: str = "", after: str = "") -> Iterator[StoredObject]:
         """Objects in their order: of one namespace or of all, after a sort key. Do not write meanwhile."""
-        prefix = f"{namespace}/" if namespace else ""
-        start = bisect_left(self._order, (max(prefix, f"{after}\0" if after else ""),))
-        for key, name in self._order[start:]:
-            if prefix and not key.startswith(prefix):
-                return
-            yield self.by_name[name]
+        start = bisect_left(self._order, (max(f"{namespace}/" if namespace else "", f"{after}\0" if after else ""),))
+        # "0" is the character after the slash.
+        end = bisect_left(self._order, (f"{namespace}0",), start) if namespace else None
+        return (self.by_name[name] for _, name in self._order[start:end])
 
 
 class ObjectStore:

@@ -6,7 +6,10 @@ tests/integration/local/test_local_selection.py compares the same with the real 
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trainwright.controller.local.apiserver.views.selection import (
     SelectorError,
@@ -131,6 +134,34 @@ EVENT = {"involvedObject": {"name": "x"}, "source": {}, "reportingComponent": "c
 )
 def test_field_selectors(kind: tuple[str, str], document: dict[str, Any], selector: str, matches: bool) -> None:
     assert parse_field_selector(selector, selectable_fields(*kind)).matches(document) == matches
+
+
+SELECTABLE = [("v1", "Event"), ("v1", "Pod"), ("v1", "Node"), ("v1", "Secret"), ("batch/v1", "Job")]
+PLACES = {"source": "source.component", "spec.host": "spec.nodeName", "status.successful": "status.succeeded"}
+VALUES = st.one_of(st.text(), st.text("aZ09._/:-"), st.sampled_from(["true", "false", "0", "1e5"]), st.booleans())
+
+
+@given(data=st.data(), kind=st.sampled_from(SELECTABLE))
+def test_no_object_that_matches_is_passed_over_for_its_bytes(data: st.DataObject, kind: tuple[str, str]) -> None:
+    fields = selectable_fields(*kind)
+    label = data.draw(st.sampled_from(sorted(set(fields) - {"status.podIP", "status.podIPs"})))
+    document: dict[str, Any] = {"metadata": {}}
+    if data.draw(st.booleans()):
+        *path, last = PLACES.get(label, label).split(".")
+        home = document
+        for key in path:
+            home = home.setdefault(key, {})
+        home[last] = data.draw(st.one_of(VALUES, st.integers()))
+    value = data.draw(st.one_of(st.just(fields[label](document)), VALUES.map(str)))
+    escaped = value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+    selector = parse_field_selector(f"{label}={escaped}", fields)
+    assert selector.may_match(msgspec.json.encode(document)) or not selector.matches(document)
+
+
+def test_an_object_without_the_bytes_of_a_value_is_passed_over() -> None:
+    selector = parse_field_selector("involvedObject.uid=0f3a-b,type=Warning", selectable_fields("v1", "Event"))
+    assert selector.may_match(b'{"type":"Warning","involvedObject":{"uid":"0f3a-b"}}')
+    assert not selector.may_match(b'{"type":"Warning","involvedObject":{"uid":"0f3a-c"}}')
 
 
 def test_what_a_field_selector_tells() -> None:

@@ -26,6 +26,8 @@ _PART = re.compile(r"((?:\\.|[^\\,])*\\?)(?:,|$)", re.DOTALL)
 """What is between commas that are not escaped."""
 _TERM = re.compile(r"(?P<label>[^=]*?)(?P<sign>!=|==?)(?P<value>(?:[^\\,=]|\\[\\,=])*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_LITERAL = re.compile(r"(?=.*[A-Za-z])(?!(?:true|false)$)[A-Za-z0-9._/:-]+").fullmatch
+"""Texts that JSON writes as they are, and that stand for no number, no truth value and no absent field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,17 @@ class FieldSelector:
         terms: sorted by label.
         fields: the labels that it reads.
         matches: whether an object matches.
+        literals: bytes that stand in every object that matches, as it is encoded.
     """
 
     terms: tuple[Term, ...]
     matches: Callable[[Document], bool]
     fields: frozenset[str] = field(default=frozenset())
+    literals: tuple[bytes, ...] = ()
+
+    def may_match(self, body: bytes) -> bool:
+        """Whether an encoded object of a built-in kind can match. Spares decoding a thousand events to find five."""
+        return all(map(body.__contains__, self.literals))
 
     def exact(self, label: str) -> str | None:
         """The one value that a field must have, such as the name that a watch is limited to."""
@@ -64,7 +72,8 @@ def parse_field_selector(text: str, selectable: SelectableFields) -> FieldSelect
         raise SelectorError(f"field label not supported: {unknown[0]}; use one of {', '.join(selectable)}")
     tests = [_test(selectable[label], sign, value) for label, sign, value in sorted(terms)]
     matches = tests[0] if len(tests) == 1 else lambda document: all(test(document) for test in tests)
-    return FieldSelector(tuple(sorted(terms)), matches, frozenset(label for label, _, _ in terms))
+    literals = tuple(value.encode() for _, sign, value in terms if sign == "=" and _LITERAL(value))
+    return FieldSelector(tuple(sorted(terms)), matches, frozenset(label for label, _, _ in terms), literals)
 
 
 def _term(part: str) -> Term:
