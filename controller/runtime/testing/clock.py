@@ -63,13 +63,14 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._now = 0.0
-        super().__init__(_JumpingSelector(self._jump))
+        super().__init__(_JumpingSelector(self.spend))
 
     def time(self) -> float:
         """Seconds since the loop was made, by its own clock."""
         return self._now
 
-    def _jump(self, seconds: float) -> None:
+    def spend(self, seconds: float) -> None:
+        """Let time pass in which nothing else runs, as in a callback that computes for so long."""
         self._now += seconds
 
     def is_settled(self) -> bool:

@@ -6,13 +6,15 @@ A job has one of them at most; its type is the word that every view shows.
 A controller of the leader, with the gate `Explain`. A job whose pods all run costs nothing but a look at its JobSet in
 the cache, which also removes the condition at once. Any other is read and explained once it has been so for ten
 seconds, then every half a minute. At most three jobs are read each second, so a cluster full of waiting jobs costs the
-API server no more. Reads are a task of their own: a reconcile only looks at the cache and writes, so it waits neither
-for the turn of a read nor for its answers.
+API server no more; fewer where the event loop runs late, because explaining is the least urgent work of a manager that
+has too little of a processor. Reads are a task of their own: a reconcile only looks at the cache and writes, so it
+waits neither for the turn of a read nor for its answers.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +62,8 @@ RATE = 3.0
 """Jobs that are read each second."""
 AT_ONCE = 8
 """Jobs that are read at the same time, so that one that is slow to read holds up no other."""
+LATE_TIMES = 20.0
+"""A read waits so many times as long as the event loop was late with its turn, but at most READ_SECONDS."""
 READ_SECONDS = 30.0
 """Limit of one read. It asks for much, and a node that does not answer must not keep a place."""
 AGAIN_EACH = 4
@@ -155,7 +159,7 @@ class WaitingConditions:
         self._reads = ReadQueue()
         self._running = 0
         self._wake = asyncio.Event()
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._explained = Trigger(EXPLAINED)
         builder = manager.controller("waiting_controller").for_(TrainJob)
         # The counters of a TrainJob may skip a moment in which its pods were ready, as between two crashes.
@@ -168,16 +172,18 @@ class WaitingConditions:
     async def run(self) -> None:
         """Read the jobs that ask for it until `request_stop`."""
         async with TaskScope("waiting") as tasks:
-            while not self._stopping:
+            while not self._stop.is_set():
                 self._wake.clear()
                 if not self._reads or self._running >= AT_ONCE:
                     await self._wake.wait()
                     continue
-                if (pause := self._bucket.delay(None)) > 0:
-                    await asyncio.sleep(pause)
+                due = self._time() + self._bucket.delay(None)
+                await self._sleep_until(due)
+                late = self._time() - due
+                await self._sleep_until(self._time() + min(LATE_TIMES * late, READ_SECONDS))
                 # Chosen now: a job that waits no longer has left, and a new one may have come.
                 turn = self._reads.next()
-                if turn is None or self._stopping:
+                if turn is None or self._stop.is_set():
                     self._bucket.give_back()
                     continue
                 self._running += 1
@@ -186,8 +192,14 @@ class WaitingConditions:
 
     def request_stop(self) -> None:
         """Read no more; `run` returns, and what is being read is given up."""
-        self._stopping = True
+        self._stop.set()
         self._wake.set()
+
+    async def _sleep_until(self, moment: float) -> None:
+        """Sleep until a time of the event loop, or `request_stop`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(moment):
+                await self._stop.wait()
 
     async def _read(self, key: Key, watched: _Watched) -> None:
         watched.has_changed = False

@@ -18,7 +18,7 @@ from trainwright.controller.runtime import NO_SERVERS, Manager, ProcessSettings
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import TransportError
-from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping, settle
 from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
 from trainwright.controller.runtime.testing.scripted import status_body as failure
@@ -206,6 +206,34 @@ async def test_reads_keep_their_budget_and_every_job_has_its_turn(monkeypatch: p
             assert within <= waiting.RATE + 1
         assert len(times) >= 0.95 * waiting.RATE * 590
         assert {sum(1 for _, name in world.read if name == one) for one in names(MANY)} <= {3, 4, 5}
+
+
+@jumping
+async def test_reads_give_way_where_the_event_loop_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(World(names(MANY)), monkeypatch) as world:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, JumpingLoop)
+        await asyncio.sleep(60)
+        begun = loop.time()
+        while loop.time() < begun + 60:
+            loop.spend(0.1)
+            await asyncio.sleep(0.001)
+        assert 20 <= len(since(world, begun)) <= waiting.RATE * 60 / 2
+        calm = loop.time()
+        await asyncio.sleep(60)
+        assert len(since(world, calm + 5)) >= 0.95 * waiting.RATE * 55
+
+
+@jumping
+async def test_a_stop_does_not_wait_for_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, JumpingLoop)
+    async with running(World(names(MANY)), monkeypatch):
+        await asyncio.sleep(20)
+        loop.spend(100)
+        await settle()
+        stopped = loop.time()
+    assert loop.time() - stopped < 1
 
 
 @jumping
