@@ -227,7 +227,7 @@ class Queue:
 
         It waits longer each time, as queues do: eight that ask at each moment leave a slow cluster no time to delete.
         """
-        pauses = map(min, (0.2 * 2**n for n in count()), repeat(5.0))
+        pauses = map(min, (0.2 * 2**n for n in count()), repeat(1.0))
         async with asyncio.timeout(SECONDS):
             while True:
                 try:
