@@ -184,7 +184,7 @@ class NodeCluster(ControlPlane):
         port = free_port()
         url = f"https://127.0.0.1:{port}/healthz"
         ready = functools.partial(answers, url, authority=state.files.authority.pem)
-        arguments = command(state.binaries, state.files, port=port)
+        arguments = command(state.binaries, state.files, port)
         if name == "kube-controller-manager":
             arguments = [
                 *_without(arguments, "--controllers", "--node-monitor-grace-period"),
@@ -218,7 +218,7 @@ oom_score = 0
         SystemdCgroup = false
 """
         )
-        ready = images.Answers(self.spaces)
+        ready = functools.partial(images.answers, self.spaces)
         state.components.launch("containerd", ["containerd", f"--config={folder}/containerd.toml"], ready)
 
     def _launch_kubelet(self, state: _Running) -> None:

@@ -172,8 +172,8 @@ def _import(folder: Path, tars: Sequence[Path]) -> None:
     with workshop(debian.node(), binds=[cache()]) as (spaces, components):
         configuration = spaces.folder / "containerd.toml"
         configuration.write_text(f'version = 2\nroot = "{folder}"\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
-        ready = Answers(spaces)
-        components.launch("containerd", spaces.command("containerd", f"--config={configuration}"), ready)
+        command = spaces.command("containerd", f"--config={configuration}")
+        components.launch("containerd", command, lambda: answers(spaces))
         components.wait("containerd")
         for tar in tars:
             load(spaces, tar)
@@ -182,15 +182,9 @@ def _import(folder: Path, tars: Sequence[Path]) -> None:
         spaces.run("ctr", "--namespace=k8s.io", "content", "prune", "references")
 
 
-class Answers:
+def answers(spaces: Spaces) -> bool:
     """Whether containerd answers."""
-
-    def __init__(self, spaces: Spaces) -> None:
-        self._spaces = spaces
-
-    def __call__(self) -> bool:
-        done = subprocess.run(self._spaces.command("ctr", "version"), capture_output=True, check=False)
-        return done.returncode == 0
+    return subprocess.run(spaces.command("ctr", "version"), capture_output=True, check=False).returncode == 0
 
 
 def load(spaces: Spaces, tar: Path) -> None:

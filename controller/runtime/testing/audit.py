@@ -15,37 +15,6 @@ _DECISION = "authorization.k8s.io/decision"
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
-class _Reference(msgspec.Struct):
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
-    apiGroup: str = ""  # noqa: N815 - wire name
-
-
-class _Status(msgspec.Struct):
-    code: int = 0
-
-
-class _User(msgspec.Struct):
-    username: str = ""
-
-
-class _Event(msgspec.Struct):
-    stage: str
-    verb: str
-    requestURI: str  # noqa: N815 - wire name
-    stageTimestamp: str  # noqa: N815 - wire name
-    user: _User
-    userAgent: str = ""  # noqa: N815 - wire name
-    objectRef: _Reference | None = None  # noqa: N815 - wire name
-    responseStatus: _Status | None = None  # noqa: N815 - wire name
-    annotations: dict[str, str] = {}
-
-
-_DECODER = msgspec.json.Decoder(_Event)
-
-
 @dataclass(frozen=True)
 class AuditedCall:
     """One request that the API server answered, or one watch that it started."""
@@ -92,23 +61,24 @@ class AuditLog:
             for line in lines:
                 if not line.endswith(b"\n"):
                     return  # being written at this moment
-                event = _DECODER.decode(line)
-                if not event.userAgent.startswith(user_agent) or (user and event.user.username != user):
+                event = msgspec.json.decode(line)
+                agent, name = event.get("userAgent", ""), event["user"].get("username", "")
+                if not agent.startswith(user_agent) or (user and name != user):
                     continue
-                if (event.stage == "ResponseStarted") != (event.verb == "watch"):
+                if (event["stage"] == "ResponseStarted") != (event["verb"] == "watch"):
                     continue
-                reference = event.objectRef or _Reference()
+                reference = event.get("objectRef") or {}
                 yield AuditedCall(
-                    verb=event.verb,
-                    group=reference.apiGroup,
-                    resource=reference.resource,
-                    subresource=reference.subresource,
-                    namespace=reference.namespace,
-                    name=reference.name,
-                    user=event.user.username,
-                    user_agent=event.userAgent,
-                    uri=event.requestURI,
-                    code=event.responseStatus.code if event.responseStatus else 0,
-                    time=event.stageTimestamp,
-                    decision=event.annotations.get(_DECISION, ""),
+                    verb=event["verb"],
+                    group=reference.get("apiGroup", ""),
+                    resource=reference.get("resource", ""),
+                    subresource=reference.get("subresource", ""),
+                    namespace=reference.get("namespace", ""),
+                    name=reference.get("name", ""),
+                    user=name,
+                    user_agent=agent,
+                    uri=event["requestURI"],
+                    code=(event.get("responseStatus") or {}).get("code", 0),
+                    time=event["stageTimestamp"],
+                    decision=event.get("annotations", {}).get(_DECISION, ""),
                 )

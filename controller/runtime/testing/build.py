@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from trainwright.controller.runtime.testing.component import start_guarded
@@ -52,38 +51,27 @@ _UNWANTED = re.compile(
 class ToolBuilder:
     """Builds into a cache folder. A context manager: it holds the lock and owns the scratch folder."""
 
+    _lock: IO[str]
+    _scratch: Path
+
     def __init__(self, cache: Path) -> None:
         self._cache = cache
-        self._lock: IO[str] | None = None
-        self._scratch: Path | None = None
         self._go: tuple[Path, dict[str, str]] | None = None
 
     def __enter__(self) -> Self:
-        try:
-            with _writing(self._cache):
-                self._cache.mkdir(parents=True, exist_ok=True)
-                self._lock = (self._cache / ".lock").open("a+")
-                self._acquire(self._lock)
-                for leftover in self._cache.glob(f"{_SCRATCH_PREFIX}*"):
-                    shutil.rmtree(leftover, ignore_errors=True)
-                self._scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=self._cache))
-        except BaseException:
-            self._close()
-            raise
+        with contextlib.ExitStack() as held, _writing(self._cache):
+            self._cache.mkdir(parents=True, exist_ok=True)
+            self._lock = held.enter_context((self._cache / ".lock").open("a+"))
+            self._acquire(self._lock)
+            for leftover in self._cache.glob(f"{_SCRATCH_PREFIX}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            self._scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=self._cache))
+            held.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            self._held = held.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
 
     @staticmethod
     def _acquire(lock: IO[str]) -> None:
@@ -108,7 +96,8 @@ class ToolBuilder:
             ControlPlaneError: no Go toolchain, no network, not enough disk space, or a compile error.
         """
         missing = {
-            module: [name for name in names if not _binary(module, name).exists()] for module, names in wanted.items()
+            module: [name for name in names if not (module.cache_folder / name).exists()]
+            for module, names in wanted.items()
         }
         if any(names for module, names in missing.items() if module.path == "k8s.io/kubernetes"):
             self._require_room(_PEAK_GIB)
@@ -131,24 +120,12 @@ class ToolBuilder:
         variables = module.variables or (("k8s.io/component-base/version.gitVersion", "{version}"),)
         flags = " ".join(["-s -w", *(f"-X {name}={value.format(version=module.version)}" for name, value in variables)])
         output = self._work_folder(module) / name
-        self._run_go(
-            [
-                "build",
-                "-trimpath",
-                "-buildvcs=false",
-                "-ldflags",
-                flags,
-                "-o",
-                str(output),
-                dict(module.packages)[name],
-            ],
-            module,
-            f"building {name} {module.version}",
-        )
-        target = _binary(module, name)
+        options = ["-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(output)]
+        package = dict(module.packages)[name]
+        self._run_go(["build", *options, package], module, f"building {name} {module.version}")
         with _writing(self._cache):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            output.replace(target)
+            module.cache_folder.mkdir(parents=True, exist_ok=True)
+            output.replace(module.cache_folder / name)
 
     def _fetch_manifests(self, module: GoModule) -> None:
         missing = _missing_manifests(module)
@@ -171,7 +148,6 @@ class ToolBuilder:
 
     def _work_folder(self, module: GoModule) -> Path:
         """A copy of the sources, so that a read-only installation works and the checkout is not changed."""
-        assert self._scratch is not None, "the builder must be entered first"
         folder = self._scratch / module.name
         if not folder.exists():
             with _writing(self._cache):
@@ -181,18 +157,12 @@ class ToolBuilder:
         return folder
 
     def _run_go(self, arguments: Sequence[str], module: GoModule, title: str | None) -> str:
-        assert self._scratch is not None, "the builder must be entered first"
-        assert self._lock is not None, "the builder must be entered first"
         held = (self._lock.fileno(),)
         if self._go is None:
             self._go = find_go(self._scratch, _required_go(module.folder / "go.mod"), held=held)
         go, environment = self._go
         command = [str(go), *arguments]
         return _run(command, self._work_folder(module), environment, title, scratch=self._scratch, held=held)
-
-
-def _binary(module: GoModule, name: str) -> Path:
-    return module.cache_folder / name
 
 
 def _missing_manifests(module: GoModule) -> list[tuple[str, str]]:

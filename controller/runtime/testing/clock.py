@@ -9,7 +9,7 @@ real socket would get no time to answer. A ManualClock is for code that takes it
 import asyncio
 import functools
 import selectors
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -26,36 +26,21 @@ class ManualClock(Generic[T]):
         return self.now
 
 
-class _JumpingSelector(selectors.BaseSelector):
-    """Polls the real selector. Instead of waiting it moves the clock of the loop."""
+class _JumpingSelector(selectors.DefaultSelector):
+    """Instead of waiting it moves the clock of the loop."""
 
     def __init__(self, advance: Callable[[float], None]) -> None:
-        self._real = selectors.DefaultSelector()
+        super().__init__()
         self._advance = advance
 
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
-
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.modify(fileobj, events, data)
-
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._real.select(0)
+        ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if timeout is None:
             raise RuntimeError("deadlock: every task waits, and there is no timer")
         self._advance(timeout)
         return []
-
-    def close(self) -> None:
-        self._real.close()
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._real.get_map()
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):

@@ -19,8 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
@@ -36,8 +35,8 @@ _PORT_ATTEMPTS = 3
 _FIELD_MANAGER = "control-plane"
 
 
-class _HTTPSCommand(Protocol):
-    def __call__(self, binaries: Binaries, files: programs.Files, *, port: int) -> list[str]: ...
+_HTTPSCommand: TypeAlias = Callable[[Binaries, programs.Files, int], list[str]]
+"""Takes the port to listen on."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,7 @@ class ControlPlane:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -338,17 +335,14 @@ class ControlPlane:
         port = free_port()
         url = f"https://127.0.0.1:{port}/healthz"
         ready = functools.partial(answers, url, authority=state.files.authority.pem)
-        state.components.launch(name, command(state.binaries, state.files, port=port), ready, ports=(port,))
+        state.components.launch(name, command(state.binaries, state.files, port), ready, ports=(port,))
 
     def _launch_jobset(self, state: _Running) -> None:
         webhook_port, health_port = free_port(), free_port()
         self.apply(*programs.jobset_webhooks(state.binaries, state.files, webhook_port=webhook_port))
-        command = programs.jobset_manager(
-            state.binaries, state.files, webhook_port=webhook_port, health_port=health_port
-        )
-        state.components.launch(
-            "jobset-manager", command, self._jobsets_are_admitted, ports=(webhook_port, health_port)
-        )
+        ports = (webhook_port, health_port)
+        command = programs.jobset_manager(state.binaries, state.files, *ports)
+        state.components.launch("jobset-manager", command, self._jobsets_are_admitted, ports=ports)
 
     def _launch_kwok(self, state: _Running) -> None:
         state.components.launch("kwok", programs.kwok(state.binaries, state.files.kubeconfig), self._nodes_are_ready)

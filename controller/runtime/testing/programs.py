@@ -6,7 +6,7 @@ Comments say why a flag is needed; `control_plane.py` decides which programs run
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -108,7 +108,7 @@ def kube_apiserver(binaries: Binaries, files: Files, *, port: int, etcd_port: in
     return command
 
 
-def kube_controller_manager(binaries: Binaries, files: Files, *, port: int) -> list[str]:
+def kube_controller_manager(binaries: Binaries, files: Files, port: int) -> list[str]:
     return [
         *_part_of_kubernetes("kube-controller-manager", binaries, files, port),
         # The excluded controllers need a cloud, real nodes or real volumes.
@@ -121,17 +121,20 @@ def kube_controller_manager(binaries: Binaries, files: Files, *, port: int) -> l
     ]
 
 
-def kube_scheduler(binaries: Binaries, files: Files, *, port: int) -> list[str]:
+def kube_scheduler(binaries: Binaries, files: Files, port: int) -> list[str]:
     return _part_of_kubernetes("kube-scheduler", binaries, files, port)
 
 
 def _part_of_kubernetes(name: str, binaries: Binaries, files: Files, port: int) -> list[str]:
+    # Of the own authority, so that no other program on the port is mistaken for this one.
+    certificate, key = files.authority.server(name)
     return [
         str(binaries[name]),
-        *_kubeconfigs(files),
+        *(f"--{whose}kubeconfig={files.kubeconfig}" for whose in ("", "authentication-", "authorization-")),
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",
-        *_serving_certificate(files, name),
+        f"--tls-cert-file={certificate}",
+        f"--tls-private-key-file={key}",
         "--leader-elect=false",
         "--profiling=false",
         # With the default of 20 requests per second, a burst of jobs would test this limit.
@@ -140,7 +143,7 @@ def _part_of_kubernetes(name: str, binaries: Binaries, files: Files, port: int) 
     ]
 
 
-def jobset_manager(binaries: Binaries, files: Files, *, webhook_port: int, health_port: int) -> list[str]:
+def jobset_manager(binaries: Binaries, files: Files, webhook_port: int, health_port: int) -> list[str]:
     certificate, _ = files.authority.server("jobset-manager")
     configuration = files.folder / "jobset-manager.yaml"
     configuration.write_text(
@@ -240,14 +243,3 @@ def pretend_nodes(count: int) -> list[dict[str, Any]]:
         }
         for index in range(count)
     ]
-
-
-def _serving_certificate(files: Files, name: str) -> Sequence[str]:
-    """A certificate of the own authority, so that no other program on the port is mistaken for this one."""
-    certificate, key = files.authority.server(name)
-    return [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
-
-
-def _kubeconfigs(files: Files) -> Sequence[str]:
-    flags = ("--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig")
-    return [f"{flag}={files.kubeconfig}" for flag in flags]

@@ -116,16 +116,16 @@ class _Rule:
     body: bytes
     delay: float
     error: TransportError | None
-    streams: Callable[[], LiveStream] | None
+    stream: LiveStream | None
 
 
 class _Socket:
     """The client's side of a websocket."""
 
-    def __init__(self, rule: _Rule, live: LiveStream | None, protocol: str) -> None:
-        self.refusal = None if live is not None else Response(rule.status, rule.headers, rule.body)
+    def __init__(self, rule: _Rule, protocol: str) -> None:
+        self.refusal = None if rule.stream is not None else Response(rule.status, rule.headers, rule.body)
         self.protocol = protocol
-        self._live = live
+        self._live = rule.stream
 
     async def receive(self) -> bytes | None:
         assert self._live is not None
@@ -137,24 +137,16 @@ class _Socket:
 
 
 class _Answer:
-    def __init__(self, rule: _Rule, stream: LiveStream | None) -> None:
+    def __init__(self, rule: _Rule) -> None:
+        self.status, self.headers = rule.status, rule.headers
         self._rule = rule
-        self._stream = stream
-
-    @property
-    def status(self) -> int:
-        return self._rule.status
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._rule.headers
 
     async def read(self) -> bytes:
         return self._rule.body
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        assert self._stream is not None
-        return self._stream.chunks()
+        assert self._rule.stream is not None
+        return self._rule.stream.chunks()
 
 
 class ScriptedTransport:
@@ -190,59 +182,50 @@ class ScriptedTransport:
         live.send(*chunks)
         if end:
             live.end()
-        self._rules.append(_Rule(when, 1, status, {}, b"", 0.0, None, lambda: live))
+        self._rules.append(_Rule(when, 1, status, {}, b"", 0.0, None, live))
         return live
 
     async def send(self, request: Request) -> Response:
-        rule = self._take(request)
-        if rule.delay:
-            await asyncio.sleep(rule.delay)
-        if rule.error is not None:
-            raise rule.error
-        return Response(rule.status, rule.headers, rule.body, _warnings(rule.headers))
+        rule = await self._take(request)
+        warning = rule.headers.get("warning")
+        return Response(rule.status, rule.headers, rule.body, (warning,) if warning else ())
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[_Answer]:
-        async with self._live(request) as (rule, live):
-            yield _Answer(rule, live)
+        async with self._live(request) as rule:
+            yield _Answer(rule)
 
     @asynccontextmanager
     async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator[_Socket]:  # noqa: ARG002 - the script knows how much it sends
         """See Transport. A rule with a stream opens the websocket, with the first protocol; another one refuses it."""
-        async with self._live(request) as (rule, live):
-            yield _Socket(rule, live, protocols[0] if protocols else "")
+        async with self._live(request) as rule:
+            yield _Socket(rule, protocols[0] if protocols else "")
 
     @asynccontextmanager
-    async def _live(self, request: Request) -> AsyncIterator[tuple[_Rule, LiveStream | None]]:
-        rule = self._take(request)
-        if rule.delay:
-            await asyncio.sleep(rule.delay)
-        if rule.error is not None:
-            raise rule.error
-        live = rule.streams() if rule.streams else None
-        if live is not None:
-            live.request = request
-            live.opened.set()
+    async def _live(self, request: Request) -> AsyncIterator[_Rule]:
+        rule = await self._take(request)
+        if rule.stream is not None:
+            rule.stream.request = request
+            rule.stream.opened.set()
         try:
-            yield rule, live
+            yield rule
         finally:
-            if live is not None:
-                live.closed.set()
+            if rule.stream is not None:
+                rule.stream.closed.set()
 
     async def close(self) -> None:
         """Do nothing."""
 
-    def _take(self, request: Request) -> _Rule:
+    async def _take(self, request: Request) -> _Rule:
         self.requests.append(request)
         self.times.append(asyncio.get_running_loop().time())
-        for rule in self._rules:
-            if rule.times > 0 and rule.when(request):
-                rule.times -= 1
-                return rule
-        left = sum(rule.times > 0 for rule in self._rules)
-        raise AssertionError(f"no rule matches {request} {request.query}; {left} rules are unused")
-
-
-def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:
-    value = headers.get("warning")
-    return (value,) if value else ()
+        rule = next((rule for rule in self._rules if rule.times > 0 and rule.when(request)), None)
+        if rule is None:
+            left = sum(rule.times > 0 for rule in self._rules)
+            raise AssertionError(f"no rule matches {request} {request.query}; {left} rules are unused")
+        rule.times -= 1
+        if rule.delay:
+            await asyncio.sleep(rule.delay)
+        if rule.error is not None:
+            raise rule.error
+        return rule
