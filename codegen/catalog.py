@@ -7,7 +7,7 @@ It reads api/, completes references, and reports those without a target. `struct
 import copy
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as File
 
 import jsonschema
@@ -205,21 +205,16 @@ def _add(catalog: Catalog, definition: Definition, problems: Problems) -> bool:
 
 def _take_kubernetes_kinds(listing: _File, catalog: Catalog, problems: Problems) -> list[str]:
     data, document = listing.document.data, listing.document
-    wanted: list[str] = []
-    for index, entry in enumerate(data["kinds"]):
-        if not catalog.kubernetes.known(entry["type"]):
-            problems.add(listing.name, document.line(("kinds", index)), "", f"Kubernetes has no type {entry['type']}")
-            continue
+    wanted = {"kinds": [entry["type"] for entry in data["kinds"]], "types": data.get("types", [])}
+    for word, keys in wanted.items():
+        for index, key in enumerate(keys):
+            if not catalog.kubernetes.known(key):
+                problems.add(listing.name, document.line((word, index)), "", f"Kubernetes has no type {key}")
+    problems.stop_if_any()
+    for entry in data["kinds"]:
         definition = catalog.kubernetes.definition(entry["type"])
         catalog.kinds[definition.key] = Kind(definition, entry["plural"], entry["scope"] == "Namespaced")
-        wanted.append(definition.key)
-    for index, key in enumerate(data.get("types", [])):
-        if not catalog.kubernetes.known(key):
-            problems.add(listing.name, document.line(("types", index)), "", f"Kubernetes has no type {key}")
-            continue
-        wanted.append(key)
-    problems.stop_if_any()
-    return wanted
+    return [*wanted["kinds"], *wanted["types"]]
 
 
 def _complete(catalog: Catalog, packages: dict[str, Package], wanted: list[str], problems: Problems) -> None:
@@ -236,13 +231,9 @@ def _complete(catalog: Catalog, packages: dict[str, Package], wanted: list[str],
             target = _link(catalog, packages, definition, path, part, problems)
             if target is not None:
                 queue.append(target)
-        complete = Definition(
-            definition.package, definition.name, schema, definition.document, definition.file, definition.path
-        )
-        catalog.definitions[definition.key] = complete
-        if definition.key in catalog.kinds:
-            kind = catalog.kinds[definition.key]
-            catalog.kinds[definition.key] = Kind(complete, kind.plural, kind.namespaced, kind.crd, kind.installed)
+        catalog.definitions[definition.key] = complete = replace(definition, schema=schema)
+        if (kind := catalog.kinds.get(definition.key)) is not None:
+            catalog.kinds[definition.key] = replace(kind, definition=complete)
 
 
 def _link(

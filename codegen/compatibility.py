@@ -7,7 +7,7 @@ the last release and the acknowledged changes.
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trainwright.codegen.definition import Schema
 
@@ -65,14 +65,13 @@ def _compare(old: Schema, new: Schema, path: str) -> _Found:
 
 
 def _shape(old: Schema, new: Schema, path: str) -> _Found:
-    for word in _SHAPE:
-        if old.get(word) != new.get(word):
-            what = f"{word} {_told(old, word)} became {_told(new, word)}"
-            yield path, what, Impact.NEW_VERSION, "stored values and typed clients expect the other"
-    for word in _MERGING:
-        if old.get(word) != new.get(word):
-            what = f"{word} {_told(old, word)} became {_told(new, word)}"
-            yield path, what, Impact.NEW_VERSION, "field ownership of stored objects no longer fits"
+    for words, why in (
+        (_SHAPE, "stored values and typed clients expect the other"),
+        (_MERGING, "field ownership of stored objects no longer fits"),
+    ):
+        for word in words:
+            if old.get(word) != new.get(word):
+                yield path, _became(old, new, word), Impact.NEW_VERSION, why
     word = "x-kubernetes-preserve-unknown-fields"
     if old.get(word) and not new.get(word):
         yield path, "unknown fields are dropped", Impact.BREAKS_STORED, "what is stored there is lost"
@@ -96,11 +95,9 @@ def _limits(old: Schema, new: Schema, path: str) -> _Found:
             continue
         lower = word in _LOWER_LIMITS
         tighter = after is not None and (before is None or (after > before if lower else after < before))
-        what = f"{word} {_told(old, word)} became {_told(new, word)}"
-        yield path, what, *_limit(tighter=tighter)
+        yield path, _became(old, new, word), *_limit(tighter=tighter)
     if old.get("pattern") != new.get("pattern"):
-        what = f"pattern {_told(old, 'pattern')} became {_told(new, 'pattern')}"
-        yield path, what, *_limit(tighter="pattern" in new)
+        yield path, _became(old, new, "pattern"), *_limit(tighter="pattern" in new)
     yield from _enum(old, new, path)
 
 
@@ -156,5 +153,6 @@ def _fields(old: Schema, new: Schema, path: str) -> _Found:
             yield inner, "field added", Impact.SAFE, "no object has it yet"
 
 
-def _told(schema: Schema, word: str) -> Any:
-    return repr(schema[word]) if word in schema else "unset"
+def _became(old: Schema, new: Schema, word: str) -> str:
+    before, after = (repr(schema[word]) if word in schema else "unset" for schema in (old, new))
+    return f"{word} {before} became {after}"

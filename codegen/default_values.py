@@ -23,11 +23,8 @@ def wrong_values(catalog: Catalog, schema: Schema, value: Any, where: str = "") 
     here = f"{where}: " if where else ""
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
-        return (
-            []
-            if is_of_type(value, "integer") or is_of_type(value, "string")
-            else [(here, f"{value!r} is neither integer nor string")]
-        )
+        fits = is_of_type(value, "integer") or is_of_type(value, "string")
+        return [] if fits else [(here, f"{value!r} is neither integer nor string")]
     if kind in PYTHON_TYPES and not is_of_type(value, kind):
         article = "an" if kind in ("integer", "array", "object") else "a"
         return [(here, f"default {value!r} is not {article} {kind}")]

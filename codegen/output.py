@@ -48,8 +48,9 @@ def changes(root: Path, files: dict[str, str], folders: Sequence[str] = FOLDERS)
         old = target.read_text(encoding="utf-8") if target.exists() else None
         if old != new:
             found.append(FileChange(path, old, new))
-    stale = [path for path in _generated(root, folders) if path not in files]
-    return found + [FileChange(path, (root / path).read_text(encoding="utf-8"), None) for path in stale]
+    there = {path.relative_to(root).as_posix(): path for path in _files(root, folders) if is_generated(path)}
+    stale = {name: path for name, path in there.items() if name not in files}
+    return found + [FileChange(name, path.read_text(encoding="utf-8"), None) for name, path in stale.items()]
 
 
 def write(root: Path, pending: list[FileChange], folders: Sequence[str] = FOLDERS) -> None:
@@ -90,10 +91,6 @@ def report_stale(pending: list[FileChange], program: str, command: str) -> None:
 def _files(root: Path, folders: Sequence[str]) -> Iterator[Path]:
     for folder in folders:
         yield from (path for path in sorted((root / folder).rglob("*")) if path.is_file())
-
-
-def _generated(root: Path, folders: Sequence[str]) -> Iterator[str]:
-    return (path.relative_to(root).as_posix() for path in _files(root, folders) if is_generated(path))
 
 
 def is_generated(path: Path) -> bool:

@@ -83,18 +83,14 @@ def _acknowledged(path: Path, problems: Problems) -> Iterator[tuple[tuple[str, s
         for document in documents(path.read_text(encoding="utf-8")):
             for index, entry in enumerate(document.data):
                 line = document.line((index,))
-                if not isinstance(entry, dict) or set(entry) != _WORDS or not all(map(_is_text, entry.values())):
-                    problems.add(
-                        ACKNOWLEDGED, line, "", f"an entry must have the text fields {', '.join(sorted(_WORDS))}"
-                    )
+                texts = entry.values() if isinstance(entry, dict) and set(entry) == _WORDS else [None]
+                if not all(isinstance(text, str) for text in texts):
+                    wanted = ", ".join(sorted(_WORDS))
+                    problems.add(ACKNOWLEDGED, line, "", f"an entry must have the text fields {wanted}")
                     continue
                 yield (entry["kind"], entry["path"], entry["change"]), line
     except ManifestError as error:
         problems.add(ACKNOWLEDGED, error.line, "", error.reason)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _ours(catalog: Catalog) -> list[Kind]:

@@ -156,15 +156,8 @@ def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain
         return
     items = catalog.resolve(schema["items"])
     scalar = items.get("type") not in ("object", "array")
-    if (
-        kind == "set"
-        and not scalar
-        and "atomic"
-        not in (
-            items.get("x-kubernetes-map-type"),
-            items.get("x-kubernetes-list-type"),
-        )
-    ):
+    atomic = "atomic" in (items.get("x-kubernetes-map-type"), items.get("x-kubernetes-list-type"))
+    if kind == "set" and not scalar and not atomic:
         complain(path, "items of a set must be plain values, or atomic")
     for key in keys or ():
         _check_key(catalog, items, key, path, complain)

@@ -39,12 +39,8 @@ def docstring(text: str) -> str:
 
 def literal(value: str | float | bool) -> str:
     """A value as Python writes it, text in double quotes."""
-    if not isinstance(value, str):
-        return repr(value)
     text = repr(value)
-    if text[0] == "'" and '"' not in text:
-        return f'"{text[1:-1]}"'
-    return text
+    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
 def attribute(wire: str) -> str:

@@ -39,7 +39,9 @@ def roles(control_plane: ControlPlane) -> dict[str, list[dict[str, Any]]]:
     """The wanted roles and bindings, by plural."""
     return {
         plural: [
-            _reduced(one) for one in control_plane.stored.list(f"{plural}.rbac.authorization.k8s.io") if _wanted(one)
+            _reduced(one)
+            for one in control_plane.stored.list(f"{plural}.rbac.authorization.k8s.io")
+            if one["metadata"]["name"] in WANTED
         ]
         for plural in ("clusterroles", "clusterrolebindings")
     }
@@ -48,10 +50,6 @@ def roles(control_plane: ControlPlane) -> dict[str, list[dict[str, Any]]]:
 def text(control_plane: ControlPlane) -> str:
     """The content of the file."""
     return json.dumps(roles(control_plane), indent=1, sort_keys=True) + "\n"
-
-
-def _wanted(document: dict[str, Any]) -> bool:
-    return document["metadata"]["name"] in WANTED
 
 
 def _reduced(document: dict[str, Any]) -> dict[str, Any]:

@@ -28,9 +28,8 @@ REPOSITORY = "oci://registry.k8s.io/jobset/charts"
 def package(folder: Path) -> list[Path]:
     """Package both charts into the folder; returns the archives.
 
-    Raises:
-        ControlPlaneError: helm or Go cannot be provided.
-        subprocess.CalledProcessError: JobSet's module cannot be downloaded, or helm refuses a chart.
+    Raises ControlPlaneError: helm or Go cannot be provided; CalledProcessError: JobSet's module cannot be downloaded,
+    or helm refuses a chart.
     """
     folder.mkdir(parents=True, exist_ok=True)
     helm = provide(["helm"])["helm"]
@@ -48,9 +47,7 @@ def package(folder: Path) -> list[Path]:
 def add_jobset(chart: Path, scratch: Path) -> None:
     """Put JobSet's chart into a copy of the manager's chart, as a dependency that is off by default.
 
-    Raises:
-        ControlPlaneError: Go cannot be provided.
-        subprocess.CalledProcessError: JobSet's module cannot be downloaded.
+    Raises ControlPlaneError: Go cannot be provided; CalledProcessError: JobSet's module cannot be downloaded.
     """
     source = _module_folder(next(module for module in MODULES if module.name == "jobset"), scratch)
     target = chart / "charts" / "jobset"
@@ -71,15 +68,8 @@ def _module_folder(module: GoModule, scratch: Path) -> Path:
         shutil.copyfile(module.folder / name, work / name)
     go, environment = find_go(scratch, (1, 26))
     subprocess.run([go, "mod", "download", module.path], cwd=work, env=environment, check=True)
-    found = subprocess.run(
-        [go, "list", "-m", "-f", "{{.Dir}}", module.path],
-        cwd=work,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return Path(found.stdout.strip())
+    listing = [str(go), "list", "-m", "-f", "{{.Dir}}", module.path]
+    return Path(subprocess.check_output(listing, cwd=work, env=environment, text=True).strip())
 
 
 def _chart(folder: Path) -> dict[str, Any]:

@@ -118,18 +118,14 @@ def _conditions() -> dict[Right, list[Switches]]:
 def _check(conditions: dict[Right, list[Switches]]) -> None:
     # The same sample in each run.
     chance = random.Random(0)  # noqa: S311
-    samples = [frozenset(_switches()), *(_sample(chance) for _ in range(SAMPLE))]
-    for switches in samples:
+    samples = (frozenset(one for one in _switches() if chance.random() < 0.5) for _ in range(SAMPLE))
+    for switches in (frozenset(_switches()), *samples):
         by_table = {right for right, sets in conditions.items() if any(one <= switches for one in sets)}
         real = _given(switches)
         assert by_table == real, (
             f"with {sorted(switches)} the rights differ from the table: {sorted(by_table ^ real)}; does one of them "
             "depend on three switches?"
         )
-
-
-def _sample(chance: random.Random) -> Switches:
-    return frozenset(switch for switch in _switches() if chance.random() < 0.5)
 
 
 @cache
@@ -151,7 +147,7 @@ def _configuration(switches: Collection[str]) -> Configuration:
         "featureGates": {name: f"gate.{name}" in switches for name in GATES},
         "certManagement": {"webhookSecretName": SECRET},
         "leaderElection": {"resourceName": LEASE, "resourceNamespace": LEASE_HOME},
-        "plugins": {"disabled": sorted(_absent(switches))},
+        "plugins": {"disabled": [name for name in sorted(BUILT_IN) if f"plugin.{name}" not in switches]},
     }
     for path in _fields():
         *sections, name = path.split(".")
@@ -164,7 +160,3 @@ def _configuration(switches: Collection[str]) -> Configuration:
     configuration = msgspec.convert(document, Configuration)
     configuration.set_defaults()
     return configuration
-
-
-def _absent(switches: Collection[str]) -> Iterator[str]:
-    return (name for name in BUILT_IN if f"plugin.{name}" not in switches)

@@ -12,12 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent
 Made = Mapping[Path, str]
 
 
-def nothing(_: Made) -> Collection[Path]:
-    return ()
-
-
 def generated(
-    module: str, description: str, make: Callable[[], Made], left_over: Callable[[Made], Collection[Path]] = nothing
+    module: str,
+    description: str,
+    make: Callable[[], Made],
+    left_over: Callable[[Made], Collection[Path]] = lambda _: (),
 ) -> int:
     """Write the files that are not up to date and delete those that are left over; with `--check` show them.
 

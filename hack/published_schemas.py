@@ -46,13 +46,10 @@ def published(control_plane: ControlPlane) -> str:
 
 def rendered(models: Document, version: str) -> str:
     """The text of the file: one line per model, so that a difference can be read."""
-    lines = [f"{json.dumps(name)}:{_compact(models[name])}" for name in sorted(models)]
+    compact = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode
+    lines = [f"{json.dumps(name)}:{compact(models[name])}" for name in sorted(models)]
     head = f'{{\n"banner":{json.dumps(_BANNER)},\n"kubernetesVersion":{json.dumps(version)},\n"schemas":{{\n'
     return head + ",\n".join(lines) + "\n}}\n"
-
-
-def _compact(schema: Document) -> str:
-    return json.dumps(schema, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
 def _reachable(schemas: Document, kinds: Iterable[str]) -> Iterable[tuple[str, Document]]:

@@ -85,11 +85,9 @@ def main() -> int:
 
 
 def make(folder: Path, output: Path, url: str, *, image: bool) -> list[Path]:
-    """Make the files.
+    """Make the files. Raises CalledProcessError: a program failed.
 
-    Raises:
-        ReleaseError: the checkout is no state to release, the output is in use, or a chart is of another version.
-        CalledProcessError: a program failed.
+    Raises ReleaseError: the checkout is no state to release, the output is in use, or a chart is of another version.
     """
     check()
     epoch = int(git("log", "-1", "--format=%ct"))
@@ -117,10 +115,7 @@ def make(folder: Path, output: Path, url: str, *, image: bool) -> list[Path]:
 
 
 def empty(output: Path) -> None:
-    """Make the folder, or delete the files of an earlier release in it.
-
-    Raises ReleaseError: it holds something else.
-    """
+    """Make the folder, or delete the files of an earlier release in it. Raises ReleaseError: it holds others."""
     output.mkdir(parents=True, exist_ok=True)
     found = sorted(output.iterdir())
     if others := [one.name for one in found if one.is_dir() or not _MADE.fullmatch(one.name)]:
@@ -219,9 +214,8 @@ def tried(folder: Path, output: Path) -> Iterator[str]:
 def installed_charts(folder: Path, output: Path) -> Iterator[str]:
     """Install each packed chart in a control plane and remove it again; a line for each.
 
-    Raises:
-        ReleaseError: there is no control plane, or what is installed is not what the chart is for.
-        CalledProcessError: helm failed.
+    Raises ReleaseError: there is no control plane, or what is installed is not what the chart is for;
+    CalledProcessError: helm failed.
     """
     made = {path.name.removesuffix(f"-{chart_version()}.tgz"): path for path in output.glob("*.tgz")}
     if set(made) != set(CHARTS):

@@ -33,14 +33,9 @@ def committed(target: Path) -> Path:
 def copied(target: Path) -> Path:
     """Write the files that git knows or would add, as they are now, to a folder. Returns the folder."""
     target.mkdir()
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    names = [name for name in listed.stdout.split("\0") if name and os.path.lexists(ROOT / name)]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    names = [name for name in listed.split("\0") if name and os.path.lexists(ROOT / name)]
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name in names:

@@ -53,9 +53,7 @@ def _fallback(expression: str, cells: list[Any], stored: list[Document]) -> tupl
         matched += 1
     if not matched or any(one != missing[0] or type(one) is not type(missing[0]) for one in missing):
         return None
-    if not missing:
-        return matched, expression
-    return matched, expression if missing[0] == "" else f"{expression}|{json.dumps(missing[0])}"
+    return matched, f"{expression}|{json.dumps(missing[0])}" if missing and missing[0] != "" else expression
 
 
 def _candidates(stored: Iterable[Document]) -> Iterator[str]:

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import copy
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 from cryptography import x509
@@ -144,11 +145,10 @@ class Examination:
             pointer = name in known and known[name].shape.pointer
             absent = before is None or (not before and not pointer)
             if absent and (short, name) not in _OWN_CODE:
-                known_here = {
-                    key: value for key, value in stored.items() if key != name and (short, key) not in _OWN_CODE
-                }
                 features = {
-                    key: feature(value) for key, value in known_here.items() if isinstance(value, str) or key in sent
+                    key: feature(value)
+                    for key, value in stored.items()
+                    if key != name and (short, key) not in _OWN_CODE and (isinstance(value, str) or key in sent)
                 }
                 features |= {"@kind": f"{self._kind.api_version} {self._kind.kind}", "@field": place}
                 value = {} if name in inner and isinstance(after, dict) else after
@@ -209,18 +209,12 @@ class Examination:
         counted: set[str] = set()
         for one in stored:
             before = one["metadata"].get("generation", 0)
-            for path, change in changes_of(one, self._kind.model):
-                new = copy.deepcopy(one)
-                change(new)
-                status, answer = await self._server.ask(
-                    "PUT", f"{self._path}/{one['metadata']['name']}", new, dryRun="All"
-                )
+            async for path, _, status, answer in self._changes(one):
                 if status == 200 and answer["metadata"].get("generation", 0) > before:
                     counted.add(re.split(r"[.\[]", path)[0])
         labelled = copy.deepcopy(stored[0])
         labelled["metadata"]["labels"] = {"new": "x"}
-        path = f"{self._path}/{labelled['metadata']['name']}"
-        _, answer = await self._server.ask("PUT", path, labelled, dryRun="All")
+        _, answer = await self._put(labelled)
         if answer["metadata"].get("generation", 0) > stored[0]["metadata"].get("generation", 0):
             counted.add(LABELS)
         if self._kind.generation and not counted and "spec" in published_models()[self._kind.model]["properties"]:
@@ -228,16 +222,25 @@ class Examination:
             counted.add("spec")
         self._kind.counted = tuple(sorted(counted))
 
+    async def _changes(self, stored: Document) -> AsyncIterator[tuple[str, Document, int, Document]]:
+        """Of each change of a value: its path, the changed object, code and body of the answer to it."""
+        for path, change in changes_of(stored, self._kind.model):
+            new = copy.deepcopy(stored)
+            change(new)
+            yield path, new, *await self._put(new)
+
+    async def _put(self, document: Document) -> tuple[int, Document]:
+        return await self._server.ask("PUT", f"{self._path}/{document['metadata']['name']}", document, dryRun="All")
+
     async def _puts(self, stored: Document) -> None:
-        name = stored["metadata"]["name"]
         new = copy.deepcopy(stored)
         del new["metadata"]["resourceVersion"]
-        status, _ = await self._server.ask("PUT", f"{self._path}/{name}", new, dryRun="All")
+        status, _ = await self._put(new)
         self._kind.unconditional_update = status == 200
         body = copy.deepcopy(self._samples[-1])
         body.pop("status", None)
-        body["metadata"]["name"] = absent = "9" + name
-        status, _ = await self._server.ask("PUT", f"{self._path}/{absent}", body, dryRun="All")
+        body["metadata"]["name"] = "9" + stored["metadata"]["name"]
+        status, _ = await self._put(body)
         self._kind.create_on_update = status == 201
         signature = []
         for word in _WORDS:
@@ -330,12 +333,7 @@ class Examination:
         refused: dict[str, set[str]] = {}
         allowed: set[str] = set()
         for one in stored:
-            for path, change in changes_of(one, self._kind.model):
-                new = copy.deepcopy(one)
-                change(new)
-                status, answer = await self._server.ask(
-                    "PUT", f"{self._path}/{one['metadata']['name']}", new, dryRun="All"
-                )
+            async for path, new, status, answer in self._changes(one):
                 if status == 200:
                     if values_at(answer, path.split(".")) == values_at(new, path.split(".")):
                         allowed.add(path)

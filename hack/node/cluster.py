@@ -64,8 +64,7 @@ class NodeCluster(ControlPlane):
     def provide(self) -> Binaries:
         """Find the programs, the node's root and the images; make what is missing, which takes minutes.
 
-        Raises:
-            ControlPlaneError: no node can run here, or something cannot be made.
+        Raises ControlPlaneError: no node can run here, or something cannot be made.
         """
         must_be_possible()
         # In one build, which compiles what the programs share once.

@@ -8,8 +8,8 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,15 +37,10 @@ class Spaces:
         writable: bool = False,
         binds: Sequence[Path] = (),
     ) -> None:
-        """Start them.
+        """Start them: the keeper is launched in `components`, and `folder` is that of the running node.
 
-        Args:
-            components: which the keeper is launched in.
-            folder: of the running node.
-            root: the root folder.
-            own_network: whether the network is the node's own or this machine's.
-            writable: change the root folder itself, and no layer above it.
-            binds: more folders that are seen inside, at the same path.
+        Without `own_network` the network is this machine's. `writable`: change the root folder itself, and no layer
+        above it. `binds`: more folders that are seen inside, at the same path.
         """
         self.folder = folder
         plan = {
@@ -75,22 +70,13 @@ class Spaces:
 
     def in_network(self, call: Callable[[], T]) -> T:
         """The result of a call in a thread that is in the node's network."""
-        results: list[T] = []
-        errors: list[BaseException] = []
 
-        def enter() -> None:
-            try:
-                enter_network(self.pid)
-                results.append(call())
-            except BaseException as error:
-                errors.append(error)
+        def inside() -> T:
+            enter_network(self.pid)
+            return call()
 
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-        if errors:
-            raise errors[0]
-        return results[0]
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(inside).result()
 
 
 def enter_network(pid: int) -> None:
