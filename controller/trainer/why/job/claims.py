@@ -81,7 +81,7 @@ def unmounted(picture: Picture) -> Iterator[Cause]:
         since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
         found = _missing_by_event(picture, pod)
         if found is None and picture.lasted(since, _LOOK_SECONDS):
-            found = _from_volumes(picture, pod)
+            found = _from_volumes(picture, pod, since)
         if found is None and picture.lasted(since, CREATING_SECONDS):
             found = _not_mounted(picture, pod)
         if found is not None:
@@ -128,7 +128,9 @@ def _missing_by_event(picture: Picture, pod: Document) -> Cause | None:
 
 def _not_mounted(picture: Picture, pod: Document) -> Cause | None:
     for message, volume, since in _mount_events(picture, pod):
-        text = f"volume {volume or 'of the pods'} cannot be mounted on node {_node(pod)}: {quoted(message)}"
+        text = (
+            f"volume {volume or 'of the pods'} cannot be mounted on node {dig(pod, 'spec.nodeName')}: {quoted(message)}"
+        )
         return of_pods("VolumeNotMounted", text, pod, since=since)
     return None
 
@@ -142,12 +144,10 @@ def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) ->
         f"volume {volume or 'of the pods'} takes key {key} from {named}, which does not have it: add the key, or "
         "correct the runtime and create the job again"
     )
-    about = About.of(pod, "Pod")
-    return cause("VolumeSourceMissing", text, about, since, pods=1, index=index_of(pod))
+    return of_pods("VolumeSourceMissing", text, pod, since=since)
 
 
-def _from_volumes(picture: Picture, pod: Document) -> Cause | None:
-    since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
+def _from_volumes(picture: Picture, pod: Document, since: Any) -> Cause | None:
     for volume in dig(pod, "spec.volumes") or ():
         for resource, name in _sources(volume):
             if picture.lacks(resource, name):
@@ -173,10 +173,4 @@ def _source_missing(picture: Picture, pod: Document, kind: str, name: str, volum
         f"volume {volume} is made from {kind} {name}, which does not exist in namespace {picture.namespace}: create "
         "it, or correct the runtime and create the job again"
     )
-    about = About(kind=kind, namespace=picture.namespace, name=name)
-    reason = "VolumeSourceMissing"
-    return cause(reason, text, about, since, pods=1, index=index_of(pod))
-
-
-def _node(pod: Document) -> str:
-    return str(dig(pod, "spec.nodeName"))
+    return cause("VolumeSourceMissing", text, here(picture, kind, name), since, pods=1, index=index_of(pod))

@@ -66,15 +66,12 @@ def suspended(picture: Picture) -> Iterator[Cause]:
 def workload_of(picture: Picture) -> Document | None:
     if picture.serves(WORKLOAD) is not True:
         return None
+    jobset = uid_of(picture.jobset) if picture.jobset is not None else None
     labelled = picture.list(WORKLOAD, labels=f"{JOB_UID_LABEL}={uid_of(picture.job)}")
     for workload in labelled or picture.list(WORKLOAD):
-        if picture.is_controller_of(workload) or {owner.uid for owner in owners_of(workload)} & _jobset(picture):
+        if picture.is_controller_of(workload) or any(owner.uid == jobset for owner in owners_of(workload)):
             return workload
     return None
-
-
-def _jobset(picture: Picture) -> set[str]:
-    return {uid_of(picture.jobset)} if picture.jobset is not None else set()
 
 
 def _without_workload(picture: Picture, queue: str) -> Cause:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from trainwright.api.objects import Document, dig, name_of, owners_of
+from trainwright.api.objects import Document, controller_of, dig, name_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
@@ -43,7 +43,9 @@ def refusals(picture: Picture) -> Iterator[Cause]:
         return
     foreign = picture.get(JOBSET, picture.name)
     if foreign is not None:
-        yield _taken(picture, "JobSet", picture.name, _controller(foreign), created_at(foreign))
+        owner = controller_of(foreign)
+        whose = f"{owner.kind} {owner.name}" if owner is not None else ""
+        yield _taken(picture, "JobSet", picture.name, whose, created_at(foreign))
         return
     for event in picture.events(picture.job):
         if event.get("reason") == EVENT_RESOURCES_CREATION_FAILED:
@@ -108,9 +110,8 @@ def _webhook(picture: Picture, message: str, since: datetime | None) -> Cause | 
     of_jobset = "jobset" in found[1] or found[1].endswith(".kb.io")
     who = "is the JobSet controller running?" if of_jobset else "is the program behind it running?"
     what = message.partition(":")[0] if "/" in message.partition(":")[0] else f"jobsets/{picture.name}"
-    about = about_job(picture)
     text = f"{what} cannot be made: webhook {found[1]} does not answer; {who}"
-    return cause("WebhookUnreachable", text, about, since)
+    return cause("WebhookUnreachable", text, about_job(picture), since)
 
 
 def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause | None:
@@ -149,8 +150,7 @@ def _uncounted(picture: Picture, name: str, resource: str, since: datetime | Non
         text = f"ResourceQuota {name} allows 0 {what} in namespace {picture.namespace}: ask for a larger quota"
     else:
         text = f"ResourceQuota {name} of namespace {picture.namespace} is not counted yet for {what}; it is tried again"
-    about = here(picture, "ResourceQuota", name)
-    return cause("ObjectQuotaExceeded", text, about, since)
+    return cause("ObjectQuotaExceeded", text, here(picture, "ResourceQuota", name), since)
 
 
 def _name(picture: Picture, message: str, since: datetime | None) -> Cause | None:
@@ -188,17 +188,9 @@ def _name_taken(picture: Picture, message: str, since: datetime | None) -> Cause
 
 def _taken(picture: Picture, kind: str, name: str, owner: str, since: datetime | None) -> Cause:
     whose = f"belongs to {owner}" if owner else "was not made for this job"
-    advice = (
-        "delete that one, or create the job under another name"
-        if owner
-        else ("delete it, or create the job under another name")
-    )
-    text = f"{kind} {name} exists already and {whose}: {advice}"
-    return cause("NameTaken", text, About(kind=kind, namespace=picture.namespace, name=name), since)
-
-
-def _controller(obj: Document) -> str:
-    return next((f"{owner.kind} {owner.name}" for owner in owners_of(obj) if owner.controller), "")
+    which = "that one" if owner else "it"
+    text = f"{kind} {name} exists already and {whose}: delete {which}, or create the job under another name"
+    return cause("NameTaken", text, here(picture, kind, name), since)
 
 
 def _scheduler(picture: Picture, message: str, since: datetime | None) -> Cause | None:
@@ -207,7 +199,7 @@ def _scheduler(picture: Picture, message: str, since: datetime | None) -> Cause 
         return None
     kind, group = found[1], found[2].partition("/")[0]
     if kind == "JobSet":
-        return cause("JobSetMissing", jobset_missing(), about_job(picture), since)
+        return cause("JobSetMissing", JOBSET_MISSING, about_job(picture), since)
     who = {"scheduling.volcano.sh": "Volcano", "scheduling.x-k8s.io": "the scheduler plugins (coscheduling)"}
     name = who.get(group, f"{kind} of {group}")
     kind_of_runtime, runtime = reference_of(picture.job)
@@ -218,8 +210,9 @@ def _scheduler(picture: Picture, message: str, since: datetime | None) -> Cause 
     return cause("GangSchedulerMissing", text, About(kind=kind_of_runtime, namespace="", name=runtime), since)
 
 
-def jobset_missing() -> str:
-    return "JobSet is not installed in this cluster, and TrainJobs run as JobSets: install JobSet (https://jobset.sigs.k8s.io)"
+JOBSET_MISSING = (
+    "JobSet is not installed in this cluster, and TrainJobs run as JobSets: install JobSet (https://jobset.sigs.k8s.io)"
+)
 
 
 def _build_failed(message: str) -> str:

@@ -15,7 +15,7 @@ from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.attempts import cost_before
 from trainwright.controller.trainer.why.job.jobset import attempt_of, open_dependencies, running_pods, wanted_now
-from trainwright.controller.trainer.why.job.nodes import is_of_lost_node
+from trainwright.controller.trainer.why.job.nodes import lost_node
 from trainwright.controller.trainer.why.job.refusals import about_jobset
 from trainwright.controller.trainer.why.words import listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
@@ -59,7 +59,7 @@ def unready(picture: Picture) -> Iterator[Cause]:
 def _is_lost(picture: Picture, pod: Document) -> bool:
     """Whether the pod is not ready for the sake of its node. That a probe fails is what a kubelet alone says."""
     said_by_kubelet = dig(condition_of(pod, "Ready"), "reason") == "ContainersNotReady"
-    return not (said_by_kubelet and _probe(pod) is not None) and is_of_lost_node(picture, pod)
+    return not (said_by_kubelet and _probe(pod) is not None) and lost_node(picture, pod) is not None
 
 
 def _is_unready(picture: Picture, pod: Document) -> bool:
@@ -191,7 +191,7 @@ def ordinary(picture: Picture) -> Cause:
         ended = f", {counted(len(done), 'pod')} completed" if done else ""
         runs = verb(len(active), "runs", "run")
         text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{cost_before(picture)}"
-        since = earliest(_started(pod) for pod in active)
+        since = earliest(moment(dig(pod, "status.startTime")) for pod in active)
         return cause("Running", text, about_jobset(picture), since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
         return _by_counters(picture)
@@ -205,10 +205,6 @@ def ordinary(picture: Picture) -> Cause:
     total = wanted or len(pods) or pods_wanted(picture)
     text = f"the job is starting: {share(active, total)} run{which}"
     return cause("Starting", text, about, created_at(picture.jobset or picture.job), pods=len(pods))
-
-
-def _started(pod: Document) -> datetime | None:
-    return moment(dig(pod, "status.startTime"))
 
 
 def _by_counters(picture: Picture) -> Cause:

@@ -155,16 +155,12 @@ def _from_nodes(
         return cause("NodesTainted", _tainted_text(picture, group, large), **more)
     if large:
         return None
-    lacking = [name for name in requests if not any(_offers(node, name, requests[name]) for node in selected)]
+    lacking = [name for name in requests if all(requests[name] > capacity.allocatable(node, name) for node in selected)]
     resource = next((name for name in (*short, *lacking) if name in lacking), next(iter(lacking), ""))
     if not resource:
         return None
     text = _too_small(spec, selected, resource, requests[resource])
     return cause("NodesTooSmall", text, **more)
-
-
-def _offers(node: Document, resource: str, amount: Quantity) -> bool:
-    return not amount > capacity.allocatable(node, resource)
 
 
 def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: Quantity) -> str:
@@ -256,11 +252,10 @@ def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document
     spec = group.pods[0].get("spec") or {}
     taints = [taint for node in nodes for taint in capacity.untolerated(node, spec)]
     who = share(group.pods, picture.present_pods)
+    names = listed(name_of(node) for node in nodes)
     if taints and all(map(capacity.is_cordon, taints)):
-        names = listed(name_of(node) for node in nodes)
         return f"{who} cannot start: the nodes that fit ({names}) are cordoned; ask the administrator to uncordon them"
     if taints and all(map(capacity.is_silence, taints)):
-        names = listed(name_of(node) for node in nodes)
         return f"{who} cannot start: the nodes that fit ({names}) are not ready; ask the administrator of the nodes"
     if not taints:
         return f"{who} cannot start: nodes have taints that the pods do not tolerate; add tolerations to the runtime"

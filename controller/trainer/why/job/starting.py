@@ -8,7 +8,7 @@ from typing import Any
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED
-from trainwright.controller.trainer.why.catalogue import cause, of_pods
+from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
 from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
 from trainwright.controller.trainer.why.words import last_line, quoted, rank_of
@@ -60,8 +60,7 @@ def _variable(picture: Picture, pod: Document, container: PodContainer) -> Cause
     subject = _subject(container.spec, kind, name, key)
     wrong = "envFrom" if subject == "envFrom" else "the variable"
     text = f"{subject} of container {container.name} comes from {what}: {advice}, or correct {wrong} in a new job"
-    about = About(kind=kind, namespace=picture.namespace, name=name)
-    return cause("VariableSourceMissing", text, about, **more)
+    return cause("VariableSourceMissing", text, here(picture, kind, name), **more)
 
 
 def _subject(spec: Document, kind: str, name: str, key: str) -> str:
@@ -153,8 +152,7 @@ def _failed_as_a_whole(picture: Picture, pod: Document, reason: str) -> Iterator
         return
     message = quoted(str(dig(pod, "status.message") or ""))
     text = f"{rank_of(picture, pod)} failed ({reason}{': ' if message else ''}{message})"
-    about = About.of(pod, "Pod")
-    yield cause("RankFailed", text, about, created_at(pod), pods=1, index=index_of(pod))
+    yield of_pods("RankFailed", text, pod, since=created_at(pod))
 
 
 def slow(picture: Picture) -> Iterator[Cause]:
@@ -164,29 +162,24 @@ def slow(picture: Picture) -> Iterator[Cause]:
         if not is_creating(pod) or not picture.lasted(since, CREATING_SECONDS):
             continue
         node = dig(pod, "spec.nodeName")
-        more: dict[str, Any] = {"about": About.of(pod, "Pod"), "pods": 1, "index": index_of(pod)}
         for event in picture.events(pod):
             if event.get("reason") == "FailedCreatePodSandBox":
                 text = (
                     f"node {node} cannot set up the network of {rank_of(picture, pod)}: "
                     f"{quoted(str(event.get('message', '')))}; it is tried again; ask the administrator of the node"
                 )
-                yield cause("SandboxFailed", text, since=event_since(event), **more)
+                yield of_pods("SandboxFailed", text, pod, since=event_since(event))
                 return
-            if event.get("reason") == "Pulling" and _is_last(picture, pod, event):
+            if event.get("reason") == "Pulling" and event is picture.events(pod)[0]:
                 text = (
                     f"{rank_of(picture, pod)} is still pulling its image on node {node}: "
                     f"{quoted(str(event.get('message', '')), 120)}; large images take minutes"
                 )
-                yield cause("SlowStart", text, since=event_since(event), **more)
+                yield of_pods("SlowStart", text, pod, since=event_since(event))
                 return
         text = (
             f"the containers of {rank_of(picture, pod)} have not been created on node {node} for more than a minute: "
             f"see `kubectl describe pod {pod['metadata']['name']}`"
         )
-        yield cause("SlowStart", text, since=since, **more)
+        yield of_pods("SlowStart", text, pod, since=since)
         return
-
-
-def _is_last(picture: Picture, pod: Document, event: Document) -> bool:
-    return picture.events(pod)[0] is event

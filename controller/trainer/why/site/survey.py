@@ -71,10 +71,10 @@ def note(message: str, remedy: str) -> SiteFinding:
     return SiteFinding(Level.NOTE, message, remedy)
 
 
-def first_of(names: Sequence[str], limit: int = 3) -> str:
+def first_of(names: Sequence[str]) -> str:
     """`a, b, c and 4 more`."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{', '.join(names[:limit])}{more}"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"
 
 
 class CannotTell(Exception):  # noqa: N818 - it is no error of the check
