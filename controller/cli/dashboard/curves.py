@@ -14,6 +14,11 @@ from trainwright.controller.cli.dashboard.reports import KeptReport, falls
 from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
 
 
+def attempt_at(starts: Mapping[int, datetime], moment: float) -> int | None:
+    """The attempt that had begun last; None: not known. `moment`: in seconds since 1970."""
+    return max((number for number, start in starts.items() if start.timestamp() <= moment), default=None)
+
+
 @dataclass(slots=True)
 class Marker:
     """Finds where segments begin, in reports that are given one after the other.
@@ -32,7 +37,7 @@ class Marker:
     def take(self, report: KeptReport) -> tuple[float, int | None, bool]:
         """Time and attempt of a report, and whether a segment begins with it."""
         self.highest = max(self.highest, report.at)
-        attempt = report.attempt if report.attempt is not None else self._attempt_at(report.at)
+        attempt = report.attempt if report.attempt is not None else attempt_at(self.starts, report.at)
         before = self._last
         if before is not None and before[1] is not None:
             # Clocks and late reports: attempts follow each other, and their segments do not mix.
@@ -42,9 +47,6 @@ class Marker:
         is_new = before is None or before[0] != report.segment or (attempt is not None and attempt != (before[1] or 1))
         self.segment += is_new
         return self.highest, attempt, is_new
-
-    def _attempt_at(self, moment: float) -> int | None:
-        return max((number for number, start in self.starts.items() if start.timestamp() <= moment), default=None)
 
 
 def not_finite_in(job: TrainJob) -> frozenset[str]:

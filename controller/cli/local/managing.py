@@ -242,7 +242,9 @@ async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
     listed = await jobs.all()
     if any(name_of(job) == given for job in listed):
         return given
-    found = newest_first(listed if given == LATEST else [job for job in listed if _is_of_script(job, given)])
+    found = newest_first(
+        listed if given == LATEST else [job for job in listed if job["metadata"].get("generateName") == f"{given}-"]
+    )
     if only and given != LATEST and len(found) > 1:
         raise RefusedError(f"{given} may be any of {', '.join(map(name_of, found))}: name one, or the last as {LATEST}")
     return name_of(found[0]) if found else given
@@ -251,10 +253,6 @@ async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
 def newest_first(jobs: Sequence[Document]) -> list[Document]:
     """Jobs by the time at which they were created, which has whole seconds; then by their last change."""
     return sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
-
-
-def _is_of_script(job: Document, script: str) -> bool:
-    return bool(job["metadata"].get("generateName") == f"{script}-")
 
 
 def _stored(job: Document) -> int:

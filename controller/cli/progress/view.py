@@ -204,7 +204,7 @@ def metrics_of(job: TrainJob) -> dict[str, str]:
     return {one_line(metric.name): one_line(metric.value) for metric in metrics}
 
 
-def sorted_views(views: "list[JobView]") -> "list[JobView]":
+def sorted_views(views: list[JobView]) -> list[JobView]:
     """What trains first, then what waits, then what has ended; the newest of each first."""
 
     def key(view: JobView) -> tuple[int, float, str, str]:
