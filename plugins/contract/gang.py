@@ -135,7 +135,7 @@ class GangScheduler(ABC, Generic[P]):
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The group of all pods. An existing group is changed only while the job is suspended, when no pod runs."""
         policy = self.policy_of(info.runtime)
-        if policy is None or (info.facts.exists(self._group_of(job)) and not _is_suspended(job)):
+        if policy is None or (info.facts.exists(self._group_of(job)) and not job.spec_or_empty.suspend):
             return
         spec = {
             "minMember": _members(info.pod_sets),
@@ -249,10 +249,6 @@ def _later_step(picture: Picture) -> str | None:
             if step.get("status", "Complete") == "Complete" and not ended.get(step.get("name")):
                 return str(step.get("name"))
     return None
-
-
-def _is_suspended(job: TrainJob) -> bool:
-    return bool(job.spec_or_empty.suspend)
 
 
 def _members(pod_sets: Iterable[PodSet]) -> int:
