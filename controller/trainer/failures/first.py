@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from trainwright.api.conditions import find_true
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
 from trainwright.api.messages import plain
 from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, uid_of
@@ -110,7 +111,6 @@ class Failure:
 
 
 def first_failures(pods: Iterable[Document]) -> dict[int, Failure]:
-    """The first failure of each attempt that has one."""
     return {attempt: found[0] for attempt, found in failures_by_attempt(pods).items()}
 
 
@@ -133,7 +133,7 @@ def is_disrupted(pod: Document) -> bool:
     """Whether the cluster ended the pod for the sake of something else; an eviction counts as its failure."""
     status = pod.get("status") or {}
     reason = status.get("reason")
-    return reason in _BY_NODE or (reason != EVICTED and _disruption(status) is not None)
+    return reason in _BY_NODE or (reason != EVICTED and find_true(status.get("conditions"), DISRUPTED) is not None)
 
 
 def ended_by_deletion(pod: Document, finished_at: str) -> bool:
@@ -192,15 +192,10 @@ def exact_end(written: Sequence[WrittenFailure], container: str, ended: Document
     return at, stopped
 
 
-def _disruption(status: Document) -> Document | None:
-    conditions = status.get("conditions") or ()
-    return next((one for one in conditions if one.get("type") == DISRUPTED and one.get("status") == "True"), None)
-
-
 def _failures(pod: Document) -> Iterable[Failure]:
     status = pod.get("status") or {}
     found = list(_of_containers(pod, status))
-    target = _disruption(status)
+    target: Document | None = find_true(status.get("conditions"), DISRUPTED)
     if found and not (target or is_disrupted(pod)):
         yield from found
     elif found or status.get("phase") == "Failed":

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, dig, labels_of, name_of
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.plugins.contract.picture import index_of
 
 DEFAULT_SECONDS = 600.0
 """How long others may run on after a rank has ended, where neither the job nor a command says it."""
@@ -71,11 +72,6 @@ def rank_name(pod: Document, *, several: bool = False) -> str:
         return f"rank {rank}"
     replica = f"-{labels.get(LABEL_JOB_INDEX, '0')}" if several else ""
     return f"{role}{replica}-{rank}"
-
-
-def index_of(pod: Document) -> int:
-    """The completion index of a pod, which is its rank in its Job."""
-    return number(labels_of(pod).get(LABEL_INDEX) or annotations_of(pod).get(LABEL_INDEX))
 
 
 def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRank]:

@@ -16,7 +16,7 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
-from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.times import Now, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_COMPLETE,
@@ -140,11 +140,8 @@ def _trains(job: TrainJob) -> bool:
     reported = status.trainer_status_or_empty.last_updated_time
     if not reported or state_of(job).state is not State.RUNNING:
         return False
-    resumed = _transition(job, CONDITION_SUSPENDED)
-    try:
-        return resumed is None or parse(reported) >= resumed
-    except ValueError:  # no API server stores such a time: its schema forbids it
-        return False
+    resumed, at = _transition(job, CONDITION_SUSPENDED), moment(reported)
+    return resumed is None or (at is not None and at >= resumed)
 
 
 def is_ours(job: TrainJob) -> bool:
@@ -207,7 +204,6 @@ class JobStates:
     """The one place that sees every change of a job's state: add a listener to act on it."""
 
     def __init__(self, records: JobRecords, *, now: Now = wall_clock) -> None:
-        """Follow the jobs of `records`."""
         self._now = now
         self._records = records
         self._listeners: list[Listener] = []

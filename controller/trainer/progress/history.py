@@ -151,7 +151,6 @@ class HistoryKeeper:
 
     @property
     def name(self) -> str:
-        """Of the source."""
         return "reports"
 
     async def start(self, queue: WorkQueue[Key]) -> None:

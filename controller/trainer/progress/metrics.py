@@ -39,7 +39,6 @@ class ProgressMetrics:
     """Counts reports and writes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """`registry`: of the manager."""
         prefix = "trainer_progress"
         self.reports = LabelledCounter(
             f"{prefix}_reports_total", "Reports by what became of them.", registry, source=ReportSource, result=REPORTS

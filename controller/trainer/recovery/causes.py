@@ -20,8 +20,8 @@ from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
 from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, is_of_initializer, limited_of, number
-from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.recovery.positions import Span
+from trainwright.plugins.contract.picture import index_of
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
 FREE, FINAL = "", "final"

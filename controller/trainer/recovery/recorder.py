@@ -47,7 +47,6 @@ from trainwright.controller.trainer.failures.recorder import (
 )
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import INITIALIZERS, POD, attempt_of, is_of_initializer, keys_of_jobset
-from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.job.status import is_finished
@@ -67,6 +66,7 @@ from trainwright.controller.trainer.recovery.attempts import (
 from trainwright.controller.trainer.recovery.causes import rank_of
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
+from trainwright.plugins.contract.picture import index_of
 
 log = logging.getLogger(__name__)
 

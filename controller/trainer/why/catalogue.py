@@ -102,7 +102,7 @@ CATALOGUE: dict[str, CatalogueRow] = {
     "JobDeadlineExceeded": CatalogueRow(64, _E, failed=True),
     "EvidenceGone": CatalogueRow(65, _E, failed=True),
     "Failed": CatalogueRow(0, _E, failed=True),
-    "NotReady": CatalogueRow(66, _P, Link.READINESS),
+    "NotReady": CatalogueRow(66, _P, Link.READINESS, explains=frozenset({"StepWaits"})),
     "PodsRemain": CatalogueRow(67, _M, Link.JOB),
     "DeletionWaits": CatalogueRow(68, _P, Link.JOB),
     "Deleting": CatalogueRow(0, _W, Link.JOB),

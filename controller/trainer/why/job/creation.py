@@ -123,8 +123,7 @@ def _quota(picture: Picture, found: re.Match[str], count: str, *, since: datetim
         f"{'is' if used.get(resource) == '1' else 'are'} used, and each pod asks for {asked.get(resource)}; {advice}"
     )
     more: dict[str, Any] = {"severity": Severity.STUCK} if never else {}
-    about = here(picture, "ResourceQuota", name)
-    return cause("QuotaExceeded", text, about, since, pods=pods, **more)
+    return cause("QuotaExceeded", text, here(picture, "ResourceQuota", name), since, pods=pods, **more)
 
 
 def _amounts(text: str) -> dict[str, str]:

@@ -35,8 +35,7 @@ def over(picture: Picture) -> Iterator[Cause]:
         left = list(remaining(picture, over="the job is complete"))
         yield from left
         if not left:
-            about = about_job(picture)
-            yield cause("Complete", "the job is complete", about, since_of(complete))
+            yield cause("Complete", "the job is complete", about_job(picture), since_of(complete))
     elif failed is not None:
         yield _ended(picture, failed)
         yield from remaining(picture, over="the job has failed")

@@ -80,15 +80,12 @@ def _from_event(picture: Picture, event: Document) -> Cause | None:
 
 
 def service_name(picture: Picture) -> str:
-    network = dig(picture.jobset, "spec.network") or {}
-    return str(network.get("subdomain") or picture.name)
+    return str(dig(picture.jobset, "spec.network.subdomain") or picture.name)
 
 
 def service_taken(picture: Picture) -> Iterator[Cause]:
     """The Service of the JobSet's name leads elsewhere; JobSet takes any Service of that name."""
-    jobset = picture.jobset
-    network = dig(jobset, "spec.network") or {}
-    if jobset is None or network.get("enableDNSHostnames") is False or not picture.present_pods:
+    if dig(picture.jobset, "spec.network.enableDNSHostnames") is False or not picture.present_pods:
         return
     name = service_name(picture)
     service = picture.get(SERVICE, name)

@@ -152,21 +152,15 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
 
 
 def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str, reserved: Document) -> Cause | None:
-    stopper = None
-    if str(dig(local, "spec.stopPolicy") or "None") != "None":
-        stopper = here(picture, "LocalQueue", queue)
-    elif cluster:
-        policy = dig(picture.get(CLUSTER_QUEUE, cluster), "spec.stopPolicy")
-        stopper = About(kind="ClusterQueue", namespace="", name=cluster) if (policy or "None") != "None" else None
     message = str(reserved.get("message", ""))
-    if stopper is None and (reserved.get("reason") == "Suspended" or _STOPPED.search(message)):
-        in_message = "ClusterQueue" in message and cluster
-        stopper = About(
-            kind="ClusterQueue" if in_message else "LocalQueue",
-            namespace="" if in_message else picture.namespace,
-            name=cluster if in_message else queue,
-        )
-    if stopper is None:
+    itself, of_cluster = here(picture, "LocalQueue", queue), About(kind="ClusterQueue", namespace="", name=cluster)
+    if str(dig(local, "spec.stopPolicy") or "None") != "None":
+        stopper = itself
+    elif cluster and (dig(picture.get(CLUSTER_QUEUE, cluster), "spec.stopPolicy") or "None") != "None":
+        stopper = of_cluster
+    elif reserved.get("reason") == "Suspended" or _STOPPED.search(message):
+        stopper = of_cluster if cluster and "ClusterQueue" in message else itself
+    else:
         return None
     text = (
         f"{stopper.kind} {stopper.name} is stopped by its administrator: wait until it is started, or use another queue"

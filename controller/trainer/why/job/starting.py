@@ -3,16 +3,16 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED
+from trainwright.controller.trainer.failures.last_words import telling_line
 from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
 from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
-from trainwright.controller.trainer.why.words import last_line, quoted, rank_of
-from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, holds, since_of
+from trainwright.controller.trainer.why.words import ends_with, quoted, rank_of
+from trainwright.plugins.contract import Cause, Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.picture import event_since, index_of
 
 _MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
@@ -43,11 +43,7 @@ def _variable(picture: Picture, pod: Document, container: PodContainer) -> Cause
     if waiting.get("reason") != "CreateContainerConfigError":
         return None
     message = str(waiting.get("message", ""))
-    more: dict[str, Any] = {
-        "pods": 1,
-        "index": index_of(pod),
-        "since": since_of(condition_of(pod, "PodScheduled")) or created_at(pod),
-    }
+    since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
     if found := _KEY.search(message):
         key, kind, name = found[1], found[2], found[3].rpartition("/")[2]
         what, advice = f"{kind} {name}, which has no key {key}", "add the key"
@@ -56,11 +52,11 @@ def _variable(picture: Picture, pod: Document, container: PodContainer) -> Cause
         what, advice = f"{kind} {name}, which does not exist in namespace {picture.namespace}", "create it"
     else:
         text = f"container {container.name} cannot be created: {quoted(message, 200)}"
-        return cause("VariableSourceMissing", text, About.of(pod, "Pod"), **more)
+        return of_pods("VariableSourceMissing", text, pod, since=since)
     subject = _subject(container.spec, kind, name, key)
     wrong = "envFrom" if subject == "envFrom" else "the variable"
     text = f"{subject} of container {container.name} comes from {what}: {advice}, or correct {wrong} in a new job"
-    return cause("VariableSourceMissing", text, here(picture, kind, name), **more)
+    return cause("VariableSourceMissing", text, here(picture, kind, name), since, pods=1, index=index_of(pod))
 
 
 def _subject(spec: Document, kind: str, name: str, key: str) -> str:
@@ -82,7 +78,6 @@ def _program(picture: Picture, pod: Document, container: PodContainer) -> Cause 
     message = str(ended.get("message") or waiting.get("message") or "")
     who = f"container {container.name} of {rank_of(picture, pod)}"
     since = moment(ended.get("finishedAt")) or created_at(pod)
-    more: dict[str, Any] = {"about": About.of(pod, "Pod"), "since": since, "pods": 1, "index": index_of(pod)}
     is_waiting = waiting.get("reason") in _START_FAILURES
     if is_program_missing(ended.get("exitCode"), str(ended.get("reason")), message) or (
         is_waiting and _NO_FILE.search(message) is not None
@@ -93,12 +88,12 @@ def _program(picture: Picture, pod: Document, container: PodContainer) -> Cause 
         if was_run and container.ended is not None:
             # The shell says which program it did not find.
             previous = container.ended is container.last
-            text += last_line(picture.log(pod, container.name, previous=previous))
-        return cause("ProgramMissing", text, **more)
+            text += ends_with(telling_line(picture.log(pod, container.name, previous=previous)))
+        return of_pods("ProgramMissing", text, pod, since=since)
     if not is_waiting:
         return None
     why = quoted(message, 180) if message else f"see `kubectl describe pod {name_of(pod)}`"
-    return cause("ContainerNotStarted", f"{who} cannot be started: {why}", **more)
+    return of_pods("ContainerNotStarted", f"{who} cannot be started: {why}", pod, since=since)
 
 
 def is_program_missing(code: int | None, reason: str, message: str) -> bool:

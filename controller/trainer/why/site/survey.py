@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -56,19 +56,7 @@ class SiteFinding:
     remedy: str
 
 
-def problem(message: str, remedy: str) -> SiteFinding:
-    """Jobs cannot run."""
-    return SiteFinding(Level.PROBLEM, message, remedy)
-
-
-def warning(message: str, remedy: str) -> SiteFinding:
-    """Something will go wrong."""
-    return SiteFinding(Level.WARNING, message, remedy)
-
-
-def note(message: str, remedy: str) -> SiteFinding:
-    """Worth knowing."""
-    return SiteFinding(Level.NOTE, message, remedy)
+problem, warning, note = (partial(SiteFinding, level) for level in (Level.PROBLEM, Level.WARNING, Level.NOTE))
 
 
 def first_of(names: Sequence[str]) -> str:
@@ -416,6 +404,5 @@ def _homes(configurations: Iterable[Document]) -> list[str]:
 
 
 def containers_of(deployment: Document) -> Iterable[Document]:
-    """The containers of a Deployment."""
     found: Iterable[Document] = dig(deployment, "spec.template.spec.containers") or ()
     return found
