@@ -161,12 +161,7 @@ class Looking:
             attempt=None,
             most_attempts=None,
             suspended=bool(held.job.spec_or_empty.suspend),
-            conditions=[],
-            timeline=[],
-            pods=[],
-            attempts=[],
             metrics=last_metrics(held.job),
-            explanation=None,
             unread=[contract.UnreadPart(part="job", message=why)],
         )
 

@@ -84,13 +84,10 @@ class RenderedObjects:
             objects=[_object(component.document) for component in rendering.components],
             settings=[_setting(one) for one in rendering.settings],
             overrides=msgspec.convert(rendering.overrides, list[contract.OverrideView], from_attributes=True),
-            problems=[],
         )
 
     def _refused(self, *problems: str) -> contract.ObjectsView:
-        return contract.ObjectsView(
-            now=format_time(self._now()), objects=[], settings=[], overrides=[], problems=list(problems)
-        )
+        return contract.ObjectsView(now=format_time(self._now()), problems=list(problems))
 
 
 def _without_own(facts: ClusterFacts, job: TrainJob) -> ClusterFacts:
