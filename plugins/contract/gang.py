@@ -234,8 +234,7 @@ def _gang_cause(
 
 
 def _has_no_node(pod: Document) -> bool:
-    phase = dig(pod, "status.phase") or "Pending"
-    return phase == "Pending" and not dig(pod, "spec.nodeName")
+    return (dig(pod, "status.phase") or "Pending") == "Pending" and not dig(pod, "spec.nodeName")
 
 
 def _later_step(picture: Picture) -> str | None:

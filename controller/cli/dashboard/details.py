@@ -128,10 +128,9 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
 
 
 def last_metrics(job: TrainJob) -> list[contract.MetricView]:
-    status = job.status_or_empty.trainer_status
     return [
         contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
-        for one in (status.metrics if status is not None else None) or ()
+        for one in job.status_or_empty.trainer_status_or_empty.metrics or ()
     ]
 
 

@@ -109,11 +109,13 @@ class FailureRecorder:
         if job is None:
             return Done()
         found = failures_by_attempt(pods_of(self._cache, job))
+        held = self._records.find(key, uid_of(job), Recorded)
         if not found:
-            self._tell_rest(key, job)
+            if held is not None and held.untold:
+                self._tell(job, held, {})
             return Done()
         is_deleted = self._lacks_record(job)
-        was_settled = is_finished(job) and self._is_settled(key, job, found)
+        was_settled = is_finished(job) and held is not None and held.settled == _signature(found)
         if was_settled and not is_deleted:
             return Done()
         recorded = await self._recorded(key, job)
@@ -192,15 +194,6 @@ class FailureRecorder:
                 continue  # this may be the log of the next run; the node will say of its container how it goes on
             recorded.untold.discard(attempt)
             self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
-
-    def _tell_rest(self, key: Key, job: TrainJob) -> None:
-        recorded = self._records.find(key, uid_of(job), Recorded)
-        if recorded is not None and recorded.untold:
-            self._tell(job, recorded, {})
-
-    def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
-        recorded = self._records.find(key, uid_of(job), Recorded)
-        return recorded is not None and recorded.settled == _signature(found)
 
     async def _recorded(self, key: Key, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""

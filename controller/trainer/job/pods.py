@@ -109,8 +109,7 @@ def is_of_initializer(pod: Document) -> bool:
 
 def declare_pods(cache: Cache) -> None:
     """Let the cache hold the pods of all JobSets, trimmed, with their index. Controllers may watch them then."""
-    informer = cache.informer(POD, label_selector=LABEL_JOBSET, transforms=(trimmed,))
-    informer.add_index(BY_JOBSET, jobset_of)
+    cache.informer(POD, label_selector=LABEL_JOBSET, transforms=(trimmed,)).add_index(BY_JOBSET, jobset_of)
 
 
 def jobset_of_job(cache: Cache, job: TrainJob) -> JobSet | None:

@@ -43,9 +43,8 @@ def ended_ranks(pods: Iterable[Document]) -> list[EndedRank]:
     for pod in found:
         if attempt_of(pod) == latest:
             replica, rank = number(labels_of(pod).get(LABEL_JOB_INDEX)), index_of(pod)
-            roles.setdefault(labels_of(pod).get(LABEL_REPLICATED_JOB, ""), {}).setdefault((replica, rank), []).append(
-                pod
-            )
+            places = roles.setdefault(labels_of(pod).get(LABEL_REPLICATED_JOB, ""), {})
+            places.setdefault((replica, rank), []).append(pod)
     ended = (one for places in roles.values() for one in _of_role(places))
     return sorted(ended, key=lambda one: (one.at, one.pod))
 
@@ -90,8 +89,7 @@ def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRan
 
 
 def _runs(pod: Document) -> bool:
-    phase = dig(pod, "status.phase")
-    return phase == "Running" and deletion_timestamp_of(pod) is None and _end_of(pod) is None
+    return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None and _end_of(pod) is None
 
 
 def _end_of(pod: Document) -> tuple[int, datetime] | None:

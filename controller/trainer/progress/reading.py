@@ -477,8 +477,7 @@ class JobFile:
 
 def _is_ready(job: TrainJob, replicated: str) -> bool:
     """Whether JobSet counts the pods of a replicated job as ready."""
-    counted = job.status_or_empty.jobs_status or ()
-    return any(one.name == replicated and one.ready > 0 for one in counted)
+    return any(one.name == replicated and one.ready > 0 for one in job.status_or_empty.jobs_status or ())
 
 
 def counters_of(job: TrainJob) -> object:

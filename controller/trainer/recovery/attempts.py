@@ -254,13 +254,13 @@ def leave_node(
 
 def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     """Whether nothing has ended that is not judged, and no cause may change."""
-    found, spec = known.summary, glance.job.spec
+    found = known.summary
     witness = known.witnesses.get(glance.current)
     if found.judged < glance.ended or (witness is not None and (witness.ended or witness.signs)):
         return False
     if found.hang or found.provisional_until > format_time(glance.now) or found.replace == uid_of(glance.jobset):
         return False
-    return not (spec is not None and spec.suspend)
+    return not glance.job.spec_or_empty.suspend
 
 
 def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
@@ -473,8 +473,7 @@ def _take(
 
 def _judge_suspension(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
     """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
-    spec = glance.job.spec
-    suspended = spec is not None and bool(spec.suspend)
+    suspended = bool(glance.job.spec_or_empty.suspend)
     is_stopped = bool(glance.jobset.spec_or_empty.suspend)
     attempt, found = glance.current, step.summary
     witness = known.witnesses.get(attempt)

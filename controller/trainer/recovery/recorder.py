@@ -369,8 +369,7 @@ def _is_new_or_over(event: Event[TrainJob]) -> bool:
     """Whether the job is gone, has ended now, is suspended or resumed, or stands still."""
     if event.new is None or event.old is None:
         return event.new is None
-    old, new = event.old.spec, event.new.spec
-    switched = (old.suspend if old is not None else None) != (new.suspend if new is not None else None)
+    switched = event.old.spec_or_empty.suspend != event.new.spec_or_empty.suspend
     stands_still = _stall(event.new) not in (None, _stall(event.old))
     return switched or stands_still or is_finished(event.new) != is_finished(event.old)
 
@@ -389,13 +388,12 @@ def _is_of_interest(event: Event[Any]) -> bool:
 
 
 def _standing_of(jobset: JobSet) -> tuple[object, ...]:
-    status = jobset.status
-    conditions = (status.conditions if status is not None else None) or ()
+    status = jobset.status_or_empty
     return (
         uid_of(jobset),
         jobset.spec_or_empty.suspend,
-        status.restarts if status is not None else None,
-        status.restarts_count_towards_max if status is not None else None,
-        [(one.type, one.status) for one in conditions],
+        status.restarts,
+        status.restarts_count_towards_max,
+        [(one.type, one.status) for one in status.conditions or ()],
         deletion_timestamp_of(jobset),
     )

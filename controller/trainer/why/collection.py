@@ -4,7 +4,6 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from trainwright.api.base import Resource
 from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of
 from trainwright.plugins.contract import Picture, Unreadable
 from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Verb
@@ -51,13 +50,14 @@ class GivenObjects:
         if resource.plural in self._unreadable:
             return Unreadable(f'{resource.plural} is forbidden: cannot {query.verb.value} resource "{resource.plural}"')
         everywhere = query.verb is Verb.LIST and not query.namespace
-        some = [obj for obj in self._of(resource) if everywhere or namespace_of(obj) in (query.namespace, "")]
+        some = [
+            obj
+            for obj in self._by_kind.get((resource.group, resource.kind), ())
+            if everywhere or namespace_of(obj) in (query.namespace, "")
+        ]
         if query.verb is Verb.GET:
             return tuple(obj for obj in some if name_of(obj) == query.name)[:1]
         return tuple(obj for obj in some if _matches(obj, query))
-
-    def _of(self, resource: Resource) -> list[Document]:
-        return self._by_kind.get((resource.group, resource.kind), [])
 
     def _log(self, query: Query) -> Answer:
         if "pods/log" in self._unreadable:

@@ -50,8 +50,7 @@ def _claim_missing(picture: Picture, name: str, more: dict[str, Any]) -> Cause:
         f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
         "volume in the runtime and create the job again"
     )
-    about = here(picture, "PersistentVolumeClaim", name)
-    return cause("ClaimMissing", text, **{**more, "about": about})
+    return cause("ClaimMissing", text, **{**more, "about": here(picture, "PersistentVolumeClaim", name)})
 
 
 def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> Cause:

@@ -127,8 +127,6 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
 def _at_last(picture: Picture, found: Sequence[Cause]) -> list[Cause]:
     """That the job runs, or starts, unless a cause says why it does neither."""
     ordinary = running.ordinary(picture)
-    if not found:
-        return [ordinary]
     # A container that runs again after a failure is worth a word, and no reason for concern.
     only_notes = all(one.severity is Severity.WAITS and one.reason == "CrashLoop" for one in found)
     return [ordinary] if only_notes else []
@@ -145,8 +143,7 @@ def _not_explained(found: Sequence[Cause]) -> list[Cause]:
 
 
 def _sorted(found: Iterable[Cause]) -> list[Cause]:
-    unique = {(cause.reason, cause.message): cause for cause in found}
-    return sorted(unique.values(), key=_order)
+    return sorted({(cause.reason, cause.message): cause for cause in found}.values(), key=_order)
 
 
 def _order(cause: Cause) -> tuple[int, bool, int, datetime, int, int, str]:
