@@ -7,6 +7,7 @@ reason goes first, then one that is no signal: whoever has seen the pods change 
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,6 +31,10 @@ _UNTOLD = frozenset({"", "Error", "Completed"})
 _SIGNALS = 128
 """Exit codes above it stand for a signal."""
 EVICTED = "Evicted"
+NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+"""Reasons of containers that a node could not start."""
+NO_PROGRAM = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
+"""In a node's message: there is no such program, or it may not be executed."""
 _BY_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "Preempting"})
 """Reasons of pods that a kubelet has ended for itself: its node shuts down, or it makes room for a critical pod."""
 LATE_SECONDS = 60.0

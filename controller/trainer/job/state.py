@@ -8,7 +8,7 @@ the records of all jobs and calls its listeners once for each change, on every r
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -38,6 +38,9 @@ CONDITION_STUCK = "Stuck"
 CONDITION_RESTARTING = "Restarting"
 CONDITION_WAITING = "Waiting"
 EXPLAINING = (CONDITION_STUCK, CONDITION_RESTARTING, CONDITION_WAITING)
+
+RECENT_SECONDS = 600.0
+"""Jobs that ended before a leader started, and not longer ago, may lack their last report and points."""
 
 
 State: TypeAlias = JobState
@@ -164,6 +167,12 @@ def entered(job: TrainJob, state: State) -> datetime | None:
 def ended_at(job: TrainJob) -> datetime | None:
     standing = state_of(job)
     return entered(job, standing.state) if standing.is_over else None
+
+
+def ended_lately(job: TrainJob, now: datetime) -> bool:
+    """Whether the job may have ended while no leader looked, so that its last report and points are missing."""
+    at = ended_at(job)
+    return at is not None and now - at < timedelta(seconds=RECENT_SECONDS)
 
 
 def _transition(job: TrainJob, condition: str) -> datetime | None:

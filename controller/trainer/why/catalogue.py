@@ -131,8 +131,8 @@ def cause(reason: str, message: str, about: About | None = None, since: datetime
 
 def of_pods(reason: str, message: str, *pods: Document, since: datetime | None = None, **more: Any) -> Cause:
     """A cause that concerns these pods, of which the first is the one to look at."""
-    concerned = {"pods": len(pods), "index": index_of(pods[0]), **more}
-    return cause(reason, message, About.of(pods[0], "Pod"), since, **concerned)
+    concerned = {"about": About.of(pods[0], "Pod"), "pods": len(pods), "index": index_of(pods[0]), **more}
+    return cause(reason, message, since=since, **concerned)
 
 
 def about_job(picture: Picture) -> About:

@@ -2,42 +2,41 @@
 """Volume claims, and the ConfigMaps and Secrets of volumes and variables."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of
-from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
+from trainwright.controller.trainer.why.catalogue import here, of_pods
 from trainwright.controller.trainer.why.job.containers import containers_of
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
-from trainwright.plugins.contract.picture import EVENTS_OF, condition_of, event_since, index_of
+from trainwright.plugins.contract.picture import EVENTS_OF, condition_of, event_since
 
 CREATING_SECONDS = 60.0
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)')
 _VOLUME = re.compile(r'volume "([^"]+)"')
-_SOURCE = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
+SOURCE_MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
 _NO_KEY = re.compile(r"references non-existent (config|secret) key: (\S+)")
 _LOOK_SECONDS = 10.0
 """Most containers are created within that time, and nothing has to be looked for."""
-_KINDS = {"config": CONFIG_MAP, "configmap": CONFIG_MAP, "secret": SECRET}
+KINDS = {"config": CONFIG_MAP, "configmap": CONFIG_MAP, "secret": SECRET}
 
 
-def unscheduled(picture: Picture, message: str, more: dict[str, Any]) -> Cause | None:
+def unscheduled(picture: Picture, message: str, told: Callable[..., Cause]) -> Cause | None:
     """The scheduler stops at a claim that is missing or has no volume."""
     if found := _CLAIM.search(message):
-        return _claim_missing(picture, found[1], more) if found[2] == "not found" else None
+        return _claim_missing(picture, found[1], told) if found[2] == "not found" else None
     if "unbound immediate PersistentVolumeClaims" not in message:
         return None
     for pod in picture.present_pods:
         for name in claims_of(pod):
             claim = picture.get(CLAIM, name)
             if claim is None and picture.lacks(CLAIM, name):
-                return _claim_missing(picture, name, more)
+                return _claim_missing(picture, name, told)
             if claim is not None and dig(claim, "status.phase") == "Pending":
-                return _claim_pending(picture, claim, more)
-    text = "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`"
-    return cause("ClaimPending", text, **more)
+                return _claim_pending(picture, claim, told)
+    return told("ClaimPending", "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`")
 
 
 def claims_of(pod: Document) -> list[str]:
@@ -45,15 +44,15 @@ def claims_of(pod: Document) -> list[str]:
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
 
 
-def _claim_missing(picture: Picture, name: str, more: dict[str, Any]) -> Cause:
+def _claim_missing(picture: Picture, name: str, told: Callable[..., Cause]) -> Cause:
     text = (
         f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
         "volume in the runtime and create the job again"
     )
-    return cause("ClaimMissing", text, **{**more, "about": here(picture, "PersistentVolumeClaim", name)})
+    return told("ClaimMissing", text, about=here(picture, "PersistentVolumeClaim", name))
 
 
-def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> Cause:
+def _claim_pending(picture: Picture, claim: Document, told: Callable[..., Cause]) -> Cause:
     name = name_of(claim)
     storage = dig(claim, "spec.storageClassName")
     if storage and picture.lacks(STORAGE_CLASS, storage):
@@ -67,7 +66,7 @@ def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> C
             else f"no volume was made for it; see `kubectl describe pvc {name}`"
         )
     about = About.of(claim, "PersistentVolumeClaim")
-    return cause("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", **{**more, "about": about})
+    return told("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", about=about)
 
 
 def unmounted(picture: Picture) -> Iterator[Cause]:
@@ -114,8 +113,8 @@ def _missing_by_event(picture: Picture, pod: Document) -> Cause | None:
     for message, volume, since in _mount_events(picture, pod):
         if (found := _CLAIM.search(message)) and found[2] == "not found":
             resource, name = CLAIM, found[1]
-        elif found := _SOURCE.search(message):
-            resource, name = _KINDS[found[1].lower()], found[2].rpartition("/")[2]
+        elif found := SOURCE_MISSING.search(message):
+            resource, name = KINDS[found[1].lower()], found[2].rpartition("/")[2]
         elif found := _NO_KEY.search(message):
             return _key_missing(pod, found[1], found[2], volume, since)
         else:
@@ -135,7 +134,7 @@ def _not_mounted(picture: Picture, pod: Document) -> Cause | None:
 
 
 def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) -> Cause:
-    resource = _KINDS[kind.lower()]
+    resource = KINDS[kind.lower()]
     volumes = dig(pod, "spec.volumes") or ()
     names = [name for one in volumes if one.get("name") == volume for found, name in _sources(one) if found == resource]
     named = f"{resource.kind} {names[0]}" if names else f"a {resource.kind}"
@@ -172,4 +171,4 @@ def _source_missing(picture: Picture, pod: Document, kind: str, name: str, volum
         f"volume {volume} is made from {kind} {name}, which does not exist in namespace {picture.namespace}: create "
         "it, or correct the runtime and create the job again"
     )
-    return cause("VolumeSourceMissing", text, here(picture, kind, name), since, pods=1, index=index_of(pod))
+    return of_pods("VolumeSourceMissing", text, pod, about=here(picture, kind, name), since=since)
