@@ -32,8 +32,6 @@ class Key(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """One owner reference."""
-
     api_version: str
     kind: str
     name: str
@@ -166,7 +164,6 @@ def owners_of(obj: AnyObject) -> tuple[Owner, ...]:
 
 
 def controller_of(obj: AnyObject) -> Owner | None:
-    """The owner that controls this object, if there is one."""
     if isinstance(obj, dict):
         return next((owner for owner in owners_of(obj) if owner.controller), None)
     metadata: ObjectMeta | None = getattr(obj, "metadata", None)

@@ -22,7 +22,6 @@ def members_of(owned: Document) -> str:
 
 
 def keyed_entries(owned: Document) -> list[tuple[Document, Document]]:
-    """The owned items of a keyed list."""
     return [(json.loads(name[2:]), node) for name, node in owned.items() if name.startswith("k:")]
 
 

@@ -28,7 +28,6 @@ class CoSchedulingPlugin(GangScheduler[CoschedulingPodGroupPolicySource]):
     scheduler_remedy = "Name the scheduler that runs coscheduling in schedulerName of the runtime"
 
     def policy_of(self, runtime: Runtime) -> CoschedulingPodGroupPolicySource | None:
-        """`podGroupPolicy.coscheduling`."""
         return runtime.spec_or_empty.pod_group_policy_or_empty.coscheduling
 
     def mark_pods(self, info: Info, job: TrainJob) -> None:

@@ -52,11 +52,9 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
         return (*super().rules, Rule.on(_PRIORITY_CLASS, "get"))
 
     def policy_of(self, runtime: Runtime) -> VolcanoPodGroupPolicySource | None:
-        """`podGroupPolicy.volcano`."""
         return runtime.spec_or_empty.pod_group_policy_or_empty.volcano
 
     def mark_pods(self, info: Info, job: TrainJob) -> None:
-        """Annotate the pods."""
         info.set_pod_annotation(_GROUP_NAME, job.name, why="the pods' group")
 
     def group_fields(self, info: Info, policy: VolcanoPodGroupPolicySource) -> Mapping[str, Any]:

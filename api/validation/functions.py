@@ -119,10 +119,6 @@ def _number_of(place: int) -> Callable[[Boxed], int]:
     return lambda value: int(_precedence(content(value, _SEMVER))[place])
 
 
-def _is_sorted(items: list[Any]) -> bool:
-    return all(left <= right for left, right in itertools.pairwise(items))
-
-
 def _sum(items: list[Any]) -> Any:
     return sum(items[1:], items[0]) if items else 0
 
@@ -146,10 +142,6 @@ def _index_of(items: list[Any], wanted: Any) -> int:
 
 def _last_index_of(items: list[Any], wanted: Any) -> int:
     return next((index for index in reversed(range(len(items))) if _same(items[index], wanted)), -1)
-
-
-def _find(text: str, pattern: str) -> str:
-    return next(compiled(pattern).find(text), "")
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
@@ -198,18 +190,6 @@ def _value(optional: Boxed) -> Any:
     return found[0]
 
 
-def _string(value: Boxed) -> str:
-    return str(content(value, IP, CIDR))
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text.upper())
-
-
-def _day(text: str) -> datetime:
-    return datetime.fromisoformat(f"{text}T00:00:00+00:00")
-
-
 _UNITS = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "ms": 1e-3, "mi": 60, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -244,11 +224,11 @@ def declarations(kinds: Any) -> list[tuple[str, str, Any, list[Any], bool, Calla
         ("semver", box, [text, truth], _semver),
         ("isSemver", truth, [text], _is(_semver)),
         ("isSemver", truth, [text, truth], lambda value, normalize: _is(lambda it: _semver(it, normalize))(value)),
-        ("string", text, [box], _string),
+        ("string", text, [box], lambda value: str(content(value, IP, CIDR))),
         ("format.named", box, [text], _named_format),
         *((f"format.{name}", box, [], lambda name=name: {_FORMAT: name}) for name in _NAMED),
-        ("kubernetes.moment", kinds.TIMESTAMP, [text], _moment),
-        ("kubernetes.day", kinds.TIMESTAMP, [text], _day),
+        ("kubernetes.moment", kinds.TIMESTAMP, [text], lambda value: datetime.fromisoformat(value.upper())),
+        ("kubernetes.day", kinds.TIMESTAMP, [text], lambda value: datetime.fromisoformat(f"{value}T00:00:00+00:00")),
         ("kubernetes.span", kinds.DURATION, [text], _span),
     ]
     methods: list[tuple[str, Any, list[Any], Callable[..., Any]]] = [
@@ -284,13 +264,13 @@ def declarations(kinds: Any) -> list[tuple[str, str, Any, list[Any], bool, Calla
         ("major", number, [box], _number_of(0)),
         ("minor", number, [box], _number_of(1)),
         ("patch", number, [box], _number_of(2)),
-        ("isSorted", truth, [items], _is_sorted),
+        ("isSorted", truth, [items], lambda values: all(left <= right for left, right in itertools.pairwise(values))),
         ("sum", anything, [items], _sum),
         ("min", anything, [items], _extreme("min", min)),
         ("max", anything, [items], _extreme("max", max)),
         ("indexOf", number, [items, anything], _index_of),
         ("lastIndexOf", number, [items, anything], _last_index_of),
-        ("find", text, [text, text], _find),
+        ("find", text, [text, text], lambda value, pattern: next(compiled(pattern).find(value), "")),
         ("findAll", texts, [text, text], _find_all),
         ("findAll", texts, [text, text, number], _find_all),
         ("validate", box, [box, text], _validate),

@@ -50,14 +50,11 @@ def shown_explanation(explanation: Explanation) -> ExplanationView:
 
 
 def _cause(cause: Cause) -> CauseView:
-    about = cause.about
     return CauseView(
         reason=cause.reason,
         message=cause.message,
         severity=cause.severity.name.capitalize(),
-        object=ReferenceView(kind=about.kind, namespace=about.namespace, name=about.name)
-        if about is not None
-        else None,
+        object=msgspec.convert(cause.about, ReferenceView | None, from_attributes=True),
         since=format_time(cause.since) if cause.since is not None else None,
         pods=cause.pods,
     )

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -35,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     except KubernetesError as error:
         raise UserError(f"the cluster cannot be examined: {error}") from error
     if arguments.output == "json":
-        print(json.dumps([_plain(one) for one in examined], indent=2))
+        found = [{"check": one.title, "findings": msgspec.to_builtins(one.findings)} for one in examined]
+        print(json.dumps(found, indent=2))
     else:
         print(text_of(examined))
     return code_of(examined)
@@ -57,13 +57,6 @@ def code_of(examined: Sequence[Examined]) -> int:
     if levels & {Level.PROBLEM, Level.WARNING}:
         return 1
     return 3 if Level.UNKNOWN in levels else 0
-
-
-def _plain(one: Examined) -> dict[str, Any]:
-    findings = [
-        {"level": finding.level.value, "message": finding.message, "remedy": finding.remedy} for finding in one.findings
-    ]
-    return {"check": one.title, "findings": findings}
 
 
 async def _gather(arguments: argparse.Namespace) -> SiteSurvey:

@@ -101,12 +101,5 @@ def _age(seconds: float) -> str:
 def as_json(explanation: Explanation) -> dict[str, Any]:
     """The explanation as data. Keys are added over time, never changed."""
     told = msgspec.to_builtins(shown_explanation(explanation))
-    return {
-        "namespace": explanation.namespace,
-        "name": explanation.name,
-        "outcome": told["outcome"],
-        "exitCode": explanation.exit_code,
-        "cause": told["cause"],
-        "others": told["others"],
-        "notRead": told["notRead"],
-    }
+    job = {"namespace": explanation.namespace, "name": explanation.name, "outcome": told.pop("outcome")}
+    return {**job, "exitCode": explanation.exit_code, **told}

@@ -42,7 +42,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    _write_any_text()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Escape letters that its encoding lacks, as in the lines of a training; stderr does so by itself.
+        sys.stdout.reconfigure(errors="backslashreplace")
     parser = build_parser()
     given = list(sys.argv[1:] if argv is None else argv)
     # What follows `--` is for a program that the command starts; argparse would only drop the dashes.
@@ -79,12 +81,6 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
         code: int = arguments.wrong_use if isinstance(error, WrongUseError) else arguments.failed
         return code
-
-
-def _write_any_text() -> None:
-    """Escape letters that the encoding of the output lacks, as in the lines of a training; stderr does so by itself."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

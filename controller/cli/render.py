@@ -56,7 +56,9 @@ async def _render_all(
 ) -> list[RenderedJob]:
     rendered: list[RenderedJob] = []
     try:
-        view = _view(arguments)
+        view: ExistingObjects = FilesOnly()
+        if arguments.cluster:
+            view = ClusterView.of(arguments.kubeconfig, arguments.context)
     except KubernetesError as error:
         inputs.problems.append(str(error))
         return rendered
@@ -75,11 +77,6 @@ async def _render_all(
     finally:
         await view.close()
     return rendered
-
-
-def _view(arguments: argparse.Namespace) -> ExistingObjects:
-    """Raises ConfigurationError if the cluster cannot be reached by any configuration."""
-    return ClusterView.of(arguments.kubeconfig, arguments.context) if arguments.cluster else FilesOnly()
 
 
 async def _rendered(

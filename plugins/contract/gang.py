@@ -135,7 +135,7 @@ class GangScheduler(ABC, Generic[P]):
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The group of all pods. An existing group is changed only while the job is suspended, when no pod runs."""
         policy = self.policy_of(info.runtime)
-        if policy is None or (info.facts.exists(self._group_of(job)) and not _is_suspended(job)):
+        if policy is None or (info.facts.exists(self._group_of(job)) and not job.spec_or_empty.suspend):
             return
         spec = {
             "minMember": _members(info.pod_sets),
@@ -153,7 +153,7 @@ class GangScheduler(ABC, Generic[P]):
         members = int(dig(group, "spec.minMember") or 0)
         if not waiting or members <= 0:
             return ()
-        about = About.of(group, self.group.kind)
+        more: dict[str, Any] = {"about": About.of(group, self.group.kind), "pods": len(waiting)}
         later = _later_step(picture)
         if later is not None and members > len(picture.present_pods):
             missing = members - len(picture.present_pods)
@@ -162,8 +162,8 @@ class GangScheduler(ABC, Generic[P]):
                 f"created only after {later} has ended: this runtime cannot run as a gang; take podGroupPolicy or the "
                 "steps out of it"
             )
-            more: dict[str, Any] = {"severity": Severity.STUCK, "link": Link.JOBSET, "explains": _WAITS_OF_PODS}
-            return (_gang_cause("GangCannotForm", text, about, created_at(group), waiting, more),)
+            more |= {"severity": Severity.STUCK, "link": Link.JOBSET, "explains": _WAITS_OF_PODS}
+            return (Cause(reason="GangCannotForm", message=text, since=created_at(group), **more),)
         told = self._unfit(group, waiting)
         if told is None:
             return ()
@@ -172,8 +172,8 @@ class GangScheduler(ABC, Generic[P]):
             f"all {members} pods have to start at the same time, and not all of them find room: {shortened(why, 120)}; "
             "wait, or ask for less"
         )
-        more = {"severity": Severity.TEMPORARY, "link": Link.SCHEDULING, "explains": _SHORTAGES}
-        return (_gang_cause("GangDoesNotFit", text, about, since, waiting, more),)
+        more |= {"severity": Severity.TEMPORARY, "link": Link.SCHEDULING, "explains": _SHORTAGES}
+        return (Cause(reason="GangDoesNotFit", message=text, since=since, **more),)
 
     def _unfit(self, group: Document, waiting: Sequence[Document]) -> tuple[str, datetime | None] | None:
         """What the scheduler says of a gang that does not fit, and since when; None if it does not say so."""
@@ -227,15 +227,8 @@ def _starts_later(info: Info) -> str | None:
     return next((job.name for job in jobs if job.depends_on), None)
 
 
-def _gang_cause(
-    reason: str, text: str, about: About, since: datetime | None, waiting: Sequence[Document], more: dict[str, Any]
-) -> Cause:
-    return Cause(reason=reason, message=text, about=about, since=since, pods=len(waiting), **more)
-
-
 def _has_no_node(pod: Document) -> bool:
-    phase = dig(pod, "status.phase") or "Pending"
-    return phase == "Pending" and not dig(pod, "spec.nodeName")
+    return (dig(pod, "status.phase") or "Pending") == "Pending" and not dig(pod, "spec.nodeName")
 
 
 def _later_step(picture: Picture) -> str | None:
@@ -249,10 +242,6 @@ def _later_step(picture: Picture) -> str | None:
             if step.get("status", "Complete") == "Complete" and not ended.get(step.get("name")):
                 return str(step.get("name"))
     return None
-
-
-def _is_suspended(job: TrainJob) -> bool:
-    return bool(job.spec_or_empty.suspend)
 
 
 def _members(pod_sets: Iterable[PodSet]) -> int:

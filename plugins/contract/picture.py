@@ -164,8 +164,7 @@ class Picture(Survey):
     @cached_property
     def jobs(self) -> tuple[Document, ...]:
         """The Jobs of the JobSet, by name."""
-        found = self.list(BATCH_JOB, labels=f"{LABEL_JOBSET}={self.name}")
-        return tuple(sorted(found, key=name_of))
+        return tuple(sorted(self.list(BATCH_JOB, labels=f"{LABEL_JOBSET}={self.name}"), key=name_of))
 
     @cached_property
     def pods(self) -> tuple[Document, ...]:
@@ -261,8 +260,7 @@ def event_since(event: Document) -> datetime | None:
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:
     """The earliest of the times that are known."""
-    known = [one for one in moments if one is not None]
-    return min(known, default=None)
+    return min((one for one in moments if one is not None), default=None)
 
 
 def counted(found: Sequence[Document], all_of: Sequence[Document] | int) -> str:

@@ -213,8 +213,7 @@ class PodSet:
 
 def step_of(job: ReplicatedJob) -> str | None:
     """The step that a replicated job is labelled with."""
-    metadata = job.template.metadata
-    return (metadata.labels or {}).get(LABEL_ANCESTOR_STEP) if metadata is not None else None
+    return (job.template.metadata_or_empty.labels or {}).get(LABEL_ANCESTOR_STEP)
 
 
 def pod_spec(job: ReplicatedJob) -> PodSpec:

@@ -104,7 +104,8 @@ def _fill_trainer(info: Info, pod_set: PodSet) -> None:
     `node` gets the variables too.
     """
     is_trainer = pod_set.step == STEP_TRAINER
-    if not is_trainer and not (pod_set.name == NODE and _launcher_is_node(info)):
+    launcher_is_node = bool(info.ml_policy_or_empty.mpi_or_empty.run_launcher_as_node)
+    if not is_trainer and not (pod_set.name == NODE and launcher_is_node):
         return
     for container in pod_set.containers:
         if container.name != NODE:
@@ -125,11 +126,6 @@ def _fill_settings(info: Info, container: ContainerModel) -> None:
     if settings.args is not None:
         source, why = settings.origin("args") or (TRAIN_JOB, "spec.trainer.args")
         container.set_args(list(settings.args), why=why, source=source)
-
-
-def _launcher_is_node(info: Info) -> bool:
-    policy = info.ml_policy
-    return policy is not None and bool(policy.mpi_or_empty.run_launcher_as_node)
 
 
 LIMIT = 63

@@ -41,17 +41,8 @@ def status_from(job: TrainJob, jobset: JobSet) -> TrainJobStatus:
         if condition.type in _TERMINAL and condition.status == "True":
             wanted = msgspec.structs.replace(condition, type=_TERMINAL[condition.type])
             status.conditions = set_condition(status.conditions, wanted, at=condition.last_transition_time)
-    status.jobs_status = [
-        JobStatus(
-            name=entry.name,
-            ready=entry.ready,
-            succeeded=entry.succeeded,
-            failed=entry.failed,
-            active=entry.active,
-            suspended=entry.suspended,
-        )
-        for entry in observed.replicated_jobs_status or ()
-    ] or None
+    counts = observed.replicated_jobs_status or ()
+    status.jobs_status = msgspec.convert(counts, list[JobStatus], from_attributes=True) or None
     return status
 
 

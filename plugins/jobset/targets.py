@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
-from trainwright.api.trainer.v1alpha1 import PodSpecPatch, ReplicatedJobPatch, RuntimePatch, TrainJob
+from trainwright.api.trainer.v1alpha1 import ReplicatedJobPatch, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import STEP_CONTAINERS
 from trainwright.api.trainer.v1alpha1.runtimes import replicated_jobs_of
 from trainwright.plugins.contract import Finding, Info, invalid, required
@@ -29,7 +29,7 @@ def patch_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
     jobs = {replicated.name: replicated for replicated in replicated_jobs_of(info.runtime)}
     for patch in job.spec_or_empty.runtime_patches or ():
         yield from _manager_findings(patch.manager)
-        for target in _targets(patch):
+        for target in patch.training_runtime_spec_or_empty.template_or_empty.spec_or_empty.replicated_jobs or ():
             replicated = jobs.get(target.name)
             if replicated is None:
                 problem = f"the runtime has no replicated job {target.name}; it has {_names(jobs)}"
@@ -50,7 +50,7 @@ def _manager_findings(manager: str) -> Iterator[Finding]:
 
 
 def _container_findings(replicated: ReplicatedJob, target: ReplicatedJobPatch) -> Iterator[Finding]:
-    pod = _pod_patch(target)
+    pod = target.template_or_empty.spec_or_empty.template_or_empty.spec
     spec = replicated.template.spec_or_empty.template.spec_or_empty
     if pod is None:
         return
@@ -66,14 +66,6 @@ def _container_findings(replicated: ReplicatedJob, target: ReplicatedJobPatch) -
             elif kind == "container" and patch.name in _OWN_SECTION and patch.env:
                 problem = f"must not set env of container {patch.name}; use spec.trainer.env or spec.initializer"
                 yield invalid(_PATCHES, patch, problem)
-
-
-def _targets(patch: RuntimePatch) -> list[ReplicatedJobPatch]:
-    return patch.training_runtime_spec_or_empty.template_or_empty.spec_or_empty.replicated_jobs or []
-
-
-def _pod_patch(target: ReplicatedJobPatch) -> PodSpecPatch | None:
-    return target.template_or_empty.spec_or_empty.template_or_empty.spec
 
 
 def _names(names: dict[str, ReplicatedJob] | set[str]) -> str:

@@ -35,31 +35,26 @@ def findings(info: Info, old: TrainJob | None, job: TrainJob, jobset: Reference)
 
 
 def _initializer_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
-    initializer = job.spec_or_empty.initializer
+    spec = job.spec_or_empty
+    initializer = spec.initializer
     if initializer is None:
         return
-    if initializer.dataset is not None:
-        yield from _initializer_problem(info, job, DATASET_INITIALIZER)
-    if initializer.model is not None:
-        yield from _initializer_problem(info, job, MODEL_INITIALIZER)
+    for wanted, name in ((initializer.dataset, DATASET_INITIALIZER), (initializer.model, MODEL_INITIALIZER)):
+        if wanted is not None and (problem := _initializer_problem(info, name)):
+            yield invalid("spec.runtimeRef", spec.runtime_ref, problem)
 
 
-def _initializer_problem(info: Info, job: TrainJob, name: str) -> Iterator[Finding]:
-    assert job.spec is not None
+def _initializer_problem(info: Info, name: str) -> str:
+    """What the runtime lacks for this initializer; empty: nothing."""
     pod_set = info.pod_set(name)
     if pod_set is None:
-        yield invalid(
-            "spec.runtimeRef", job.spec.runtime_ref, f"the runtime has no replicated job {name}, which the job needs"
-        )
-        return
+        return f"the runtime has no replicated job {name}, which the job needs"
     if pod_set.any_container(name) is None:
-        problem = f"the runtime's replicated job {name} has no container {name}, which the job needs"
-        yield invalid("spec.runtimeRef", job.spec.runtime_ref, problem)
-        return
+        return f"the runtime's replicated job {name} has no container {name}, which the job needs"
     container = pod_set.container(name)
     if container is not None and all(mount.name != VOLUME_INITIALIZER for mount in container.mounts):
-        problem = f"the runtime's container {name} must mount a volume {VOLUME_INITIALIZER}"
-        yield invalid("spec.runtimeRef", job.spec.runtime_ref, problem)
+        return f"the runtime's container {name} must mount a volume {VOLUME_INITIALIZER}"
+    return ""
 
 
 def _moment_findings(info: Info, old: TrainJob | None, job: TrainJob, reference: Reference) -> Iterator[Finding]:

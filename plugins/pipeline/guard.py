@@ -102,7 +102,6 @@ class GuardedInputs:
         raise InputMutated(f"a plugin changed {guard.changed()}, which is an input, but not when the phase ran again")
 
     def shared(self) -> PluginGuard:
-        """The guard of all phases."""
         if self._shared is None:
             self._shared = self.guard()
         return self._shared

@@ -30,11 +30,9 @@ class Scribe:
     path: str = "spec"
 
     def at(self, step: str) -> "Scribe":
-        """The scribe of a field of this value."""
         return Scribe(self.ledger, self.manager, f"{self.path}.{step}")
 
     def item(self, key: Any) -> "Scribe":
-        """The scribe of an item of this list."""
         return Scribe(self.ledger, self.manager, f"{self.path}[{key}]")
 
     def note(self, value: Any, before: Any) -> None:

@@ -22,7 +22,8 @@ def class_problems(found: Any) -> Iterator[str]:
         yield f"expected a class, found {type(found).__name__} {found!r}"
         return
     configuration = getattr(found, "Configuration", None)
-    if configuration is not None and not _is_struct_class(configuration):
+    is_struct = inspect.isclass(configuration) and issubclass(configuration, msgspec.Struct)
+    if configuration is not None and not is_struct:
         yield f"Configuration: expected a msgspec.Struct class, found {configuration!r}"
 
 
@@ -90,7 +91,3 @@ def _asked_by_bases(plugin: type) -> set[str]:
     """Methods that a base class of the contract asks for, such as GangScheduler, and that are no hooks."""
     bases = (base for base in plugin.__mro__ if base.__module__.startswith(f"{_CONTRACT}."))
     return {name for base in bases for name in getattr(base, "__abstractmethods__", ())}
-
-
-def _is_struct_class(value: Any) -> bool:
-    return inspect.isclass(value) and issubclass(value, msgspec.Struct)

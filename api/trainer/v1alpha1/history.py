@@ -380,7 +380,6 @@ def _picked(column: "array[Any]", rows: Sequence[int]) -> "array[Any]":
 
 
 def config_map_name(job: str) -> str:
-    """The name of the ConfigMap of a TrainJob."""
     return f"{job}-progress"
 
 

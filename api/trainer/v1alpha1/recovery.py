@@ -169,14 +169,6 @@ def late_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str
             )
 
 
-def _on_stall(text: str) -> bool:
-    return one_of("mark", "restart")(text) == "restart"
-
-
-def _true_or_false(text: str) -> bool:
-    return one_of("true", "false")(text) == "true"
-
-
 def _place(text: str) -> str:
     if _CLAIM.fullmatch(text) or _ADDRESS.fullmatch(text) or _PATH.fullmatch(text):
         return text
@@ -243,8 +235,8 @@ _READERS: Readers = {
     ANNOTATION_RETRIES_MEMORY: ("memory", _whole(MOST_OF_A_CAUSE)),
     ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(MOST_OF_A_CAUSE)),
     ANNOTATION_RETRIES_HANG: ("hang", _whole(MOST_OF_A_CAUSE)),
-    ANNOTATION_ON_STALL: ("restarts_stalled", _on_stall),
-    ANNOTATION_AVOID_NODES: ("avoids_nodes", _true_or_false),
+    ANNOTATION_ON_STALL: ("restarts_stalled", lambda text: one_of("mark", "restart")(text) == "restart"),
+    ANNOTATION_AVOID_NODES: ("avoids_nodes", lambda text: one_of("true", "false")(text) == "true"),
     ANNOTATION_CHECKPOINTS: ("checkpoints", _place),
     ANNOTATION_RESUME_FROM: ("resume_from", _start),
 }

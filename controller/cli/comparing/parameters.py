@@ -96,18 +96,14 @@ class _Built:
 
     @classmethod
     def of(cls, jobset: Document | None) -> "_Built":
-        for part in _documents(_mapping(dig(jobset, "spec")).get("replicatedJobs")):
-            template = _mapping(part.get("template"))
-            labels = _mapping(_mapping(template.get("metadata")).get("labels"))
-            if labels.get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
+        for part in _documents(dig(jobset, "spec.replicatedJobs")):
+            if _mapping(dig(part, "template.metadata.labels")).get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
                 continue
-            spec = _mapping(template.get("spec"))
-            pod = _mapping(_mapping(spec.get("template")).get("spec"))
-            containers = _documents(pod.get("containers"))
-            container: Mapping[str, Any] = next(
+            containers = _documents(dig(part, "template.spec.template.spec.containers"))
+            container: Document = next(
                 (one for one in containers if one.get("name") == NODE), next(iter(containers), {})
             )
-            nodes = spec.get("parallelism")
+            nodes = dig(part, "template.spec.parallelism")
             return cls(str(container.get("image") or ""), nodes if isinstance(nodes, int) else None)
         return cls()
 
@@ -192,8 +188,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _documents(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+def _documents(value: Any) -> list[Document]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -68,10 +68,10 @@ def _title(group: str, name: str) -> str:
     return f"env {name}" if group == "environment" else name
 
 
-def as_text(comparison: JobComparison, *, namespaces: bool = False) -> list[str]:
+def as_text(comparison: JobComparison) -> list[str]:
     """The same for a terminal: one column for each job, since names of parameters and metrics are many and long."""
     jobs = comparison.jobs
-    names = [text.printable(f"{one.namespace}/{one.name}" if namespaces else one.name) for one in jobs]
+    names = [text.printable(one.name) for one in jobs]
     rows = [["", *names], ["state", *(one.state for one in jobs)], ["took", *map(_took, jobs)]]
     for index, parameter in enumerate(comparison.parameters):
         cut = _GIT if parameter.name == "git commit" else _WIDEST
@@ -91,9 +91,8 @@ def as_text(comparison: JobComparison, *, namespaces: bool = False) -> list[str]
 def _of_metric(metric: ComparedMetric, measures: Sequence[Measure | None]) -> Iterator[list[str]]:
     yield [metric.name, *(text.number(one.last) if one is not None else text.NONE for one in measures)]
     if metric.best is None:
-        for word, found in (("lowest", "lowest"), ("highest", "highest")):
-            numbers = [getattr(one, found) if one is not None else None for one in measures]
-            yield [f"  {word}", *map(_short, numbers)]
+        for word in ("lowest", "highest"):
+            yield [f"  {word}", *(_short(getattr(one, word, None)) for one in measures)]
         return
     best = [one.best(metric.best) if one is not None else None for one in measures]
     known = [one for one in best if one is not None]

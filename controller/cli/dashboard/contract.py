@@ -399,18 +399,18 @@ class Job(PageAnswer):
     """How many attempts the JobSet's failure policy allows. Null: not known."""
     suspended: bool
     """`spec.suspend`."""
-    conditions: list[ConditionView]
-    timeline: list[Moment]
+    conditions: list[ConditionView] = []
+    timeline: list[Moment] = []
     """Latest first, at most 200."""
-    pods: list[Pod]
+    pods: list[Pod] = []
     """By replicated job, replica, rank; those of earlier attempts included."""
-    attempts: list[AttemptView]
+    attempts: list[AttemptView] = []
     """Oldest first."""
-    metrics: list[MetricView]
+    metrics: list[MetricView] = []
     """In the order of the report."""
-    explanation: ExplanationView | None
+    explanation: ExplanationView | None = None
     """Null: see `unread`."""
-    unread: list[UnreadPart]
+    unread: list[UnreadPart] = []
 
 
 class Actions(PageAnswer):
@@ -482,13 +482,13 @@ class Points(PageAnswer):
     """Of the last report. This process counts those that it sees of a job; one that it saw before has no number. Times
     cannot tell reports apart: they are whole seconds, and clocks are set back."""
     replace: bool
-    times: list[float]
+    times: list[float] = []
     """Seconds since 1970, by the clock of the training; never falling."""
-    steps: list[float | None]
-    percentages: list[int | None]
-    curves: list[Curve]
+    steps: list[float | None] = []
+    percentages: list[int | None] = []
+    curves: list[Curve] = []
     """By name; without steps, epochs and their totals."""
-    marks: list[Mark]
+    marks: list[Mark] = []
 
 
 class JobSeries(PageAnswer):
@@ -591,9 +591,9 @@ class ObjectsView(PageAnswer):
     """Answer of `/objects`: what the manager makes of the job, by this version of Trainwright and its plugins."""
 
     now: str
-    objects: list[ObjectView]
+    objects: list[ObjectView] = []
     """In the order in which they are applied."""
-    settings: list[SettingView]
-    overrides: list[OverrideView]
-    problems: list[str]
+    settings: list[SettingView] = []
+    overrides: list[OverrideView] = []
+    problems: list[str] = []
     """Why there are no objects: what admission would refuse, or what could not be read. Empty otherwise."""

@@ -12,6 +12,12 @@ from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.reports import KeptReport, falls
 from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
+from trainwright.controller.trainer.progress.report import is_finite
+
+
+def attempt_at(starts: Mapping[int, datetime], moment: float) -> int | None:
+    """The attempt that had begun last; None: not known. `moment`: in seconds since 1970."""
+    return max((number for number, start in starts.items() if start.timestamp() <= moment), default=None)
 
 
 @dataclass(slots=True)
@@ -32,7 +38,7 @@ class Marker:
     def take(self, report: KeptReport) -> tuple[float, int | None, bool]:
         """Time and attempt of a report, and whether a segment begins with it."""
         self.highest = max(self.highest, report.at)
-        attempt = report.attempt if report.attempt is not None else self._attempt_at(report.at)
+        attempt = report.attempt if report.attempt is not None else attempt_at(self.starts, report.at)
         before = self._last
         if before is not None and before[1] is not None:
             # Clocks and late reports: attempts follow each other, and their segments do not mix.
@@ -43,13 +49,10 @@ class Marker:
         self.segment += is_new
         return self.highest, attempt, is_new
 
-    def _attempt_at(self, moment: float) -> int | None:
-        return max((number for number, start in self.starts.items() if start.timestamp() <= moment), default=None)
-
 
 def not_finite_in(job: TrainJob) -> frozenset[str]:
     """The metrics of the last report that are NaN or infinite."""
-    return frozenset(name for name, text in metrics_of(job).items() if _is_not_finite(text))
+    return frozenset(name for name, text in metrics_of(job).items() if not is_finite(text))
 
 
 def report_of(point: Point, not_finite: frozenset[str] = frozenset()) -> KeptReport:
@@ -93,7 +96,7 @@ def with_segments(reports: Iterable[KeptReport]) -> list[KeptReport]:
 
 def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: int = 0) -> contract.Points:
     """The columns of reports that follow those that the marker has taken. `number`: of the last one."""
-    answer = _without_reports(uid, number=number)
+    answer = contract.Points(uid=uid, number=number, replace=False)
     for index, one in enumerate(seen):
         time, attempt, is_new = marker.take(one)
         if is_new:
@@ -107,13 +110,7 @@ def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: i
 
 def replaced(uid: str) -> contract.Points:
     """Tells the page to read the series again."""
-    return _without_reports(uid, replace=True)
-
-
-def _without_reports(uid: str, *, replace: bool = False, number: int = 0) -> contract.Points:
-    return contract.Points(
-        uid=uid, number=number, replace=replace, times=[], steps=[], percentages=[], curves=[], marks=[]
-    )
+    return contract.Points(uid=uid, number=0, replace=True)
 
 
 def _names(seen: Sequence[KeptReport]) -> Collection[str]:
@@ -141,10 +138,3 @@ def _edges(
     if not any(name in one.lows or name in one.highs for one in seen):
         return []
     return [edge(one, name) for one in seen]
-
-
-def _is_not_finite(text: str) -> bool:
-    try:
-        return not math.isfinite(float(text))
-    except ValueError:
-        return False

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.causes import shown_explanation
@@ -29,14 +28,15 @@ from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers
-from trainwright.controller.trainer.failures.record import entries_of, name_of_record
+from trainwright.controller.trainer.failures.record import entries_of
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.controller.trainer.why.job.containers import record_data
 from trainwright.controller.trainer.why.job.jobset import attempts_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.plugins.contract import Explains, Picture
-from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb, index_of
+from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb, holds, index_of
 
 _LOG_LINES = 20
 """Of a failed container, that are shown."""
@@ -128,10 +128,9 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
 
 
 def last_metrics(job: TrainJob) -> list[contract.MetricView]:
-    status = job.status_or_empty.trainer_status
     return [
         contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
-        for one in (status.metrics if status is not None else None) or ()
+        for one in job.status_or_empty.trainer_status_or_empty.metrics or ()
     ]
 
 
@@ -153,18 +152,13 @@ def _events(picture: Picture) -> list[Document]:
     job, jobset = {**picture.job, "kind": TrainJob.RESOURCE.kind}, picture.jobset
     batch = picture.list(BATCH_JOB, labels=f"{LABEL_JOBSET}={picture.name}") if jobset is not None else ()
     # Those of pods that are not ready say more.
-    pods = sorted(picture.present_pods, key=_is_ready)[:EVENTS_OF]
+    pods = sorted(picture.present_pods, key=lambda pod: holds(pod, "Ready") is not None)[:EVENTS_OF]
     return [*picture.events(job, jobset, *batch[: EVENTS_OF - 2]), *picture.events(*pods)]
-
-
-def _is_ready(pod: Document) -> bool:
-    return is_true(dig(pod, "status.conditions"), "Ready")
 
 
 def _failures(picture: Picture) -> dict[int, contract.FailureView]:
     """The first failure of each attempt, by number: as recorded, else from the pods that are there."""
-    name = name_of_record(picture.name)
-    record = picture.get(CONFIG_MAP, name)
+    record = record_data(picture)
     found: dict[int, contract.FailureView] = {}
     by_name = {name_of(pod): pod for pod in picture.pods}
     for attempt, failure in first_failures(picture.pods).items():
@@ -173,12 +167,11 @@ def _failures(picture: Picture) -> dict[int, contract.FailureView]:
             lines = picture.log(by_name[failure.pod], failure.container, previous=failure.previous)
             log = without_answers(lines)[-_LOG_LINES:]
         found[attempt + 1] = failure_of(failure, log)
-    if record is not None and picture.is_controller_of(record):
-        for attempt, entry in entries_of(record.get("data")).items():
-            held = found.get(attempt + 1)
-            # The record was taken first; the log of a pod that is still there may have more.
-            log = entry.log.splitlines() or (held.log if held is not None and held.pod == entry.pod else [])
-            found[attempt + 1] = failure_of(entry.failure, log)
+    for attempt, entry in entries_of(record).items():
+        held = found.get(attempt + 1)
+        # The record was taken first; the log of a pod that is still there may have more.
+        log = entry.log.splitlines() or (held.log if held is not None and held.pod == entry.pod else [])
+        found[attempt + 1] = failure_of(entry.failure, log)
     return dict(sorted(found.items()))
 
 

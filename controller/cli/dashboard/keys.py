@@ -81,7 +81,6 @@ class KeptKeys:
     """Port and secret in the folder of a cluster. Methods block for a moment."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: of the cluster."""
         self._file = folder / FILE
         self._state = str(folder.resolve())
         self._seen: tuple[int, int] | None = None

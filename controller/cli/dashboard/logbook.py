@@ -102,7 +102,6 @@ class Book:
         self._busy += 1
 
     def end(self) -> None:
-        """It has ended."""
         self._busy -= 1
         self.tell()
 

@@ -146,7 +146,7 @@ class Looking:
         if job is None or job.row.uid != held.uid:
             return self._bare(held, why)
         unread = contract.UnreadPart(
-            part="job", message=f"{why}; pods, events and reasons are as of {_clock(job.now)} UTC"
+            part="job", message=f"{why}; pods, events and reasons are as of {parse(job.now):%H:%M:%S} UTC"
         )
         shown = self._renewed(job, held)
         return msgspec.structs.replace(shown, unread=[unread, *shown.unread])
@@ -161,12 +161,7 @@ class Looking:
             attempt=None,
             most_attempts=None,
             suspended=bool(held.job.spec_or_empty.suspend),
-            conditions=[],
-            timeline=[],
-            pods=[],
-            attempts=[],
             metrics=last_metrics(held.job),
-            explanation=None,
             unread=[contract.UnreadPart(part="job", message=why)],
         )
 
@@ -187,10 +182,6 @@ class Looking:
         old = [key for key, read in self._reads.items() if now - read.used > KEPT_SECONDS and not read.lock.locked()]
         for key in old:
             del self._reads[key]
-
-
-def _clock(time: str) -> str:
-    return f"{parse(time):%H:%M:%S}"
 
 
 def _why(error: KubernetesError, key: Key) -> str:

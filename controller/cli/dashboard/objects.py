@@ -8,6 +8,8 @@ reads with the rights of the user and applies nothing.
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.manifest import dump
@@ -20,7 +22,15 @@ from trainwright.controller.cli.rendering.cluster import ClusterView, shown
 from trainwright.controller.runtime import ApiError, Client, NotFound
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
-from trainwright.plugins.contract import ClusterFacts, FactUnavailable, PipelineError, Reference, Runtime, Unreadable
+from trainwright.plugins.contract import (
+    ClusterFacts,
+    FactUnavailable,
+    PipelineError,
+    Reference,
+    Runtime,
+    Setting,
+    Unreadable,
+)
 from trainwright.plugins.pipeline import Pipeline, Rendering
 
 VALUE_LENGTH = 100
@@ -72,27 +82,12 @@ class RenderedObjects:
         return contract.ObjectsView(
             now=format_time(self._now()),
             objects=[_object(component.document) for component in rendering.components],
-            settings=[
-                contract.SettingView(
-                    path=one.path,
-                    value=value_text(one.value, VALUE_LENGTH),
-                    plugin=one.plugin,
-                    source=one.source,
-                    phase=one.phase,
-                    why=one.why,
-                )
-                for one in rendering.settings
-            ],
-            overrides=[
-                contract.OverrideView(path=one.path, loser=one.loser, winner=one.winner) for one in rendering.overrides
-            ],
-            problems=[],
+            settings=[_setting(one) for one in rendering.settings],
+            overrides=msgspec.convert(rendering.overrides, list[contract.OverrideView], from_attributes=True),
         )
 
     def _refused(self, *problems: str) -> contract.ObjectsView:
-        return contract.ObjectsView(
-            now=format_time(self._now()), objects=[], settings=[], overrides=[], problems=list(problems)
-        )
+        return contract.ObjectsView(now=format_time(self._now()), problems=list(problems))
 
 
 def _without_own(facts: ClusterFacts, job: TrainJob) -> ClusterFacts:
@@ -109,6 +104,11 @@ def _without_own(facts: ClusterFacts, job: TrainJob) -> ClusterFacts:
 
     kept = {one: None if found is None or is_own(one, found) else found for one, found in facts.objects.items()}
     return replace(facts, objects=kept)
+
+
+def _setting(one: Setting) -> contract.SettingView:
+    shared = {name: getattr(one, name) for name in ("path", "plugin", "source", "phase", "why")}
+    return contract.SettingView(**shared, value=value_text(one.value, VALUE_LENGTH))
 
 
 def _object(document: Document) -> contract.ObjectView:

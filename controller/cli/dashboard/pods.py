@@ -10,7 +10,7 @@ from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.trainer.failures.first import Failure
 from trainwright.controller.trainer.job.pods import attempt_of, number
-from trainwright.plugins.contract import Picture
+from trainwright.plugins.contract import Picture, condition_of, holds
 from trainwright.plugins.contract.picture import index_of
 
 _STATES: tuple[contract.ContainerState, ...] = ("running", "terminated", "waiting")
@@ -24,7 +24,7 @@ def pods_of(picture: Picture, gone: Iterable[Document] = ()) -> list[contract.Po
     gone = list(gone)
     current = {uid_of(pod) for pod in picture.present_pods}
     taken = {_place(pod) for pod in picture.present_pods}
-    for pod in sorted(gone, key=_created, reverse=True):
+    for pod in sorted(gone, key=lambda pod: str(dig(pod, "metadata.creationTimestamp") or ""), reverse=True):
         if picture.is_of_present_attempt(pod) and _place(pod) not in taken:
             taken.add(_place(pod))
             current.add(uid_of(pod))
@@ -41,28 +41,14 @@ def _place(pod: Document) -> tuple[str, str, int]:
     return labels.get(LABEL_REPLICATED_JOB, ""), labels.get(LABEL_JOB_INDEX, ""), index_of(pod)
 
 
-def _created(pod: Document) -> str:
-    return str(dig(pod, "metadata.creationTimestamp") or "")
-
-
 def job_path(namespace: str, name: str, *more: str) -> str:
     """The path of a job in the dashboard's API, relative to its page, which is below a secret path."""
     return "/".join(("api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
 
 
 def failure_of(failure: Failure, log: Iterable[str]) -> contract.FailureView:
-    return contract.FailureView(
-        pod=failure.pod,
-        container=failure.container,
-        replicated_job=failure.replicated_job,
-        job_index=failure.job_index,
-        rank=failure.rank,
-        exit_code=failure.exit_code,
-        reason=failure.reason,
-        message=failure.message,
-        finished=failure.finished_at or None,
-        log=list(log),
-    )
+    shared = {name: getattr(failure, name) for name in contract.FailureView.__struct_fields__ if hasattr(failure, name)}
+    return contract.FailureView(**shared, finished=failure.finished_at or None, log=list(log))
 
 
 def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
@@ -76,7 +62,7 @@ def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
         for statuses in [{state.get("name"): state for state in status.get(found) or ()}]
         for one in spec.get(key) or ()
     ]
-    reason, message = _why(status, containers)
+    reason, message = _why(pod, containers)
     return contract.Pod(
         name=name_of(pod),
         uid=uid_of(pod),
@@ -88,7 +74,7 @@ def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
         phase="Terminating" if deletion_timestamp_of(pod) else str(status.get("phase") or "Unknown"),
         reason=reason,
         message=message,
-        ready=_condition(status, "Ready").get("status") == "True",
+        ready=holds(pod, "Ready") is not None,
         node=str(spec.get("nodeName") or ""),
         restarts=sum(one.restarts for one in containers),
         created=dig(pod, "metadata.creationTimestamp"),
@@ -97,17 +83,12 @@ def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
     )
 
 
-def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    return next((one for one in status.get("conditions") or () if one.get("type") == kind), {})
-
-
-def _why(status: Mapping[str, Any], containers: list[contract.ContainerView]) -> tuple[str, str]:
+def _why(pod: Document, containers: list[contract.ContainerView]) -> tuple[str, str]:
     """Reason and message of the pod, else of what keeps it from running, else of the container that failed."""
-    if status.get("reason"):
-        return str(status["reason"]), str(status.get("message") or "")
-    scheduled = _condition(status, "PodScheduled")
-    if scheduled.get("status") == "False":
-        return str(scheduled.get("reason") or ""), str(scheduled.get("message") or "")
+    status, scheduled = pod.get("status") or {}, condition_of(pod, "PodScheduled") or {}
+    for told, counts in ((status, status.get("reason")), (scheduled, scheduled.get("status") == "False")):
+        if counts:
+            return str(told.get("reason") or ""), str(told.get("message") or "")
     for one in containers:
         if (one.state == "waiting" and one.reason) or (one.state == "terminated" and one.exit_code):
             return one.reason, one.message
@@ -120,7 +101,7 @@ def _container(
     name = str(spec.get("name") or "")
     now: Mapping[str, Any] = status.get("state") or {}
     before: Mapping[str, Any] = (status.get("lastState") or {}).get("terminated") or {}
-    state = _state(now)
+    state: contract.ContainerState = next((one for one in _STATES if one in now), "unknown")
     told: Mapping[str, Any] = now.get(state) or {}
     ended: Mapping[str, Any] = now.get("terminated") or before
     started = told.get("startedAt")
@@ -141,10 +122,3 @@ def _container(
         log=f"{path}?{urlencode({'container': name})}" if started or before else "",
         previous_log=f"{path}?{urlencode({'container': name, 'previous': 'true'})}" if before else "",
     )
-
-
-def _state(now: Mapping[str, Any]) -> contract.ContainerState:
-    for one in _STATES:
-        if one in now:
-            return one
-    return "unknown"

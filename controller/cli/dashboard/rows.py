@@ -10,6 +10,12 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, view_of
 
+_SHARED = (
+    *("namespace", "name", "uid", "version", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
+    *("waiting_message", "deleting", "percentage", "nodes", "managed_by", "attempt"),
+)
+"""The fields that are the same in a view and on the wire."""
+
 
 def row_of(
     job: TrainJob, history: History, now: datetime, failure: str = "", *, attempt: int | None = None
@@ -17,19 +23,7 @@ def row_of(
     """The row as of `now`. `failure` and `attempt` are as in `view_of`."""
     view = view_of(job, history, now, attempt=attempt, failure=failure)
     return contract.JobRow(
-        namespace=view.namespace,
-        name=view.name,
-        uid=view.uid,
-        version=view.version,
-        state=view.state,
-        reason=view.reason,
-        message=view.message,
-        stalled=view.stalled,
-        stalled_message=view.stalled_message,
-        waiting=view.waiting,
-        waiting_message=view.waiting_message,
-        deleting=view.deleting,
-        percentage=view.percentage,
+        **{name: getattr(view, name) for name in _SHARED},
         remaining=_remaining(view),
         last_report=time_text(view.reported),
         age_seconds=int(view.age) if view.age is not None else None,
@@ -38,17 +32,13 @@ def row_of(
         epoch=finite(view.metrics.get("current_epoch")),
         total_epochs=finite(view.metrics.get("total_epochs")),
         loss=_loss(view),
-        nodes=view.nodes,
         runtime=contract.Runtime(kind=view.runtime_kind, name=view.runtime),
         created=time_text(view.created),
         finished=time_text(view.ended),
-        managed_by=view.managed_by,
-        attempt=view.attempt,
     )
 
 
 def time_text(moment: datetime | None) -> str | None:
-    """A time on the wire."""
     return format_time(moment) if moment is not None else None
 
 

@@ -58,10 +58,10 @@ def _itself(job: TrainJob) -> ReferenceView:
 
 
 def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
-    metadata = job.metadata
+    metadata = job.metadata_or_empty
     times = (
-        ("Created", "the TrainJob was created", metadata.creation_timestamp if metadata is not None else None),
-        ("Deleted", "the TrainJob is being deleted", metadata.deletion_timestamp if metadata is not None else None),
+        ("Created", "the TrainJob was created", metadata.creation_timestamp),
+        ("Deleted", "the TrainJob is being deleted", metadata.deletion_timestamp),
     )
     for reason, message, at in times:
         if at:
@@ -80,20 +80,15 @@ def _of_event(event: Document) -> contract.Moment | None:
     if not at:
         return None
     about = event.get("involvedObject") or {}
-    series = event.get("series") or {}
     return contract.Moment(
         at=at,
         first=event.get("firstTimestamp") or event.get("eventTime") or at,
-        count=max(1, int(series.get("count") or event.get("count") or 1)),
+        count=max(1, int(dig(event, "series.count") or event.get("count") or 1)),
         source="event",
         severity="warning" if event.get("type") == "Warning" else "normal",
         reason=str(event.get("reason") or ""),
         message=str(event.get("message") or ""),
-        object=ReferenceView(
-            kind=str(about.get("kind") or ""),
-            namespace=str(about.get("namespace") or ""),
-            name=str(about.get("name") or ""),
-        ),
+        object=ReferenceView(**{field: str(about.get(field) or "") for field in ("kind", "namespace", "name")}),
     )
 
 

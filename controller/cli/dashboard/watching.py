@@ -19,7 +19,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.curves import not_finite_in, report_of, with_notes
+from trainwright.controller.cli.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
 from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.ended import Ended
@@ -66,9 +66,6 @@ class HeldJob:
             if report.attempt is not None:
                 self.starts.setdefault(report.attempt, at)
         self.history.begin_with(ring)
-
-    def attempt_at(self, moment: datetime) -> int | None:
-        return max((number for number, start in self.starts.items() if start <= moment), default=None)
 
     def seen(self) -> list[KeptReport]:
         return with_notes(self.history.points, self.notes)
@@ -349,7 +346,7 @@ def _report_of(held: HeldJob) -> KeptReport:
     return KeptReport(
         at=at.timestamp(),
         percentage=status.progress_percentage,
-        attempt=held.attempt_at(at),
+        attempt=attempt_at(held.starts, at.timestamp()),
         values=numbers_of(metrics_of(held.job)),
         not_finite=not_finite_in(held.job),
     )

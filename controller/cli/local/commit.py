@@ -36,7 +36,6 @@ class Commit:
     """
 
     def annotations(self) -> dict[str, str]:
-        """For the job."""
         found = {ANNOTATION_COMMIT: self.name}
         if self.dirty is not None:
             found[ANNOTATION_DIRTY] = "true" if self.dirty else "false"

@@ -39,7 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _delete(options: LocalOptions) -> None:
     with disk_errors(options), state.held(options.folder):
-        _end_what_is_left(options)
+        # As its next start would: the folder holds the only records of what a cluster that was killed has left.
+        pods = NodeSettings(name="", folder=options.folder).pods
+        if pods.is_dir():
+            end_survivors(pods)
         stays = folders.delete(options.folder)
     if stays:
         more = f" and {len(stays) - 1} more" if stays[1:] else ""
@@ -50,10 +53,3 @@ def _delete(options: LocalOptions) -> None:
     if its:
         said = counted(len(its), "output")
         print(f"{said} of its jobs stay{'s' if not its[1:] else ''} in {options.runs}: {options.command('outputs')}")
-
-
-def _end_what_is_left(options: LocalOptions) -> None:
-    """End what a cluster that was killed has left, as its next start would: the folder holds the only records of it."""
-    pods = NodeSettings(name="", folder=options.folder).pods
-    if pods.is_dir():
-        end_survivors(pods)

@@ -63,7 +63,7 @@ def active(environ: Mapping[str, str]) -> Chosen:
     named = [(Path(environ[name]), kind) for name, kind in _VARIABLES.items() if environ.get(name)]
     # Of an environment in another one, the inner one comes first on PATH.
     for prefix, kind in sorted(named, key=lambda one: one[0] / "bin" != folder):
-        if _is_ours(prefix):
+        if prefix.resolve() == Path(sys.prefix).resolve():  # the one that we run in
             return Chosen()
         if _interpreter_of(prefix):
             return Chosen(str(prefix), f"Python of {prefix}, the active {kind}", is_found=True)
@@ -78,10 +78,6 @@ def unless_mapped(found: Chosen, images: Sequence[Environment]) -> Chosen:
     if mapped is None or not found.is_found:
         return found
     return Chosen(said=f"using /{mapped.name.lstrip('/')} of images.yaml, not {found.python}, which is active")
-
-
-def _is_ours(prefix: Path) -> bool:
-    return prefix.resolve() == Path(sys.prefix).resolve()
 
 
 def _named(text: str, environ: Mapping[str, str]) -> str:

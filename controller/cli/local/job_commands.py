@@ -103,7 +103,12 @@ async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     if len(set(arguments.jobs)) < 2:
         raise WrongUseError("name two jobs or more to compare")
     found = await _compared(jobs, arguments.jobs, options_of(arguments).folder)
-    _show_comparison(found, arguments.output)
+    if arguments.output == "json":
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    elif arguments.output == "csv":
+        sys.stdout.write(as_csv(found))
+    else:
+        print(*as_text(found), sep="\n")
     return 0
 
 
@@ -194,15 +199,6 @@ async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobC
         for job, reports in zip(found, runs, strict=True)
     ]
     return comparison.compare(made, wall_clock())
-
-
-def _show_comparison(found: JobComparison, form: str) -> None:
-    if form == "json":
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
-    elif form == "csv":
-        sys.stdout.write(as_csv(found))
-    else:
-        print(*as_text(found), sep="\n")
 
 
 async def _reports(file: Path, uids: Sequence[str]) -> list[list[KeptReport]]:

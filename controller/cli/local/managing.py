@@ -5,7 +5,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -217,7 +217,7 @@ async def in_use_of(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
 
 async def _going(cluster: Path) -> set[str]:
     async with jobs_of(cluster, "") as jobs:
-        return {job["metadata"]["uid"] for job in await jobs.all() if not is_over(job)}
+        return {job["metadata"]["uid"] for job in await jobs.all() if not _view(job).is_over}
 
 
 async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
@@ -242,7 +242,9 @@ async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
     listed = await jobs.all()
     if any(name_of(job) == given for job in listed):
         return given
-    found = newest_first(listed if given == LATEST else [job for job in listed if _is_of_script(job, given)])
+    found = newest_first(
+        listed if given == LATEST else [job for job in listed if job["metadata"].get("generateName") == f"{given}-"]
+    )
     if only and given != LATEST and len(found) > 1:
         raise RefusedError(f"{given} may be any of {', '.join(map(name_of, found))}: name one, or the last as {LATEST}")
     return name_of(found[0]) if found else given
@@ -251,10 +253,6 @@ async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
 def newest_first(jobs: Sequence[Document]) -> list[Document]:
     """Jobs by the time at which they were created, which has whole seconds; then by their last change."""
     return sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
-
-
-def _is_of_script(job: Document, script: str) -> bool:
-    return bool(job["metadata"].get("generateName") == f"{script}-")
 
 
 def _stored(job: Document) -> int:
@@ -273,22 +271,19 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: E
             for job in map(_typed, jobs)
         ]
     )
-    says_why = any(map(text.why, views))
-    head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK", *(["WHY"] if says_why else [])]
-    rows = []
-    for view in views:
-        row = [
-            text.printable(view.name),
-            text.state(view),
-            view.runtime or text.NONE,
-            _nodes(view),
-            text.percent(view),
-            _between(view.created, now),
-            _between(view.created, view.ended),
-            *([text.why(view)] if says_why else []),
-        ]
-        rows.append([view.namespace, *row] if namespaces else row)
-    return text.aligned([["NAMESPACE", *head] if namespaces else head, *rows])
+    columns: dict[str, Callable[[JobView], str]] = {"NAMESPACE": lambda view: view.namespace} if namespaces else {}
+    columns |= {
+        "NAME": lambda view: text.printable(view.name),
+        "STATE": text.state,
+        "RUNTIME": lambda view: view.runtime or text.NONE,
+        "NODES": _nodes,
+        "PROGRESS": text.percent,
+        "AGE": lambda view: _between(view.created, now),
+        "TOOK": lambda view: _between(view.created, view.ended),
+    }
+    if any(map(text.why, views)):
+        columns["WHY"] = text.why
+    return text.aligned([list(columns), *([cell(view) for cell in columns.values()] for view in views)])
 
 
 def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]:
@@ -307,10 +302,6 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
         rows = [["RANK", "STATE", "RESTARTS", "POD"], *(_row(pod) for pod in pods)]
         lines += ["", *(f"  {line}" for line in text.aligned(rows))]
     return lines
-
-
-def is_over(job: Document) -> bool:
-    return _view(job).is_over
 
 
 def show_objects(found: object, form: str) -> None:

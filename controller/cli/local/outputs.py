@@ -47,10 +47,8 @@ def folder_of_job(job: Document) -> Path | None:
 def _asked_of(job: Document) -> NodeAnnotations:
     found: dict[str, str] = {}
     for patch in job["spec"].get("runtimePatches") or ():
-        template = dig(patch, "trainingRuntimeSpec.template.spec") or {}
-        for part in template.get("replicatedJobs") or ():
-            pod = dig(part, "template.spec.template") or {}
-            found.update(dig(pod, "metadata.annotations") or {})
+        for part in dig(patch, "trainingRuntimeSpec.template.spec.replicatedJobs") or ():
+            found.update(dig(part, "template.spec.template.metadata.annotations") or {})
     return NodeAnnotations.of({"metadata": {"annotations": found}}, NODE)
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from trainwright.api.conditions import find
-from trainwright.api.objects import Document, annotations_of, dig
+from trainwright.api.objects import Document, annotations_of
 from trainwright.api.times import Now, moment, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
-from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of
+from trainwright.controller.trainer.job.pods import attempt_of, is_of_initializer
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
 from trainwright.controller.trainer.job.stall import StallClock, stall_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
@@ -65,6 +65,4 @@ class Stalls:
 
 
 def _trains(pod: Document) -> bool:
-    labels = dig(pod, "metadata.labels") or {}
-    role = labels.get("jobset.sigs.k8s.io/replicatedjob-name")
-    return role not in INITIALIZERS and holds(pod, "Ready") is not None
+    return not is_of_initializer(pod) and holds(pod, "Ready") is not None

@@ -25,9 +25,7 @@ class Display(Protocol):
 
     def once(self, picture: JobViews) -> None: ...
 
-    def show(self, picture: JobViews) -> None:
-        """Show the next picture."""
-        ...
+    def show(self, picture: JobViews) -> None: ...
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -156,9 +155,7 @@ class Screen:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self._pause)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGTSTP)
         self._live.stop()
 

@@ -4,7 +4,7 @@
 Nothing is told by colour alone. Names and values come from training code: what could steer a terminal is replaced.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from unicodedata import combining, east_asian_width
 
@@ -145,24 +145,14 @@ def line(view: JobView, *, namespace: bool) -> str:
 
 
 def table(views: Sequence[JobView], *, namespaces: bool) -> list[str]:
-    head = ["JOB", "STATE", "PROGRESS", "ETA", "REPORTED", "LOSS"]
-    rows = [
-        [printable(view.name), state(view), percent(view), remaining(view), reported(view), loss(view)]
-        for view in views
-    ]
+    columns: dict[str, Callable[[JobView], str]] = {"NAMESPACE": lambda view: view.namespace} if namespaces else {}
+    columns |= {"JOB": lambda view: printable(view.name), "STATE": state, "PROGRESS": percent, "ETA": remaining}
+    columns |= {"REPORTED": reported, "LOSS": loss}
     if any((view.attempt or 1) > 1 for view in views):
-        head.append("ATTEMPT")
-        for row, view in zip(rows, views, strict=True):
-            row.append(attempt(view))
+        columns["ATTEMPT"] = attempt
     if any(map(why, views)):
-        head.append("WHY")
-        for row, view in zip(rows, views, strict=True):
-            row.append(why(view))
-    if namespaces:
-        head.insert(0, "NAMESPACE")
-        for row, view in zip(rows, views, strict=True):
-            row.insert(0, view.namespace)
-    return aligned([head, *rows])
+        columns["WHY"] = why
+    return aligned([list(columns), *([cell(view) for cell in columns.values()] for view in views)])
 
 
 def aligned(rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:

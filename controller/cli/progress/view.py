@@ -138,8 +138,8 @@ def view_of(
 ) -> JobView:
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
-    status = job.status_or_empty.trainer_status
-    reported = moment(status.last_updated_time) if status is not None else None
+    status = job.status_or_empty.trainer_status_or_empty
+    reported = moment(status.last_updated_time)
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
     spec = job.spec_or_empty
     conditions = job.status_or_empty.conditions
@@ -193,18 +193,17 @@ def _is_of_pods_before(job: TrainJob) -> bool:
     status = job.status_or_empty
     resumed = find(status.conditions, CONDITION_SUSPENDED)
     at = moment(resumed.last_transition_time) if resumed is not None else None
-    reported = moment(status.trainer_status.last_updated_time) if status.trainer_status is not None else None
+    reported = moment(status.trainer_status_or_empty.last_updated_time)
     return at is not None and reported is not None and reported < at
 
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
     """The metrics of the last report, as text for terminals and pages: the training may write anything."""
-    status = job.status_or_empty.trainer_status
-    metrics = (status.metrics if status is not None else None) or ()
+    metrics = job.status_or_empty.trainer_status_or_empty.metrics or ()
     return {one_line(metric.name): one_line(metric.value) for metric in metrics}
 
 
-def sorted_views(views: "list[JobView]") -> "list[JobView]":
+def sorted_views(views: list[JobView]) -> list[JobView]:
     """What trains first, then what waits, then what has ended; the newest of each first."""
 
     def key(view: JobView) -> tuple[int, float, str, str]:

@@ -39,8 +39,7 @@ class ClusterView:
     @classmethod
     def of(cls, kubeconfig: Path | None, context: str | None) -> Self:
         """The view of a configured cluster. Call it inside an event loop. Raises ConfigurationError."""
-        transport = HTTPTransport(load_config(kubeconfig, context))
-        return cls(Client(transport, user_agent="trainwright-render"))
+        return cls(Client(HTTPTransport(load_config(kubeconfig, context)), user_agent="trainwright-render"))
 
     async def close(self) -> None:
         await self._client.close()
@@ -57,8 +56,7 @@ class ClusterView:
 
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The objects as they are now. A refused read is part of the answer (`Unreadable`)."""
-        facts = {reference: await self._fact(reference) for reference in references}
-        return ClusterFacts(facts, preview=True)
+        return ClusterFacts({reference: await self._fact(reference) for reference in references}, preview=True)
 
     async def difference(self, component: Component) -> tuple[Document | None, Document]:
         """The object as it is (None if it is new), and as it would be after applying."""

@@ -47,7 +47,8 @@ def show(rendered: Iterable[RenderedJob], form: str, *, explain: bool) -> None:
         sys.stdout.write(_json(everything, explain=explain) if everything else "")
         return
     for one in everything:
-        sys.stdout.writelines(_yaml(one) if form == "yaml" else _difference(one))
+        yaml = (f"---\n{dump(document, sort_keys=False)}" for document in one.documents)
+        sys.stdout.writelines(yaml if form == "yaml" else _difference(one))
         if explain:
             sys.stdout.writelines(f"# {line}\n" for line in explanation(one.rendering))
 
@@ -59,11 +60,6 @@ def explanation(rendering: Rendering) -> Iterator[str]:
         yield f"{setting.path} = {value_text(setting.value, 100)}  # {who}: {setting.why}"
     for override in rendering.overrides:
         yield f"conflict: {override}"
-
-
-def _yaml(one: RenderedJob) -> Iterator[str]:
-    for document in one.documents:
-        yield f"---\n{dump(document, sort_keys=False)}"
 
 
 def _json(everything: list[RenderedJob], *, explain: bool) -> str:

@@ -144,20 +144,17 @@ def _introduce(settings: ManagerSettings, registry: Registry) -> None:
 
 def _servers(cluster: ClusterConfig, settings: ManagerSettings, tls: Callable[[], ssl.SSLContext]) -> ServerSettings:
     """What the manager serves over HTTP. `tls` gives the context of the certificate."""
+    address = settings.metrics_address
+    if address == "":
+        address = METRICS_ADDRESS if is_in_cluster(cluster) else None
     return ServerSettings(
-        metrics=_metrics_address(cluster, settings),
+        metrics=address,
         metrics_access=settings.metrics_access,
         metrics_tls=tls if settings.metrics_tls else None,
         probes=settings.probe_address,
         liveness_path=settings.liveness_path,
         readiness_path=settings.readiness_path,
     )
-
-
-def _metrics_address(cluster: ClusterConfig, settings: ManagerSettings) -> str | None:
-    if settings.metrics_address == "":
-        return METRICS_ADDRESS if is_in_cluster(cluster) else None
-    return settings.metrics_address
 
 
 def _transport(transport: Transport, settings: ManagerSettings) -> Transport:

@@ -126,7 +126,6 @@ def own_material(host: str) -> CertificateMaterial:
 
 
 def load_own(serving: ServingCertificate, own: CertificateMaterial) -> None:
-    """Serve the certificate of `own_material`."""
     serving.load(certificate_pem(own.leaf.certificate), key_pem(own.leaf.key))
 
 

@@ -7,7 +7,7 @@ off are checked and have no effect, so that one file serves with a feature on an
 
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
@@ -183,7 +183,7 @@ def settings_of(configuration: Configuration) -> ManagerSettings:
     settings = ManagerSettings(
         webhook_host=full.webhook.host or "",
         webhook_port=configuration.webhook.port if configuration.webhook else None,
-        metrics_address="" if _unset(configuration.metrics and configuration.metrics.bind_address) else metrics,
+        metrics_address=metrics if configuration.metrics and configuration.metrics.bind_address else "",
         metrics_tls=bool(full.metrics.secure_serving),
         metrics_access=bool(full.metrics.auth.enabled),
         probe_address=_address("health.healthProbeBindAddress", full.health.health_probe_bind_address, complain),
@@ -211,10 +211,6 @@ def settings_of(configuration: Configuration) -> ManagerSettings:
     if problems:
         raise ConfigurationError("\n".join(problems))
     return settings
-
-
-def _unset(value: object) -> bool:
-    return value is None or value == ""
 
 
 def _check_port(path: str, port: int | None, complain: Complain) -> None:
@@ -387,7 +383,9 @@ def _tls(options: TLSOptions, complain: Complain) -> tuple[ssl.TLSVersion, str]:
     if suites and version == "1.3":
         complain("tls.cipherSuites", "has no effect with tls.minVersion 1.3, whose suites cannot be chosen; remove it")
     ciphers = [_cipher(index, name, complain) for index, name in enumerate(suites)]
-    _check_protocols(options.next_protos or (), complain)
+    for index, name in enumerate(options.next_protos or ()):
+        if name != _PROTOCOL:
+            complain(f"tls.nextProtos[{index}]", f"{name} is not supported; use {_PROTOCOL}")
     return _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2), ":".join(filter(None, ciphers))
 
 
@@ -400,9 +398,3 @@ def _cipher(index: int, name: str, complain: Complain) -> str:
     elif not cipher:
         complain(path, f"{name} is unknown, or too weak for OpenSSL 3; use {', '.join(CIPHER_SUITES)}")
     return cipher
-
-
-def _check_protocols(protocols: Sequence[str], complain: Complain) -> None:
-    for index, name in enumerate(protocols):
-        if name != _PROTOCOL:
-            complain(f"tls.nextProtos[{index}]", f"{name} is not supported; use {_PROTOCOL}")

@@ -15,7 +15,7 @@ from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, controller_of, generation_of, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime, pods_of
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, pods_of
 from trainwright.controller.runtime import (
     Builder,
     Cache,
@@ -248,9 +248,5 @@ def _once_synced(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[A
 def _jobs_of_class(cache: Cache, runtimes: Runtimes, runtime_class: str) -> Iterator[TrainJob]:
     for kind in RUNTIMES:
         for runtime in cache.list(kind):
-            if runtime_class in _runtime_classes(runtime):
+            if any(pod.runtime_class_name == runtime_class for _, pod in pods_of(runtime)):
                 yield from runtimes.jobs_of(runtime)
-
-
-def _runtime_classes(runtime: Runtime) -> set[str]:
-    return {pod.runtime_class_name for _, pod in pods_of(runtime) if pod.runtime_class_name}

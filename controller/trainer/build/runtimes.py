@@ -56,7 +56,6 @@ class Runtimes:
         return found
 
     def jobs_of(self, runtime: Runtime) -> Sequence[TrainJob]:
-        """The TrainJobs that refer to the runtime."""
         return self._cache.indexed(TrainJob, INDEX, _value(type(runtime), Key(runtime.namespace, runtime.name)))
 
 

@@ -7,11 +7,13 @@ reason goes first, then one that is no signal: whoever has seen the pods change 
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from trainwright.api.conditions import find_true
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
 from trainwright.api.messages import plain
 from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, uid_of
@@ -29,6 +31,10 @@ _UNTOLD = frozenset({"", "Error", "Completed"})
 _SIGNALS = 128
 """Exit codes above it stand for a signal."""
 EVICTED = "Evicted"
+NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+"""Reasons of containers that a node could not start."""
+NO_PROGRAM = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
+"""In a node's message: there is no such program, or it may not be executed."""
 _BY_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "Preempting"})
 """Reasons of pods that a kubelet has ended for itself: its node shuts down, or it makes room for a critical pod."""
 LATE_SECONDS = 60.0
@@ -110,7 +116,6 @@ class Failure:
 
 
 def first_failures(pods: Iterable[Document]) -> dict[int, Failure]:
-    """The first failure of each attempt that has one."""
     return {attempt: found[0] for attempt, found in failures_by_attempt(pods).items()}
 
 
@@ -133,7 +138,7 @@ def is_disrupted(pod: Document) -> bool:
     """Whether the cluster ended the pod for the sake of something else; an eviction counts as its failure."""
     status = pod.get("status") or {}
     reason = status.get("reason")
-    return reason in _BY_NODE or (reason != EVICTED and _disruption(status) is not None)
+    return reason in _BY_NODE or (reason != EVICTED and find_true(status.get("conditions"), DISRUPTED) is not None)
 
 
 def ended_by_deletion(pod: Document, finished_at: str) -> bool:
@@ -192,15 +197,10 @@ def exact_end(written: Sequence[WrittenFailure], container: str, ended: Document
     return at, stopped
 
 
-def _disruption(status: Document) -> Document | None:
-    conditions = status.get("conditions") or ()
-    return next((one for one in conditions if one.get("type") == DISRUPTED and one.get("status") == "True"), None)
-
-
 def _failures(pod: Document) -> Iterable[Failure]:
     status = pod.get("status") or {}
     found = list(_of_containers(pod, status))
-    target = _disruption(status)
+    target: Document | None = find_true(status.get("conditions"), DISRUPTED)
     if found and not (target or is_disrupted(pod)):
         yield from found
     elif found or status.get("phase") == "Failed":

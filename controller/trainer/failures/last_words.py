@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from trainwright.api.messages import plain
-from trainwright.api.times import parse
+from trainwright.api.times import moment
 
 _RULER = re.compile(r"[\W_]*")
 """A line without a letter or digit: a ruler, a box, or what is left of binary output."""
@@ -69,7 +69,7 @@ def telling_line(lines: Sequence[str], exit_code: int | None = None) -> str:
     line then goes before what was written after it.
     """
     own = without_answers(lines)
-    told = [line for raw in own if (line := plain(raw).strip(" \t\n\ufffd")) if not _is_ruler(line)]
+    told = [line for raw in own if (line := plain(raw).strip(" \t\n\ufffd")) if not _RULER.fullmatch(line)]
     if summed_up := _of_torchrun(told):
         return summed_up
     uncaught = _uncaught(own) if exit_code == _EXCEPTION_CODE else ""
@@ -84,17 +84,21 @@ def program_ended(lines: Sequence[str], finished_at: str) -> str:
     told = _MOMENT.match(_summary([plain(line).strip() for line in lines])[0].get("time", ""))
     if told is None:
         return finished_at
-    moment = f"{told[1]}T{told[2]}Z"
-    try:
-        passed = (parse(finished_at) - parse(moment)).total_seconds()
-    except ValueError:
-        return finished_at
-    return moment if 0 <= passed <= LAUNCHER_SECONDS else finished_at
+    text = f"{told[1]}T{told[2]}Z"
+    began, ended = moment(text), moment(finished_at)
+    is_close = began is not None and ended is not None and 0 <= (ended - began).total_seconds() <= LAUNCHER_SECONDS
+    return text if is_close else finished_at
 
 
 def is_consequence(line: str) -> bool:
     """Whether the line tells of a peer that is gone, so that its rank is a victim and not the culprit."""
     return _ELSEWHERE.search(line) is not None
+
+
+def is_later(ended_at: str, victim: str, seconds: float) -> bool:
+    """Whether a program ended so long after that of the victim that it cannot be the reason."""
+    began, ended = moment(victim), moment(ended_at)
+    return began is not None and ended is not None and (ended - began).total_seconds() > seconds
 
 
 def _uncaught(lines: Sequence[str]) -> str:
@@ -112,10 +116,6 @@ def _uncaught(lines: Sequence[str]) -> str:
     follows = sum(len(line) + 1 for line in own[end + 1 :])
     line = plain(own[end]).strip() if end < len(own) and follows <= _BUFFER else ""
     return line if _EXCEPTION.fullmatch(line) else ""
-
-
-def _is_ruler(line: str) -> bool:
-    return _RULER.fullmatch(line) is not None
 
 
 def _summary(lines: Sequence[str]) -> tuple[dict[str, str], list[str], int]:

@@ -110,7 +110,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def failure(self) -> Failure:
-        """What failed."""
         return Failure(previous=False, **{name: getattr(self, name) for name in _SHARED})
 
 

@@ -12,7 +12,6 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, Key, controller_of, name_of, uid_of
 from trainwright.api.rights import APPLY, READ, WATCH, Rule
-from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
     Client,
@@ -29,7 +28,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.facts import is_there
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
-from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS
+from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS, is_later
 from trainwright.controller.trainer.failures.record import (
     SUFFIX,
     Entry,
@@ -110,11 +109,13 @@ class FailureRecorder:
         if job is None:
             return Done()
         found = failures_by_attempt(pods_of(self._cache, job))
+        held = self._records.find(key, uid_of(job), Recorded)
         if not found:
-            self._tell_rest(key, job)
+            if held is not None and held.untold:
+                self._tell(job, held, {})
             return Done()
         is_deleted = self._lacks_record(job)
-        was_settled = is_finished(job) and self._is_settled(key, job, found)
+        was_settled = is_finished(job) and held is not None and held.settled == _signature(found)
         if was_settled and not is_deleted:
             return Done()
         recorded = await self._recorded(key, job)
@@ -194,15 +195,6 @@ class FailureRecorder:
             recorded.untold.discard(attempt)
             self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
 
-    def _tell_rest(self, key: Key, job: TrainJob) -> None:
-        recorded = self._records.find(key, uid_of(job), Recorded)
-        if recorded is not None and recorded.untold:
-            self._tell(job, recorded, {})
-
-    def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
-        recorded = self._records.find(key, uid_of(job), Recorded)
-        return recorded is not None and recorded.settled == _signature(found)
-
     async def _recorded(self, key: Key, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
         recorded = self._records.find(key, uid_of(job), Recorded)
@@ -259,7 +251,7 @@ def may_precede(failure: Failure, held: Entry | None) -> bool:
         return True
     if held.is_victim and not failure.stopped:
         # A launcher may have ended later than its program did; its log tells.
-        return not _is_later(failure.finished_at, held, LATE_SECONDS + LAUNCHER_SECONDS)
+        return not is_later(failure.finished_at, held.ended_at, LATE_SECONDS + LAUNCHER_SECONDS)
     return not (failure.stopped and not held.is_victim) and failure.end < held.failure.end
 
 
@@ -268,17 +260,8 @@ def precedes(entry: Entry, held: Entry | None) -> bool:
     if held is None:
         return True
     if held.is_victim != entry.is_victim:
-        return held.is_victim and not _is_later(entry.ended_at, held, LATE_SECONDS)
+        return held.is_victim and not is_later(entry.ended_at, held.ended_at, LATE_SECONDS)
     return entry.failure.end < held.failure.end
-
-
-def _is_later(ended_at: str, held: Entry, seconds: float) -> bool:
-    """Whether a program ended so long after that of the victim that it cannot be the reason."""
-    try:
-        passed = parse(ended_at) - parse(held.ended_at)
-    except ValueError:
-        return False
-    return passed.total_seconds() > seconds
 
 
 def _signature(found: Mapping[int, Sequence[Failure]]) -> int:

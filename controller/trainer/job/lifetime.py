@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.job.state import entered, state_of
+from trainwright.controller.trainer.job.state import ended_at
 
 ANNOTATION_JOB = "trainwright.dev/ttl-seconds-after-finished"
 """Seconds after its end at which a TrainJob is deleted, with all that belongs to it; or `never`."""
@@ -61,8 +61,7 @@ def problems(job: TrainJob) -> Iterator[tuple[str, str]]:
 
 
 def due(job: TrainJob, lifetimes: Lifetimes, now: dt.datetime) -> Due:
-    standing = state_of(job)
-    ended = entered(job, standing.state) if standing.is_over else None
+    ended = ended_at(job)
     if ended is None:
         return Due()
     since = (now - ended).total_seconds()

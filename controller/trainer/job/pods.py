@@ -27,7 +27,7 @@ from trainwright.api.objects import (
     namespace_of,
     uid_of,
 )
-from trainwright.api.times import parse
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
@@ -68,7 +68,8 @@ def trimmed(pod: Document) -> Document:
     if disrupted := [one for one in status.get("conditions") or () if one.get("type") == DISRUPTED]:
         kept["status"]["conditions"] = [_some(one, _CONDITION) for one in disrupted]
     spec = _some(pod.get("spec") or {}, ("nodeName", _LIMITED))
-    if limited := [one.get("name", "") for one in (pod.get("spec") or {}).get("containers") or () if _is_limited(one)]:
+    containers = dig(pod, "spec.containers") or ()
+    if limited := [one.get("name", "") for one in containers if "memory" in (dig(one, "resources.limits") or {})]:
         spec[_LIMITED] = limited
     if spec:
         kept["spec"] = spec
@@ -84,10 +85,6 @@ def limited_of(pod: Document) -> Sequence[str]:
     """The containers of a pod of the cache that have a limit of memory."""
     found: Sequence[str] = (pod.get("spec") or {}).get(_LIMITED) or ()
     return found
-
-
-def _is_limited(container: Document) -> bool:
-    return "memory" in ((container.get("resources") or {}).get("limits") or {})
 
 
 def _terminated(container: Document, state: str) -> Any:
@@ -112,8 +109,7 @@ def is_of_initializer(pod: Document) -> bool:
 
 def declare_pods(cache: Cache) -> None:
     """Let the cache hold the pods of all JobSets, trimmed, with their index. Controllers may watch them then."""
-    informer = cache.informer(POD, label_selector=LABEL_JOBSET, transforms=(trimmed,))
-    informer.add_index(BY_JOBSET, jobset_of)
+    cache.informer(POD, label_selector=LABEL_JOBSET, transforms=(trimmed,)).add_index(BY_JOBSET, jobset_of)
 
 
 def jobset_of_job(cache: Cache, job: TrainJob) -> JobSet | None:
@@ -227,12 +223,5 @@ def _seconds_of(pod: Document, now: datetime) -> Iterator[float]:
             continue
         if ended is not None and not ended.get("exitCode"):
             continue
-        running = state.get("running")
-        yield CALM_SECONDS - (_age(running.get("startedAt"), now) if running is not None else 0.0)
-
-
-def _age(started: str | None, now: datetime) -> float:
-    try:
-        return (now - parse(started)).total_seconds() if started else 0.0
-    except ValueError:  # no API server stores such a time
-        return 0.0
+        started = moment(dig(state, "running.startedAt"))
+        yield CALM_SECONDS - ((now - started).total_seconds() if started is not None else 0.0)

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, dig, labels_of, name_of
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.plugins.contract.picture import index_of
 
 DEFAULT_SECONDS = 600.0
 """How long others may run on after a rank has ended, where neither the job nor a command says it."""
@@ -42,9 +43,8 @@ def ended_ranks(pods: Iterable[Document]) -> list[EndedRank]:
     for pod in found:
         if attempt_of(pod) == latest:
             replica, rank = number(labels_of(pod).get(LABEL_JOB_INDEX)), index_of(pod)
-            roles.setdefault(labels_of(pod).get(LABEL_REPLICATED_JOB, ""), {}).setdefault((replica, rank), []).append(
-                pod
-            )
+            places = roles.setdefault(labels_of(pod).get(LABEL_REPLICATED_JOB, ""), {})
+            places.setdefault((replica, rank), []).append(pod)
     ended = (one for places in roles.values() for one in _of_role(places))
     return sorted(ended, key=lambda one: (one.at, one.pod))
 
@@ -73,11 +73,6 @@ def rank_name(pod: Document, *, several: bool = False) -> str:
     return f"{role}{replica}-{rank}"
 
 
-def index_of(pod: Document) -> int:
-    """The completion index of a pod, which is its rank in its Job."""
-    return number(labels_of(pod).get(LABEL_INDEX) or annotations_of(pod).get(LABEL_INDEX))
-
-
 def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRank]:
     several = len({replica for replica, _ in places}) > 1
     running = sum(any(map(_runs, pods)) for pods in places.values())
@@ -94,8 +89,7 @@ def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRan
 
 
 def _runs(pod: Document) -> bool:
-    phase = dig(pod, "status.phase")
-    return phase == "Running" and deletion_timestamp_of(pod) is None and _end_of(pod) is None
+    return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None and _end_of(pod) is None
 
 
 def _end_of(pod: Document) -> tuple[int, datetime] | None:

@@ -75,7 +75,6 @@ class JobRecords:
             self._leaving.append(gone)
 
     def handle(self, event: Event[AnyObject]) -> None:
-        """Handle one event of the cache."""
         record = self._records.get(event.key)
         if record is not None and (event.new is None or uid_of(event.new) != record.uid):
             self.gone(record)

@@ -67,8 +67,7 @@ class StallClock:
         Nor does the time of an `attempt` before: its ranks may have been restarted too quickly for anybody to see that
         none ran.
         """
-        status = job.status_or_empty.trainer_status
-        reported = (status.last_updated_time or "") if status is not None else ""
+        reported = job.status_or_empty.trainer_status_or_empty.last_updated_time or ""
         position = _position(job)
         begins, self.attempt = not running or attempt != self.attempt, attempt
         if begins or reported != self.reported:
@@ -173,8 +172,6 @@ def _named(pods: Collection[str]) -> str:
 
 
 def _position(job: TrainJob) -> tuple[int | None, str]:
-    status = job.status_or_empty.trainer_status
-    if status is None:
-        return None, ""
+    status = job.status_or_empty.trainer_status_or_empty
     steps = [metric.value for metric in status.metrics or () if metric.name == _STEP]
     return status.progress_percentage, steps[0] if steps else ""

@@ -8,7 +8,7 @@ the records of all jobs and calls its listeners once for each change, on every r
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ import msgspec
 
 from trainwright.api.conditions import find
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
-from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.times import Now, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_COMPLETE,
@@ -38,6 +38,9 @@ CONDITION_STUCK = "Stuck"
 CONDITION_RESTARTING = "Restarting"
 CONDITION_WAITING = "Waiting"
 EXPLAINING = (CONDITION_STUCK, CONDITION_RESTARTING, CONDITION_WAITING)
+
+RECENT_SECONDS = 600.0
+"""Jobs that ended before a leader started, and not longer ago, may lack their last report and points."""
 
 
 State: TypeAlias = JobState
@@ -140,11 +143,8 @@ def _trains(job: TrainJob) -> bool:
     reported = status.trainer_status_or_empty.last_updated_time
     if not reported or state_of(job).state is not State.RUNNING:
         return False
-    resumed = _transition(job, CONDITION_SUSPENDED)
-    try:
-        return resumed is None or parse(reported) >= resumed
-    except ValueError:  # no API server stores such a time: its schema forbids it
-        return False
+    resumed, at = _transition(job, CONDITION_SUSPENDED), moment(reported)
+    return resumed is None or (at is not None and at >= resumed)
 
 
 def is_ours(job: TrainJob) -> bool:
@@ -167,6 +167,12 @@ def entered(job: TrainJob, state: State) -> datetime | None:
 def ended_at(job: TrainJob) -> datetime | None:
     standing = state_of(job)
     return entered(job, standing.state) if standing.is_over else None
+
+
+def ended_lately(job: TrainJob, now: datetime) -> bool:
+    """Whether the job may have ended while no leader looked, so that its last report and points are missing."""
+    at = ended_at(job)
+    return at is not None and now - at < timedelta(seconds=RECENT_SECONDS)
 
 
 def _transition(job: TrainJob, condition: str) -> datetime | None:
@@ -207,7 +213,6 @@ class JobStates:
     """The one place that sees every change of a job's state: add a listener to act on it."""
 
     def __init__(self, records: JobRecords, *, now: Now = wall_clock) -> None:
-        """Follow the jobs of `records`."""
         self._now = now
         self._records = records
         self._listeners: list[Listener] = []

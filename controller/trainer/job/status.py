@@ -208,8 +208,7 @@ def percentage_of(job: TrainJob) -> int | None:
 
 def remaining_seconds_of(job: TrainJob) -> int | None:
     """The time to go as of the last report; None: it told none, or only that its own rank is done."""
-    status = job.status_or_empty.trainer_status
-    return None if status is None or is_at_end(job) else status.estimated_remaining_seconds
+    return None if is_at_end(job) else job.status_or_empty.trainer_status_or_empty.estimated_remaining_seconds
 
 
 def loading_of(job: TrainJob) -> str:
@@ -237,5 +236,4 @@ def _loading(noun: str, told: Mapping[str, str], kind: str) -> str:
 
 
 def _reported(job: TrainJob) -> int | None:
-    status = job.status_or_empty.trainer_status
-    return status.progress_percentage if status is not None else None
+    return job.status_or_empty.trainer_status_or_empty.progress_percentage

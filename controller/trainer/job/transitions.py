@@ -101,7 +101,7 @@ class PluginTransitions:
                 await follower.wake.wait()
 
     async def _call(self, follower: _Follower, job: TrainJob, old: JobState, new: JobState) -> None:
-        key = key_of(job)
+        what = f"plugin {follower.name}: on_transition of TrainJob {key_of(job)} from {old} to {new}"
         # A copy: what the cache holds is shared, and the plugin may keep or change what it gets.
         done = _in_thread(f"plugin {follower.name}", lambda: follower.tell(job.deepcopy(), old, new))
         try:
@@ -111,31 +111,16 @@ class PluginTransitions:
             follower.hanging += 1
             done.add_done_callback(lambda _: self._returned(follower))
             self._calls.inc(follower.name, "timeout")
-            log.warning(
-                "plugin %s: on_transition of TrainJob %s from %s to %s takes more than %g s and is left to itself%s",
-                follower.name,
-                key,
-                old,
-                new,
-                self._limit,
-                "; the plugin gets no further call until one returns" if follower.hanging >= HANGING else "",
-            )
+            then = "; the plugin gets no further call until one returns" if follower.hanging >= HANGING else ""
+            log.warning("%s takes more than %g s and is left to itself%s", what, self._limit, then)
             return
         if error is None:
             self._calls.inc(follower.name, "ok")
             return
         self._calls.inc(follower.name, "failed")
-        log.warning(
-            "plugin %s: on_transition of TrainJob %s from %s to %s failed: %s: %s",
-            follower.name,
-            key,
-            old,
-            new,
-            type(error).__name__,
-            error,
-            # Once with the place in the code; a server that is away fails the same way for each job.
-            exc_info=None if follower.complained else error,
-        )
+        # Once with the place in the code; a server that is away fails the same way for each job.
+        place = None if follower.complained else error
+        log.warning("%s failed: %s: %s", what, type(error).__name__, error, exc_info=place)
         follower.complained = True
 
     def _returned(self, follower: _Follower) -> None:

@@ -35,7 +35,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import ended_at
+from trainwright.controller.trainer.job.state import ended_lately
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
 from trainwright.controller.trainer.progress.reading import (
     PATIENCE_SECONDS,
@@ -74,8 +74,6 @@ NODE_SECONDS = 1.0
 """Before a job is tried again whose node has no place free."""
 FORBIDDEN_SECONDS = 300.0
 """How long nothing is read after the API server has refused it."""
-RECENT_SECONDS = 600.0
-"""Jobs that ended before this leader started, and not longer ago, get their last report."""
 RESOLVE_SECONDS = 5.0
 """Before a target that is not known yet is asked for again."""
 ANSWER_SECONDS = 30.0
@@ -184,10 +182,8 @@ class ProgressFiles:
 
     def _may_lack_last(self, job: TrainJob) -> bool:
         """Whether the job ended lately, and 100 % is not stored."""
-        stored, at = job.status_or_empty.trainer_status, ended_at(job)
-        if stored is not None and stored.progress_percentage == COMPLETE:
-            return False
-        return at is not None and self._now() - at < timedelta(seconds=RECENT_SECONDS)
+        is_stored = job.status_or_empty.trainer_status_or_empty.progress_percentage == COMPLETE
+        return not is_stored and ended_lately(job, self._now())
 
     async def _resolved(self, file: JobFile) -> bool:
         """Find out whether and where the job is read. False: that is not known yet."""

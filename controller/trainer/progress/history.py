@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
@@ -52,7 +51,7 @@ from trainwright.controller.runtime import (
     together,
 )
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.state import ended_at, is_ours
+from trainwright.controller.trainer.job.state import ended_lately, is_ours
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.progress.writer import Budget
 
@@ -66,8 +65,6 @@ FOREIGN_SECONDS = 600.0
 """Before a name that a foreign ConfigMap has is tried again: those are not watched."""
 RETRY_SECONDS = (10.0, 300.0)
 """Shortest and longest delay after a failure."""
-RECENT_SECONDS = 600.0
-"""A job that ended before this leader started, and not longer ago, may lack its last points."""
 ATTEMPTS = 3
 """How often a ConfigMap is read again that others change."""
 FLUSH_SECONDS = 8.0
@@ -151,7 +148,6 @@ class HistoryKeeper:
 
     @property
     def name(self) -> str:
-        """Of the source."""
         return "reports"
 
     async def start(self, queue: WorkQueue[Key]) -> None:
@@ -173,7 +169,7 @@ class HistoryKeeper:
         if not is_ours(job) or deletion_timestamp_of(job) is not None:
             record.drop(_History)
             return
-        if status is None or (history is None and at_start and is_finished(job) and not self._ended_lately(job)):
+        if status is None or (history is None and at_start and is_finished(job) and not ended_lately(job, self._now())):
             return
         history = record.part(_History, lambda: _History(job))
         had_ended, history.job = is_finished(history.job), job
@@ -192,10 +188,6 @@ class HistoryKeeper:
             return False
         metrics = {metric.name: metric.value for metric in status.metrics or ()}
         return ring.add(at, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
-
-    def _ended_lately(self, job: TrainJob) -> bool:
-        at = ended_at(job)
-        return at is not None and self._now() - at < timedelta(seconds=RECENT_SECONDS)
 
     def _due(self, history: _History) -> float:
         """When the points of a job are to be written that reports or has reported after its end."""
@@ -310,11 +302,10 @@ class HistoryKeeper:
             try:
                 if history.version:
                     patch = {"metadata": {"resourceVersion": history.version}, "data": {KEY: text}}
-                    stored = await self._client.patch(ConfigMap, name, namespace, patch, type="merge")
-                    history.version = resource_version_of(stored)
+                    stored: AnyObject = await self._client.patch(ConfigMap, name, namespace, patch, type="merge")
                 else:
-                    made = await self._client.create(document_of(history.job, text), kind=ConfigMap.RESOURCE)
-                    history.version = resource_version_of(made)
+                    stored = await self._client.create(document_of(history.job, text), kind=ConfigMap.RESOURCE)
+                history.version = resource_version_of(stored)
             except NotFound:
                 if not history.version:
                     raise  # the namespace is gone

@@ -39,7 +39,6 @@ class ProgressMetrics:
     """Counts reports and writes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """`registry`: of the manager."""
         prefix = "trainer_progress"
         self.reports = LabelledCounter(
             f"{prefix}_reports_total", "Reports by what became of them.", registry, source=ReportSource, result=REPORTS
@@ -184,12 +183,10 @@ class JobProgress(_OfJobs):
 
 
 def _age(job: TrainJob) -> tuple[str, str, str]:
-    created = job.metadata.creation_timestamp if job.metadata is not None else None
-    return created or "", job.namespace, job.name
+    return job.metadata_or_empty.creation_timestamp or "", job.namespace, job.name
 
 
 def _reported(job: TrainJob) -> float | None:
     """When the job reported last, in seconds since 1970; None: never."""
-    status = job.status_or_empty.trainer_status
-    at = moment(status.last_updated_time) if status is not None else None
+    at = moment(job.status_or_empty.trainer_status_or_empty.last_updated_time)
     return at.timestamp() if at is not None else None

@@ -114,14 +114,6 @@ class Reading:
     """The message of a training that says that it has failed; None if it does not say so."""
 
 
-_RESULTS = {
-    "empty": ReadResult.EMPTY,
-    "partial": ReadResult.PARTIAL,
-    "corrupt": ReadResult.CORRUPT,
-    "too large": ReadResult.TOO_LARGE,
-}
-
-
 # ---------------------------------------------------------------------- where
 
 
@@ -306,7 +298,7 @@ def interpret(key: Key, data: bytes, *, seen: datetime, now: datetime, interval:
     try:
         found = parse_document(data)
     except ReadError as error:
-        return Reading(_RESULTS[error.reason], detail=str(error))
+        return Reading(ReadResult(error.reason.replace(" ", "_")), detail=str(error))
     moment = found.time or seen
     status = TrainerStatus(
         progress_percentage=found.percentage,
@@ -485,8 +477,7 @@ class JobFile:
 
 def _is_ready(job: TrainJob, replicated: str) -> bool:
     """Whether JobSet counts the pods of a replicated job as ready."""
-    counted = job.status_or_empty.jobs_status or ()
-    return any(one.name == replicated and one.ready > 0 for one in counted)
+    return any(one.name == replicated and one.ready > 0 for one in job.status_or_empty.jobs_status or ())
 
 
 def counters_of(job: TrainJob) -> object:

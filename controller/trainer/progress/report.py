@@ -112,7 +112,6 @@ class ProgressReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it reports 100 %."""
         return self.percentage == COMPLETE
 
     @property
@@ -123,16 +122,17 @@ class ProgressReport:
 def infinite_loss(status: TrainerStatus | None) -> Metric | None:
     """The first loss that is not finite: the metric `loss`, or one that ends with `_loss`."""
     for metric in (status.metrics if status is not None else None) or ():
-        if (metric.name == "loss" or metric.name.endswith("_loss")) and not _is_finite(metric.value):
+        if (metric.name == "loss" or metric.name.endswith("_loss")) and not is_finite(metric.value):
             return metric
     return None
 
 
-def _is_finite(value: str) -> bool:
+def is_finite(value: str) -> bool:
+    """Whether a value is no NaN and not infinite; text that is not a number is neither."""
     try:
         return math.isfinite(float(value))
     except ValueError:
-        return True  # not a number
+        return True
 
 
 def checked(

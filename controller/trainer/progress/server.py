@@ -90,9 +90,6 @@ class JobLookup:
             job = None
         if job is not None:
             return job
-        return await self._ask(key)
-
-    async def _ask(self, key: Key) -> TrainJob:
         known = self._answers.get(key)
         if known is None:
             try:
@@ -175,14 +172,10 @@ class StatusEndpoint:
         self._coalescer.admit(job)
         report = checked(key, value, pod=reporter.pod)
         await self._coalescer.accept(job, report)
-        return _echo(report.status)
+        return BoundedAnswer(200, _ENCODER.encode(UpdateTrainJobStatusRequest(trainer_status=report.status)), _JSON)
 
 
 _RESULTS = {404: "unknown_job", 422: "invalid", 429: "too_many"}
-
-
-def _echo(status: TrainerStatus) -> BoundedAnswer:
-    return BoundedAnswer(200, _ENCODER.encode(UpdateTrainJobStatusRequest(trainer_status=status)), _JSON)
 
 
 def _refusal(error: ReportRefused) -> BoundedAnswer:
@@ -200,7 +193,11 @@ def decode(body: bytes) -> TrainerStatus | None:
 
     Raises MalformedReport: it is not JSON, or a value has another type.
     """
-    document = _first_value(body)
+    text = body.decode("utf-8", "replace").lstrip(_SPACES)
+    try:
+        document = _DECODER.raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        raise MalformedReport from None
     if document is None:
         return None
     if not isinstance(document, dict):
@@ -225,14 +222,6 @@ def read_status(value: object) -> TrainerStatus:
         metrics=[_metric(one) for one in metrics] if metrics else None,
         last_updated_time=updated,
     )
-
-
-def _first_value(body: bytes) -> Any:
-    text = body.decode("utf-8", "replace").lstrip(_SPACES)
-    try:
-        return _DECODER.raw_decode(text)[0]
-    except (ValueError, RecursionError):
-        raise MalformedReport from None
 
 
 def _no_constant(name: str) -> Any:

@@ -186,8 +186,8 @@ class StallController:
         That a training begins or reports 100 % is no event: the status shows it, and recordings of Kubeflow Trainer
         have none.
         """
-        status = job.status_or_empty.trainer_status
-        percent = status.progress_percentage if status is not None else None
+        status = job.status_or_empty.trainer_status_or_empty
+        percent = status.progress_percentage
         if percent is not None and memory.percent is not None and percent < memory.percent:
             memory.diverged = False  # the training began again, from a checkpoint or from the start
         memory.percent = percent

@@ -16,12 +16,10 @@ import msgspec
 from trainwright.api.conditions import find, find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, uid_of
-from trainwright.api.times import format_time, parse
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, uid_of
+from trainwright.api.times import format_time, moment, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import (
-    ANNOTATION_AVOIDED_NODES,
-)
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_AVOIDED_NODES
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
 from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, base_of, is_of_initializer, mark_of
@@ -256,13 +254,13 @@ def leave_node(
 
 def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     """Whether nothing has ended that is not judged, and no cause may change."""
-    found, spec = known.summary, glance.job.spec
+    found = known.summary
     witness = known.witnesses.get(glance.current)
     if found.judged < glance.ended or (witness is not None and (witness.ended or witness.signs)):
         return False
     if found.hang or found.provisional_until > format_time(glance.now) or found.replace == uid_of(glance.jobset):
         return False
-    return not (spec is not None and spec.suspend)
+    return not glance.job.spec_or_empty.suspend
 
 
 def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
@@ -323,10 +321,8 @@ def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -
 
 def held_for(summary: Summary, now: datetime) -> float:
     """Seconds until the next attempt may begin."""
-    try:
-        return max(0.0, (parse(summary.hold_until) - now).total_seconds()) if summary.hold_until else 0.0
-    except ValueError:  # somebody has edited the record
-        return 0.0
+    until = moment(summary.hold_until)
+    return max(0.0, (until - now).total_seconds()) if until is not None else 0.0
 
 
 def _judge_one(
@@ -365,7 +361,7 @@ def _judge_one(
         found.replace = uid_of(glance.jobset)
     if wanted.avoids_nodes:
         step.suspect = suspect(step.entries, attempt, (*still_avoided(found.avoided, now), *found.kept), now)
-    started = any(attempt_of(pod) > attempt and _runs(pod) for pod in glance.pods)
+    started = any(attempt_of(pod) > attempt and dig(pod, "status.phase") == "Running" for pod in glance.pods)
     pause = 0.0 if started else outcome.pause
     found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
     held = f", in {pause:g} s" if pause else ""
@@ -430,10 +426,7 @@ def _span(known: KnownAttempts, step: Progression, attempt: int) -> Span:
     witness, entry = known.witnesses.get(attempt), step.entries.get(attempt)
     if witness is not None and witness.span.began is not None:
         return witness.span
-    try:
-        return Span(began=parse(entry.started)) if entry is not None and entry.started else Span()
-    except ValueError:  # somebody has edited the record
-        return Span()
+    return Span(began=moment(entry.started) if entry is not None else None)
 
 
 def _ended(
@@ -480,8 +473,7 @@ def _take(
 
 def _judge_suspension(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
     """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
-    spec = glance.job.spec
-    suspended = spec is not None and bool(spec.suspend)
+    suspended = bool(glance.job.spec_or_empty.suspend)
     is_stopped = bool(glance.jobset.spec_or_empty.suspend)
     attempt, found = glance.current, step.summary
     witness = known.witnesses.get(attempt)
@@ -521,10 +513,6 @@ def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: De
     if outcome.course is Course.END:
         found.end_reason, found.end_message = outcome.reason, outcome.message
     step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")
-
-
-def _runs(pod: Document) -> bool:
-    return (pod.get("status") or {}).get("phase") == "Running"
 
 
 def _goes(pod: Document) -> bool:

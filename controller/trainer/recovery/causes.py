@@ -17,11 +17,11 @@ from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
-from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
+from trainwright.controller.trainer.failures.first import LATE_SECONDS, NO_PROGRAM, NOT_STARTED, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
 from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, is_of_initializer, limited_of, number
-from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.recovery.positions import Span
+from trainwright.plugins.contract.picture import index_of
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
 FREE, FINAL = "", "final"
@@ -56,8 +56,6 @@ DELETED = "Deleted"
 NODE_LOST = "NodeLost"
 _ON_REQUEST = frozenset({DELETED, "EvictionByEvictionAPI", "DeletionByTaintManager"})
 """Ends that say nothing of the node: it is drained, or somebody deletes the pod."""
-_START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
-_NO_PROGRAM = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
 _HARDWARE = re.compile(
     r"\bECC error|uncorrectable ECC|\bNVRM: Xid|\bXid \(|\bXid:? \d|\bNVLink\b.{0,40}\b(?:error|fail|fatal|down)"
     r"|fallen off the bus",
@@ -253,8 +251,8 @@ def fingerprint(entry: Entry) -> str:
 
 def _by_end(entry: Entry, told: str, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
     """What the end of the culprit itself shows, if it shows more than that it failed, which `told` says."""
-    code, is_start, said = entry.exit_code, entry.reason in _START_REASONS, entry.said
-    no_program = is_start and _NO_PROGRAM.search(entry.message) is not None
+    code, is_start, said = entry.exit_code, entry.reason in NOT_STARTED, entry.said
+    no_program = is_start and NO_PROGRAM.search(entry.message) is not None
     is_memory = entry.reason == "OOMKilled"
     if is_memory and entry.pod in witness.failed and entry.container not in witness.failed[entry.pod][1]:
         text = f"{told}; it has no limit, so its node ran out of memory"

@@ -47,7 +47,6 @@ from trainwright.controller.trainer.failures.recorder import (
 )
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import INITIALIZERS, POD, attempt_of, is_of_initializer, keys_of_jobset
-from trainwright.controller.trainer.job.ranks import index_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.job.status import is_finished
@@ -67,6 +66,7 @@ from trainwright.controller.trainer.recovery.attempts import (
 from trainwright.controller.trainer.recovery.causes import rank_of
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
+from trainwright.plugins.contract.picture import index_of
 
 log = logging.getLogger(__name__)
 
@@ -369,8 +369,7 @@ def _is_new_or_over(event: Event[TrainJob]) -> bool:
     """Whether the job is gone, has ended now, is suspended or resumed, or stands still."""
     if event.new is None or event.old is None:
         return event.new is None
-    old, new = event.old.spec, event.new.spec
-    switched = (old.suspend if old is not None else None) != (new.suspend if new is not None else None)
+    switched = event.old.spec_or_empty.suspend != event.new.spec_or_empty.suspend
     stands_still = _stall(event.new) not in (None, _stall(event.old))
     return switched or stands_still or is_finished(event.new) != is_finished(event.old)
 
@@ -389,13 +388,12 @@ def _is_of_interest(event: Event[Any]) -> bool:
 
 
 def _standing_of(jobset: JobSet) -> tuple[object, ...]:
-    status = jobset.status
-    conditions = (status.conditions if status is not None else None) or ()
+    status = jobset.status_or_empty
     return (
         uid_of(jobset),
         jobset.spec_or_empty.suspend,
-        status.restarts if status is not None else None,
-        status.restarts_count_towards_max if status is not None else None,
-        [(one.type, one.status) for one in conditions],
+        status.restarts,
+        status.restarts_count_towards_max,
+        [(one.type, one.status) for one in status.conditions or ()],
         deletion_timestamp_of(jobset),
     )

@@ -52,7 +52,6 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """Why the last attempt ended, in words."""
 
     def copy(self) -> "Summary":
-        """To be changed."""
         return msgspec.structs.replace(
             self,
             counts=self.counts.copy(),

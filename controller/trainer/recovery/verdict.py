@@ -69,14 +69,11 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
         return msgspec.structs.replace(self.copy(), step=max(steps, default=None), percent=max(percents, default=None))
 
     def copy(self) -> "Counts":
-        """To be changed."""
         return msgspec.structs.replace(self, causes=dict(self.causes), row=dict(self.row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedAttempt:
-    """One attempt that has ended."""
-
     why: Attribution
     fingerprint: str = ""
     """See `causes.fingerprint`."""
@@ -92,8 +89,6 @@ class EndedAttempt:
 
 
 class Course(StrEnum):
-    """What follows."""
-
     RETRY = "Retry"
     END = "End"
 

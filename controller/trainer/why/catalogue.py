@@ -102,7 +102,7 @@ CATALOGUE: dict[str, CatalogueRow] = {
     "JobDeadlineExceeded": CatalogueRow(64, _E, failed=True),
     "EvidenceGone": CatalogueRow(65, _E, failed=True),
     "Failed": CatalogueRow(0, _E, failed=True),
-    "NotReady": CatalogueRow(66, _P, Link.READINESS),
+    "NotReady": CatalogueRow(66, _P, Link.READINESS, explains=frozenset({"StepWaits"})),
     "PodsRemain": CatalogueRow(67, _M, Link.JOB),
     "DeletionWaits": CatalogueRow(68, _P, Link.JOB),
     "Deleting": CatalogueRow(0, _W, Link.JOB),
@@ -131,8 +131,8 @@ def cause(reason: str, message: str, about: About | None = None, since: datetime
 
 def of_pods(reason: str, message: str, *pods: Document, since: datetime | None = None, **more: Any) -> Cause:
     """A cause that concerns these pods, of which the first is the one to look at."""
-    concerned = {"pods": len(pods), "index": index_of(pods[0]), **more}
-    return cause(reason, message, About.of(pods[0], "Pod"), since, **concerned)
+    concerned = {"about": About.of(pods[0], "Pod"), "pods": len(pods), "index": index_of(pods[0]), **more}
+    return cause(reason, message, since=since, **concerned)
 
 
 def about_job(picture: Picture) -> About:

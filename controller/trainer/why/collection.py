@@ -4,8 +4,7 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from trainwright.api.base import Resource
-from trainwright.api.objects import Document, labels_of, name_of, namespace_of
+from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of
 from trainwright.plugins.contract import Picture, Unreadable
 from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Verb
 
@@ -51,13 +50,14 @@ class GivenObjects:
         if resource.plural in self._unreadable:
             return Unreadable(f'{resource.plural} is forbidden: cannot {query.verb.value} resource "{resource.plural}"')
         everywhere = query.verb is Verb.LIST and not query.namespace
-        some = [obj for obj in self._of(resource) if everywhere or namespace_of(obj) in (query.namespace, "")]
+        some = [
+            obj
+            for obj in self._by_kind.get((resource.group, resource.kind), ())
+            if everywhere or namespace_of(obj) in (query.namespace, "")
+        ]
         if query.verb is Verb.GET:
             return tuple(obj for obj in some if name_of(obj) == query.name)[:1]
-        return tuple(obj for obj in some if _has_labels(obj, query.labels) and _has_fields(obj, query.fields))
-
-    def _of(self, resource: Resource) -> list[Document]:
-        return self._by_kind.get((resource.group, resource.kind), [])
+        return tuple(obj for obj in some if _matches(obj, query))
 
     def _log(self, query: Query) -> Answer:
         if "pods/log" in self._unreadable:
@@ -66,18 +66,10 @@ class GivenObjects:
         return ({"lines": lines},) if lines is not None else ()
 
 
-def _has_labels(obj: Document, selector: str) -> bool:
-    return all(labels_of(obj).get(key) == value for key, value in _terms(selector))
-
-
-def _has_fields(obj: Document, selector: str) -> bool:
-    for path, wanted in _terms(selector):
-        value: object = obj
-        for part in path.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        if value != wanted:
-            return False
-    return True
+def _matches(obj: Document, query: Query) -> bool:
+    return all(labels_of(obj).get(key) == value for key, value in _terms(query.labels)) and all(
+        dig(obj, path) == value for path, value in _terms(query.fields)
+    )
 
 
 def _terms(selector: str) -> list[tuple[str, str]]:

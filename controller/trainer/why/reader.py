@@ -142,7 +142,9 @@ class Reader:
         if query.resource == API_GROUP:
             answer = await self._client.send(Request("GET", "/apis", headers={"Accept": "application/json"}))
             return tuple(msgspec.json.decode(answer.body)["groups"])
-        resource = await self._served(query.resource)
+        resource: Resource | None = query.resource
+        if query.resource.group not in _BUILT_IN:
+            resource = await self._discovery.preferred(query.resource.group, query.resource.kind)
         if resource is None:
             return NOT_SERVED
         if query.verb is Verb.SERVES:
@@ -155,12 +157,6 @@ class Reader:
             resource, query.namespace, label_selector=query.labels, field_selector=query.fields
         )
         return tuple(listed.items)
-
-    async def _served(self, resource: Resource) -> Resource | None:
-        """The resource in the version that the server prefers; None if it does not serve the kind."""
-        return (
-            resource if resource.group in _BUILT_IN else await self._discovery.preferred(resource.group, resource.kind)
-        )
 
     async def _log(self, query: Query) -> Answer:
         container, _, run = query.fields.rpartition(",")

@@ -71,13 +71,8 @@ AGAIN_EACH = 4
 EXPLAINED = "explained"
 """The reason of a reconcile that shows what a read found."""
 _READS = (
-    *((resource, ("get", "list")) for resource in (POD, BATCH_JOB, EVENT, kinds.NODE)),
-    *(
-        (resource, ("get", "list"))
-        for resource in (kinds.CLAIM, kinds.SERVICE, kinds.QUOTA, kinds.LIMIT_RANGE, kinds.SERVICE_ACCOUNT)
-    ),
-    *((resource, ("get",)) for resource in (kinds.PRIORITY_CLASS, kinds.RUNTIME_CLASS, kinds.STORAGE_CLASS)),
-    *((resource, ("get", "list")) for resource in (kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE)),
+    *(POD, BATCH_JOB, EVENT, kinds.NODE, kinds.CLAIM, kinds.SERVICE, kinds.QUOTA, kinds.LIMIT_RANGE),
+    *(kinds.SERVICE_ACCOUNT, kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE),
 )
 
 
@@ -140,7 +135,8 @@ class WaitingConditions:
     """Shows why jobs wait. The constructor declares its controller, and the task that reads, on the manager."""
 
     RULES: tuple[Rule, ...] = (
-        *(Rule.on(resource, *verbs) for resource, verbs in _READS),
+        *(Rule.on(resource, "get", "list") for resource in _READS),
+        *(Rule.on(resource, "get") for resource in (kinds.PRIORITY_CLASS, kinds.RUNTIME_CLASS, kinds.STORAGE_CLASS)),
         Rule.on(Lease.RESOURCE, "get"),
         Rule.on(TrainJob.RESOURCE, "get"),
     )

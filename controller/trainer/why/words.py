@@ -2,13 +2,12 @@
 """How ranks, amounts and lists are called in the sentences of causes."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.messages import counted, plain, shortened
 from trainwright.api.objects import Document, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.trainer.failures.last_words import telling_line
 from trainwright.plugins.contract.picture import Picture, index_of
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -17,8 +16,7 @@ QUOTED = 150
 
 
 def replicated_jobs(picture: Picture) -> tuple[Document, ...]:
-    spec = dig(picture.jobset, "spec") or {}
-    return tuple(spec.get("replicatedJobs") or ())
+    return tuple(dig(picture.jobset, "spec.replicatedJobs") or ())
 
 
 def step_of(replicated: Document) -> str:
@@ -28,8 +26,7 @@ def step_of(replicated: Document) -> str:
 
 
 def pods_of(replicated: Document) -> int:
-    spec = dig(replicated, "template.spec") or {}
-    each = spec.get("parallelism")
+    each = dig(replicated, "template.spec.parallelism")
     return (replicated.get("replicas") or 1) * (1 if each is None else int(each))
 
 
@@ -87,14 +84,9 @@ def lasting(seconds: float) -> str:
     return counted(int(seconds), "second")
 
 
-def last_line(lines: Sequence[str], limit: int = 100) -> str:
-    """`; its log ends with: ...` with the line that says most; empty without a log."""
-    return ends_with(telling_line(lines), limit)
-
-
-def ends_with(line: str, limit: int = 100) -> str:
+def ends_with(line: str) -> str:
     """`; its log ends with: ...` with the line; empty without one."""
-    return f"; its log ends with: {quoted(line, limit)}" if line else ""
+    return f"; its log ends with: {quoted(line, 100)}" if line else ""
 
 
 def verb(number: int, one: str, many: str) -> str:

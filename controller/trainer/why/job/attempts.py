@@ -4,14 +4,14 @@
 from collections.abc import Iterator
 
 from trainwright.api.objects import dig
-from trainwright.api.times import parse
+from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.recovery.causes import FailureCause
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
-from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.catalogue import cause, here
+from trainwright.controller.trainer.why.job.containers import record_data
 from trainwright.controller.trainer.why.job.jobset import restarting, running_pods, wanted_now
-from trainwright.controller.trainer.why.kinds import CONFIG_MAP
-from trainwright.plugins.contract import About, Cause, Picture
+from trainwright.plugins.contract import Cause, Picture
 
 _RULES = frozenset({"infra", "final"})
 """Names of rules that the plugin Recovery writes into each JobSet of such a job."""
@@ -22,10 +22,7 @@ def summary_in(picture: Picture) -> Summary | None:
     rules = dig(picture.jobset, "spec.failurePolicy.rules") or ()
     if not any(one.get("name") in _RULES for one in rules):
         return None
-    record = picture.get(CONFIG_MAP, name_of_record(picture.name))
-    if record is None or not picture.is_controller_of(record):
-        return None
-    found = summary_of(record.get("data"))
+    found = summary_of(record_data(picture))
     return found if found is not None and found.judged else None
 
 
@@ -37,7 +34,7 @@ def between_attempts(picture: Picture) -> Iterator[Cause]:
         return
     if len(running_pods(picture)) >= wanted_now(picture) > 0:
         return
-    about = About(kind="ConfigMap", namespace=picture.namespace, name=name_of_record(picture.name))
+    about = here(picture, "ConfigMap", name_of_record(picture.name))
     paid = f", {found.paid}" if found.paid else ""
     yield cause("Restarting", f"attempt {found.judged + 1} {_when(picture, found)}{paid}: {found.why}", about=about)
 
@@ -55,9 +52,6 @@ def cost_before(picture: Picture) -> str:
 def _when(picture: Picture, found: Summary) -> str:
     if found.hang:
         return "begins when all ranks have stopped"
-    try:
-        until = parse(found.hold_until) if found.hold_until else None
-    except ValueError:  # somebody has edited the record
-        until = None
+    until = moment(found.hold_until)
     # The moment, not the seconds until then: conditions that say the same are not written again.
     return f"begins at {until:%H:%M:%S} UTC" if until is not None and until > picture.now else "begins"

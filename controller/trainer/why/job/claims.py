@@ -2,42 +2,41 @@
 """Volume claims, and the ConfigMaps and Secrets of volumes and variables."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of
-from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
+from trainwright.controller.trainer.why.catalogue import here, of_pods
 from trainwright.controller.trainer.why.job.containers import containers_of
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
-from trainwright.plugins.contract.picture import EVENTS_OF, condition_of, event_since, index_of
+from trainwright.plugins.contract.picture import EVENTS_OF, condition_of, event_since
 
 CREATING_SECONDS = 60.0
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)')
 _VOLUME = re.compile(r'volume "([^"]+)"')
-_SOURCE = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
+SOURCE_MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
 _NO_KEY = re.compile(r"references non-existent (config|secret) key: (\S+)")
 _LOOK_SECONDS = 10.0
 """Most containers are created within that time, and nothing has to be looked for."""
-_KINDS = {"config": CONFIG_MAP, "configmap": CONFIG_MAP, "secret": SECRET}
+KINDS = {"config": CONFIG_MAP, "configmap": CONFIG_MAP, "secret": SECRET}
 
 
-def unscheduled(picture: Picture, message: str, more: dict[str, Any]) -> Cause | None:
+def unscheduled(picture: Picture, message: str, told: Callable[..., Cause]) -> Cause | None:
     """The scheduler stops at a claim that is missing or has no volume."""
     if found := _CLAIM.search(message):
-        return _claim_missing(picture, found[1], more) if found[2] == "not found" else None
+        return _claim_missing(picture, found[1], told) if found[2] == "not found" else None
     if "unbound immediate PersistentVolumeClaims" not in message:
         return None
     for pod in picture.present_pods:
         for name in claims_of(pod):
             claim = picture.get(CLAIM, name)
             if claim is None and picture.lacks(CLAIM, name):
-                return _claim_missing(picture, name, more)
+                return _claim_missing(picture, name, told)
             if claim is not None and dig(claim, "status.phase") == "Pending":
-                return _claim_pending(picture, claim, more)
-    text = "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`"
-    return cause("ClaimPending", text, **more)
+                return _claim_pending(picture, claim, told)
+    return told("ClaimPending", "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`")
 
 
 def claims_of(pod: Document) -> list[str]:
@@ -45,16 +44,15 @@ def claims_of(pod: Document) -> list[str]:
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
 
 
-def _claim_missing(picture: Picture, name: str, more: dict[str, Any]) -> Cause:
+def _claim_missing(picture: Picture, name: str, told: Callable[..., Cause]) -> Cause:
     text = (
         f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
         "volume in the runtime and create the job again"
     )
-    about = here(picture, "PersistentVolumeClaim", name)
-    return cause("ClaimMissing", text, **{**more, "about": about})
+    return told("ClaimMissing", text, about=here(picture, "PersistentVolumeClaim", name))
 
 
-def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> Cause:
+def _claim_pending(picture: Picture, claim: Document, told: Callable[..., Cause]) -> Cause:
     name = name_of(claim)
     storage = dig(claim, "spec.storageClassName")
     if storage and picture.lacks(STORAGE_CLASS, storage):
@@ -68,7 +66,7 @@ def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> C
             else f"no volume was made for it; see `kubectl describe pvc {name}`"
         )
     about = About.of(claim, "PersistentVolumeClaim")
-    return cause("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", **{**more, "about": about})
+    return told("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", about=about)
 
 
 def unmounted(picture: Picture) -> Iterator[Cause]:
@@ -81,7 +79,7 @@ def unmounted(picture: Picture) -> Iterator[Cause]:
         since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
         found = _missing_by_event(picture, pod)
         if found is None and picture.lasted(since, _LOOK_SECONDS):
-            found = _from_volumes(picture, pod)
+            found = _from_volumes(picture, pod, since)
         if found is None and picture.lasted(since, CREATING_SECONDS):
             found = _not_mounted(picture, pod)
         if found is not None:
@@ -115,8 +113,8 @@ def _missing_by_event(picture: Picture, pod: Document) -> Cause | None:
     for message, volume, since in _mount_events(picture, pod):
         if (found := _CLAIM.search(message)) and found[2] == "not found":
             resource, name = CLAIM, found[1]
-        elif found := _SOURCE.search(message):
-            resource, name = _KINDS[found[1].lower()], found[2].rpartition("/")[2]
+        elif found := SOURCE_MISSING.search(message):
+            resource, name = KINDS[found[1].lower()], found[2].rpartition("/")[2]
         elif found := _NO_KEY.search(message):
             return _key_missing(pod, found[1], found[2], volume, since)
         else:
@@ -128,13 +126,15 @@ def _missing_by_event(picture: Picture, pod: Document) -> Cause | None:
 
 def _not_mounted(picture: Picture, pod: Document) -> Cause | None:
     for message, volume, since in _mount_events(picture, pod):
-        text = f"volume {volume or 'of the pods'} cannot be mounted on node {_node(pod)}: {quoted(message)}"
+        text = (
+            f"volume {volume or 'of the pods'} cannot be mounted on node {dig(pod, 'spec.nodeName')}: {quoted(message)}"
+        )
         return of_pods("VolumeNotMounted", text, pod, since=since)
     return None
 
 
 def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) -> Cause:
-    resource = _KINDS[kind.lower()]
+    resource = KINDS[kind.lower()]
     volumes = dig(pod, "spec.volumes") or ()
     names = [name for one in volumes if one.get("name") == volume for found, name in _sources(one) if found == resource]
     named = f"{resource.kind} {names[0]}" if names else f"a {resource.kind}"
@@ -142,12 +142,10 @@ def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) ->
         f"volume {volume or 'of the pods'} takes key {key} from {named}, which does not have it: add the key, or "
         "correct the runtime and create the job again"
     )
-    about = About.of(pod, "Pod")
-    return cause("VolumeSourceMissing", text, about, since, pods=1, index=index_of(pod))
+    return of_pods("VolumeSourceMissing", text, pod, since=since)
 
 
-def _from_volumes(picture: Picture, pod: Document) -> Cause | None:
-    since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
+def _from_volumes(picture: Picture, pod: Document, since: Any) -> Cause | None:
     for volume in dig(pod, "spec.volumes") or ():
         for resource, name in _sources(volume):
             if picture.lacks(resource, name):
@@ -173,10 +171,4 @@ def _source_missing(picture: Picture, pod: Document, kind: str, name: str, volum
         f"volume {volume} is made from {kind} {name}, which does not exist in namespace {picture.namespace}: create "
         "it, or correct the runtime and create the job again"
     )
-    about = About(kind=kind, namespace=picture.namespace, name=name)
-    reason = "VolumeSourceMissing"
-    return cause(reason, text, about, since, pods=1, index=index_of(pod))
-
-
-def _node(pod: Document) -> str:
-    return str(dig(pod, "spec.nodeName"))
+    return of_pods("VolumeSourceMissing", text, pod, about=here(picture, kind, name), since=since)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The containers of a pod, and how they ended."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,6 +12,7 @@ from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
     is_consequence,
+    is_later,
     program_ended,
     telling_line,
 )
@@ -39,12 +40,14 @@ class PodContainer:
     spec: Document
 
     @property
+    def ends(self) -> list[Document]:
+        """How the runs that are known ended with an error, the one before first."""
+        return [state for state in (self.last, self.terminated) if state is not None and state.get("exitCode")]
+
+    @property
     def ended(self) -> Document | None:
         """How the container ended last with an error: in its present run, else in the one before."""
-        for state in (self.terminated, self.last):
-            if state is not None and state.get("exitCode"):
-                return state
-        return None
+        return next(reversed(self.ends), None)
 
 
 def containers_of(pod: Document) -> Iterator[PodContainer]:
@@ -118,11 +121,10 @@ class FailedRun:
     def began(self) -> tuple[bool, str, str]:
         """Whether the first of its runs that are known was stopped, and when it ended, as exactly as is known."""
         written, found = written_failures(self.pod), []
-        for state in (self.container.last, self.container.terminated):
-            if state is not None and state.get("exitCode"):
-                finished = str(state.get("finishedAt") or "")
-                exact, stopped = exact_end(written, self.container.name, state)
-                found.append((stopped or ended_by_deletion(self.pod, finished), finished or "~", exact or "~"))
+        for state in self.container.ends:
+            finished = str(state.get("finishedAt") or "")
+            exact, stopped = exact_end(written, self.container.name, state)
+            found.append((stopped or ended_by_deletion(self.pod, finished), finished or "~", exact or "~"))
         return min(found)
 
     @property
@@ -138,16 +140,13 @@ def failures(picture: Picture) -> list[FailedRun]:
     Of a container that failed twice, its present run tells: a kubelet keeps no log of the run before that. A record
     that a manager has taken knows which one was seen first. Without one, words of a victim go last.
     """
-    found = [
+    runs = (
         FailedRun(pod, container, state)
         for pod in picture.present_pods
         for container in containers_of(pod)
         if (state := container.ended) is not None
-    ]
-    return _culprit_first(picture, sorted(found, key=lambda one: one.order))
-
-
-def _culprit_first(picture: Picture, found: list[FailedRun]) -> list[FailedRun]:
+    )
+    found = sorted(runs, key=lambda one: one.order)
     if len(found) < 2:
         return found
     culprit = _recorded(picture, found) or _by_words(picture, found)
@@ -157,25 +156,23 @@ def _culprit_first(picture: Picture, found: list[FailedRun]) -> list[FailedRun]:
 def _recorded(picture: Picture, found: list[FailedRun]) -> FailedRun | None:
     """The failure that the record names, if it is that of a run which the pods still show."""
     entry = record_of(picture).get(attempt_of(picture.present_pods[0]))
-    for one in found:
-        for state in (one.container.last, one.container.terminated):
-            if (
-                entry is not None
-                and state is not None
-                and (uid_of(one.pod), one.container.name) == entry.failure.run[:2]
-            ):
-                run = (str(state.get("finishedAt") or ""), state.get("exitCode"))
-                if run == (entry.finished_at, entry.exit_code):
-                    return one
+    for one in found if entry is not None else ():
+        pod, name = uid_of(one.pod), one.container.name
+        runs = ((pod, name, str(end.get("finishedAt") or ""), end.get("exitCode")) for end in one.container.ends)
+        if entry is not None and entry.failure.run in runs:
+            return one
     return None
+
+
+def record_data(picture: Picture) -> Mapping[str, str]:
+    """The record of failures, if a manager has written one for this very job."""
+    record = picture.get(CONFIG_MAP, name_of_record(picture.name))
+    return (record.get("data") or {}) if record is not None and picture.is_controller_of(record) else {}
 
 
 def record_of(picture: Picture) -> dict[int, Entry]:
     """The attempts of the present JobSet that a manager has recorded."""
-    record = picture.get(CONFIG_MAP, name_of_record(picture.name))
-    if record is None or not picture.is_controller_of(record):
-        return {}
-    entries = entries_of(record.get("data"))
+    entries = entries_of(record_data(picture))
     return entries_of_jobset(entries, uid_of(picture.jobset)) if picture.jobset is not None else entries
 
 
@@ -187,20 +184,14 @@ def _by_words(picture: Picture, found: list[FailedRun]) -> FailedRun:
         return first
     victim = program_ended(lines, first.began[1])
     latest = LATE_SECONDS + LAUNCHER_SECONDS
-    others = [one for one in found[1:_LOGS] if not one.stopped and not _is_later(one.began[1], victim, latest)]
+    others = [one for one in found[1:_LOGS] if not one.stopped and not is_later(one.began[1], victim, latest)]
     # All are asked for at once: a round of reading for each would take long.
     logs = [_log(picture, one) for one in others]
     for one, lines in zip(others, logs, strict=True):
-        is_late = _is_later(program_ended(lines, one.began[1]), victim, LATE_SECONDS)
+        is_late = is_later(program_ended(lines, one.began[1]), victim, LATE_SECONDS)
         if not is_late and not is_consequence(telling_line(lines, one.code)):
             return one
     return first
-
-
-def _is_later(ended_at: str, victim: str, seconds: float) -> bool:
-    """Whether a program ended so long after that of the victim that it cannot be the reason."""
-    began, ended = moment(victim), moment(ended_at)
-    return began is not None and ended is not None and (ended - began).total_seconds() > seconds
 
 
 def _log(picture: Picture, failure: FailedRun) -> Sequence[str]:

@@ -31,10 +31,11 @@ _RUNTIME = re.compile(r'RuntimeClass "([^"]+)" not found')
 _LIMIT = re.compile(r"(maximum|minimum) (\S+) usage per (\w+) is ([^,.\s]+)(?:, but (request|limit) is ([^\s,.\]]+))?")
 _WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 _NAMED = (
-    ("serviceAccountName", SERVICE_ACCOUNT),
-    ("priorityClassName", PRIORITY_CLASS),
-    ("runtimeClassName", RUNTIME_CLASS),
+    ("serviceAccountName", SERVICE_ACCOUNT, _ACCOUNT),
+    ("priorityClassName", PRIORITY_CLASS, _PRIORITY),
+    ("runtimeClassName", RUNTIME_CLASS, _RUNTIME),
 )
+"""What a pod names: the field, the kind, and the answer where it does not exist."""
 _DENIED = re.compile(r'admission webhook "([^"]+)" denied the request: (.+)', re.DOTALL)
 
 
@@ -93,18 +94,15 @@ def _translated(  # noqa: PLR0911 - one return for each answer that is known
         )
         about = About(kind="Namespace", namespace="", name=picture.namespace)
         return cause("PodSecurityRefused", text, about, **more)
-    if found := _ACCOUNT.search(message):
-        return _missing(picture, SERVICE_ACCOUNT, found[1] or found[2], **more)
-    if found := _PRIORITY.search(message):
-        return _missing(picture, PRIORITY_CLASS, found[1], **more)
-    if found := _RUNTIME.search(message):
-        return _missing(picture, RUNTIME_CLASS, found[1], **more)
+    for _, resource, pattern in _NAMED:
+        if found := pattern.search(message):
+            return _missing(picture, resource, found[1] or found[2], **more)
     if found := _LIMIT.search(message):
         return _limit(picture, found, **more)
+    about = About.of(job, "Job")
     if found := _WEBHOOK.search(message):
         text = f"pods of the job cannot be created: webhook {found[1]} does not answer; ask who runs it"
-        return cause("PodWebhookUnreachable", text, About.of(job, "Job"), **more)
-    about = About.of(job, "Job")
+        return cause("PodWebhookUnreachable", text, about, **more)
     if found := _DENIED.search(message):
         text = f"{count}: webhook {found[1]} refuses them: {quoted(found[2], 160)}"
         return cause("PodsRefused", text, about, **more)
@@ -117,18 +115,15 @@ def _quota(picture: Picture, found: re.Match[str], count: str, *, since: datetim
     resource = next(iter(asked), "")
     never = _above(asked.get(resource, "0"), limited.get(resource, "0"))
     what = resource.removeprefix("requests.").removeprefix("count/")
-    advice = (
-        "it never fits: ask for less, or for a larger quota"
-        if never
-        else ("wait until other jobs end, or ask for a larger quota")
-    )
+    advice = "wait until other jobs end, or ask for a larger quota"
+    if never:
+        advice = "it never fits: ask for less, or for a larger quota"
     text = (
         f"{count}: ResourceQuota {name} allows {limited.get(resource)} {what}, {used.get(resource)} "
         f"{'is' if used.get(resource) == '1' else 'are'} used, and each pod asks for {asked.get(resource)}; {advice}"
     )
     more: dict[str, Any] = {"severity": Severity.STUCK} if never else {}
-    about = here(picture, "ResourceQuota", name)
-    return cause("QuotaExceeded", text, about, since, pods=pods, **more)
+    return cause("QuotaExceeded", text, here(picture, "ResourceQuota", name), since, pods=pods, **more)
 
 
 def _amounts(text: str) -> dict[str, str]:
@@ -151,15 +146,13 @@ def _security(text: str) -> str:
 
 def _missing(picture: Picture, resource: Resource, name: str, *, since: datetime | None, pods: int) -> Cause:
     """What the pods name does not exist: their service account, or a class."""
-    kind = resource.kind
-    if resource.namespaced:
-        where = f" in namespace {picture.namespace}"
-        advice = "create it, or correct the runtime and create the job again"
+    kind, place = resource.kind, picture.namespace if resource.namespaced else ""
+    if place:
+        how = f"does not exist in namespace {place}: create it, or correct the runtime and create the job again"
     else:
-        where, field = "", f"{kind[0].lower()}{kind[1:]}Name"
-        advice = f"correct {field} in the runtime, or have the class created"
-    text = f"{kind} {name} does not exist{where}: {advice}"
-    place = picture.namespace if resource.namespaced else ""
+        field = f"{kind[0].lower()}{kind[1:]}Name"
+        how = f"does not exist: correct {field} in the runtime, or have the class created"
+    text = f"{kind} {name} {how}"
     return cause(f"{kind}Missing", text, About(kind=kind, namespace=place, name=name), since, pods=pods)
 
 
@@ -182,7 +175,7 @@ def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> C
     """What the pods name and does not exist, and quotas that are too small: events are gone after an hour."""
     pod = dig(job, "spec.template.spec") or {}
     more: dict[str, Any] = {"since": created_at(job), "pods": wanted - done}
-    for field, resource in _NAMED:
+    for field, resource, _ in _NAMED:
         name = pod.get(field)
         is_built_in = resource == PRIORITY_CLASS and str(name).startswith("system-")
         if name and not is_built_in and picture.lacks(resource, name):

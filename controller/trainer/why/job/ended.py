@@ -2,6 +2,7 @@
 """How a job that is over ended: which rank failed first, which limit was reached, and what is left of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -34,8 +35,7 @@ def over(picture: Picture) -> Iterator[Cause]:
         left = list(remaining(picture, over="the job is complete"))
         yield from left
         if not left:
-            about = about_job(picture)
-            yield cause("Complete", "the job is complete", about, since_of(complete))
+            yield cause("Complete", "the job is complete", about_job(picture), since_of(complete))
     elif failed is not None:
         yield _ended(picture, failed)
         yield from remaining(picture, over="the job has failed")
@@ -47,7 +47,7 @@ def _ended(picture: Picture, failed: Document) -> Cause:
         return _deadline(picture, failed)
     if reason in END_REASONS:
         # The manager wrote it, in full.
-        about = About(kind="ConfigMap", namespace=picture.namespace, name=name_of_record(picture.name))
+        about = here(picture, "ConfigMap", name_of_record(picture.name))
         return cause("RestartsExhausted", str(failed.get("message", "")), about=about, since=since)
     first = _first_failure(picture)
     if reason == "ReachedMaxRestarts":
@@ -56,7 +56,7 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     if late is not None:
         return _job_deadline(late, since)
     if first is not None:
-        return _as_ended(first, first.message)
+        return replace(first, severity=Severity.ENDED, failed=True)
     return _without_evidence(picture, failed)
 
 
@@ -105,19 +105,6 @@ def _recorded(picture: Picture) -> Cause | None:
     return cause("RankFailed", f"{who} {how}{said}{log}", **more)
 
 
-def _as_ended(found: Cause, message: str, reason: str = "") -> Cause:
-    return Cause(
-        reason=reason or found.reason,
-        message=message,
-        about=found.about,
-        since=found.since,
-        severity=Severity.ENDED,
-        failed=True,
-        pods=found.pods,
-        index=found.index,
-    )
-
-
 def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
     jobset = picture.jobset
     most = dig(jobset, "spec.failurePolicy.maxRestarts")
@@ -127,7 +114,8 @@ def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
         number = known.counts.row.get("retries", 0)
         attempts = f"{counted(number, 'attempt')} without progress"
     if first is not None:
-        return _as_ended(first, f"the job failed after {attempts}; the last: {first.message}", "RestartsExhausted")
+        text = f"the job failed after {attempts}; the last: {first.message}"
+        return replace(first, reason="RestartsExhausted", message=text, severity=Severity.ENDED, failed=True)
     job = next((one for one in picture.jobs if holds(one, "Failed")), None)
     if job is not None:
         condition = holds(job, "Failed") or {}

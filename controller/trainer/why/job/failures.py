@@ -40,7 +40,11 @@ def failed(picture: Picture) -> Iterator[Cause]:
     if not found or any(True for _ in not_created(picture)):
         return
     good = made_good(picture)
-    lasting_ones = [one for one in found if not _runs_again(one) and uid_of(one.pod) not in good]
+    lasting_ones = [
+        one
+        for one in found
+        if uid_of(one.pod) not in good and (one.container.running is None or holds(one.pod, "Ready") is None)
+    ]
     if not lasting_ones:
         recovered = _recovered(picture, found)
         if any(loops(one.pod, picture.now) for one in found):
@@ -90,10 +94,6 @@ def _is_disrupted(pod: Document) -> bool:
 def _is_deleted(failure: FailedRun) -> bool:
     """Whether it was stopped since its pod is deleted; what makes the pod again tells more."""
     return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
-
-
-def _runs_again(failure: FailedRun) -> bool:
-    return failure.container.running is not None and holds(failure.pod, "Ready") is not None
 
 
 def _recovered(picture: Picture, found: Sequence[FailedRun]) -> Cause:

@@ -57,7 +57,7 @@ def unpulled(picture: Picture) -> Iterator[Cause]:
             if reason == "ErrImagePull" and not picture.lasted(since, FIRST_TRY_SECONDS):
                 continue
             message = str(dig(container.waiting, "message") or "")
-            if not _is_clear(message):
+            if not any(pattern.search(message) for pattern in (_ABSENT, _REFUSED, _SILENT)):
                 # A back-off that does not repeat the answer. The pods of one image were answered alike.
                 if container.image not in said:
                     said[container.image] = _from_events(picture, pod, container.image)
@@ -66,10 +66,6 @@ def unpulled(picture: Picture) -> Iterator[Cause]:
             groups.setdefault((kind, container.image), []).append(_Pull(pod, container, message, reason))
     for (kind, image), pulls in sorted(groups.items()):
         yield _told(picture, kind, image, pulls)
-
-
-def _is_clear(message: str) -> bool:
-    return any(pattern.search(message) for pattern in (_ABSENT, _REFUSED, _SILENT))
 
 
 def _from_events(picture: Picture, pod: Document, image: str) -> str:
@@ -110,19 +106,9 @@ def _told(picture: Picture, kind: str, image: str, pulls: list[_Pull]) -> Cause:
     else:
         told = quoted(first.message.rpartition(": ")[2] or first.message, 90)
         text = f"{who} now: {told or 'the node says no more'}; it is tried again"
-    return of_pods(
-        kind,
-        text,
-        *pods,
-        since=earliest(
-            event_since(event) if event else created_at(pods[0]) for event in _first_failure(picture, pods[0])
-        ),
-        failed=False,
-    )
-
-
-def _first_failure(picture: Picture, pod: Document) -> list[Document | None]:
-    return [event for event in picture.events(pod) if event.get("reason") in ("Failed", "BackOff")] or [None]
+    failures = [event for event in picture.events(pods[0]) if event.get("reason") in ("Failed", "BackOff")]
+    since = earliest(map(event_since, failures)) if failures else created_at(pods[0])
+    return of_pods(kind, text, *pods, since=since, failed=False)
 
 
 def _where(picture: Picture, image: str) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, controller_of, dig, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, annotations_of, controller_of, dig, labels_of, name_of, uid_of
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.trainer.job.pods import number
 from trainwright.controller.trainer.why.catalogue import cause, here
@@ -80,15 +80,12 @@ def _from_event(picture: Picture, event: Document) -> Cause | None:
 
 
 def service_name(picture: Picture) -> str:
-    network = dig(picture.jobset, "spec.network") or {}
-    return str(network.get("subdomain") or picture.name)
+    return str(dig(picture.jobset, "spec.network.subdomain") or picture.name)
 
 
 def service_taken(picture: Picture) -> Iterator[Cause]:
     """The Service of the JobSet's name leads elsewhere; JobSet takes any Service of that name."""
-    jobset = picture.jobset
-    network = dig(jobset, "spec.network") or {}
-    if jobset is None or network.get("enableDNSHostnames") is False or not picture.present_pods:
+    if dig(picture.jobset, "spec.network.enableDNSHostnames") is False or not picture.present_pods:
         return
     name = service_name(picture)
     service = picture.get(SERVICE, name)
@@ -176,8 +173,7 @@ def attempts_of(jobset: Document | None) -> tuple[int, int]:
 def base_of(jobset: Document | None) -> int:
     """The attempts before the first one of this JobSet, of a job that recovers."""
     for one in dig(jobset, "spec.replicatedJobs") or ():
-        marks = dig(one, "template.spec.template.metadata.annotations") or {}
-        return number(marks.get(ANNOTATION_ATTEMPT_BASE))
+        return number(annotations_of(dig(one, "template.spec.template") or {}).get(ANNOTATION_ATTEMPT_BASE))
     return 0
 
 

@@ -82,7 +82,9 @@ class Explanation:
 def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
     """The explanation of the job. While `picture.wanted` is not empty it is provisional: read that, and ask again."""
     failed: list[str] = []
-    first, *others = map(_harmless, _causes(picture, plugins, failed))
+    # Pods, nodes and plugins give parts of the sentences, which are shown and stored.
+    found = _causes(picture, plugins, failed)
+    first, *others = (replace(one, message=one_line(one.message)) for one in found)
     return Explanation(
         namespace=picture.namespace,
         name=picture.name,
@@ -91,11 +93,6 @@ def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
         others=tuple(others),
         unread=tuple(map(one_line, (*_unread(picture), *failed))),
     )
-
-
-def _harmless(cause: Cause) -> Cause:
-    """The cause as it may be shown and stored: pods, nodes and plugins give parts of its sentence."""
-    return replace(cause, message=one_line(cause.message))
 
 
 def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) -> list[Cause]:  # noqa: PLR0911 - rules
@@ -130,8 +127,6 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
 def _at_last(picture: Picture, found: Sequence[Cause]) -> list[Cause]:
     """That the job runs, or starts, unless a cause says why it does neither."""
     ordinary = running.ordinary(picture)
-    if not found:
-        return [ordinary]
     # A container that runs again after a failure is worth a word, and no reason for concern.
     only_notes = all(one.severity is Severity.WAITS and one.reason == "CrashLoop" for one in found)
     return [ordinary] if only_notes else []
@@ -148,8 +143,7 @@ def _not_explained(found: Sequence[Cause]) -> list[Cause]:
 
 
 def _sorted(found: Iterable[Cause]) -> list[Cause]:
-    unique = {(cause.reason, cause.message): cause for cause in found}
-    return sorted(unique.values(), key=_order)
+    return sorted({(cause.reason, cause.message): cause for cause in found}.values(), key=_order)
 
 
 def _order(cause: Cause) -> tuple[int, bool, int, datetime, int, int, str]:

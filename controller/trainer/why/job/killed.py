@@ -75,8 +75,7 @@ def eviction(picture: Picture, pod: Document) -> Cause | None:
         return None
     node = f"node {dig(pod, 'spec.nodeName')}" if dig(pod, "spec.nodeName") else "its node"
     text = _evicted(picture, node, rank_of(picture, pod), str(status.get("message", "")))
-    since = since_of(holds(pod, "DisruptionTarget"))
-    return of_pods("EvictedByNode", text, pod, since=since)
+    return of_pods("EvictedByNode", text, pod, since=since_of(holds(pod, "DisruptionTarget")))
 
 
 def recorded_eviction(picture: Picture, who: str, message: str, **more: Any) -> Cause:

@@ -2,13 +2,12 @@
 """Pods that the cluster ended: preemption, eviction, nodes that are gone or do not answer."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import moment
-from trainwright.controller.trainer.why.catalogue import about_job, cause
+from trainwright.controller.trainer.why.catalogue import about_job, cause, of_pods
 from trainwright.controller.trainer.why.job.capacity import requests_of
 from trainwright.controller.trainer.why.job.containers import made_good
 from trainwright.controller.trainer.why.job.killed import eviction, made_again
@@ -40,19 +39,14 @@ def disrupted(picture: Picture) -> Iterator[Cause]:
         # A pod of a node that does not answer is not ready. To read the nodes of all others would be no use.
         if node and holds(pod, "Ready") is None and len(asked) < _NODES_ASKED:
             asked[node] = None
-        lost = _lost(picture, pod) if node in asked else None
+        lost = lost_node(picture, pod) if node in asked else None
         found = eviction(picture, pod) or lost or _target(picture, pod)
         if found is not None:
             yield found
             return
 
 
-def is_of_lost_node(picture: Picture, pod: Document) -> bool:
-    """Whether the pod is not ready since its node does not exist any more, or is not ready."""
-    return _lost(picture, pod) is not None
-
-
-def _lost(picture: Picture, pod: Document) -> Cause | None:
+def lost_node(picture: Picture, pod: Document) -> Cause | None:
     """The node of the pod does not exist any more, or is not ready."""
     name = dig(pod, "spec.nodeName")
     status = pod.get("status") or {}
@@ -87,8 +81,7 @@ def _target(picture: Picture, pod: Document) -> Cause | None:
         return None
     what = _WHY.get(str(condition.get("reason")), f"was disrupted ({condition.get('reason')})")
     text = f"{rank_of(picture, pod)} {what}{made_again(picture)}"
-    more: dict[str, Any] = {"since": since_of(condition), "pods": 1, "index": index_of(pod)}
-    return cause("Preempted", text, About.of(pod, "Pod"), **more)
+    return of_pods("Preempted", text, pod, since=since_of(condition))
 
 
 def remaining(picture: Picture, *, over: str) -> Iterator[Cause]:

@@ -66,15 +66,12 @@ def suspended(picture: Picture) -> Iterator[Cause]:
 def workload_of(picture: Picture) -> Document | None:
     if picture.serves(WORKLOAD) is not True:
         return None
+    jobset = uid_of(picture.jobset) if picture.jobset is not None else None
     labelled = picture.list(WORKLOAD, labels=f"{JOB_UID_LABEL}={uid_of(picture.job)}")
     for workload in labelled or picture.list(WORKLOAD):
-        if picture.is_controller_of(workload) or {owner.uid for owner in owners_of(workload)} & _jobset(picture):
+        if picture.is_controller_of(workload) or any(owner.uid == jobset for owner in owners_of(workload)):
             return workload
     return None
-
-
-def _jobset(picture: Picture) -> set[str]:
-    return {uid_of(picture.jobset)} if picture.jobset is not None else set()
 
 
 def _without_workload(picture: Picture, queue: str) -> Cause:
@@ -155,21 +152,15 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
 
 
 def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str, reserved: Document) -> Cause | None:
-    stopper = None
-    if str(dig(local, "spec.stopPolicy") or "None") != "None":
-        stopper = here(picture, "LocalQueue", queue)
-    elif cluster:
-        policy = dig(picture.get(CLUSTER_QUEUE, cluster), "spec.stopPolicy")
-        stopper = About(kind="ClusterQueue", namespace="", name=cluster) if (policy or "None") != "None" else None
     message = str(reserved.get("message", ""))
-    if stopper is None and (reserved.get("reason") == "Suspended" or _STOPPED.search(message)):
-        in_message = "ClusterQueue" in message and cluster
-        stopper = About(
-            kind="ClusterQueue" if in_message else "LocalQueue",
-            namespace="" if in_message else picture.namespace,
-            name=cluster if in_message else queue,
-        )
-    if stopper is None:
+    itself, of_cluster = here(picture, "LocalQueue", queue), About(kind="ClusterQueue", namespace="", name=cluster)
+    if str(dig(local, "spec.stopPolicy") or "None") != "None":
+        stopper = itself
+    elif cluster and (dig(picture.get(CLUSTER_QUEUE, cluster), "spec.stopPolicy") or "None") != "None":
+        stopper = of_cluster
+    elif reserved.get("reason") == "Suspended" or _STOPPED.search(message):
+        stopper = of_cluster if cluster and "ClusterQueue" in message else itself
+    else:
         return None
     text = (
         f"{stopper.kind} {stopper.name} is stopped by its administrator: wait until it is started, or use another queue"

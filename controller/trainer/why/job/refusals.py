@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from trainwright.api.objects import Document, dig, name_of, owners_of
+from trainwright.api.objects import Document, controller_of, dig
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
@@ -26,7 +26,7 @@ _QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.+?), used: (.+?), li
 _UNCOUNTED = re.compile(r"status unknown for quota: ([^,\s]+), resources: ([^,\s]+)")
 _TAKEN = re.compile(r"(\w+) (\S+) (?:exists without a controller|is controlled by (\S+ \S+))")
 _NOT_SERVED = re.compile(r"(?:does not serve|no matches for kind) \"?(\w+)\"? (?:of|in version) \"?([\w./-]+)\"?")
-_TOO_LONG = ("must be no more than 63", "too long", "will exceed 63")
+_TOO_LONG = re.compile("must be no more than 63|too long|will exceed 63")
 
 
 def refusals(picture: Picture) -> Iterator[Cause]:
@@ -43,7 +43,9 @@ def refusals(picture: Picture) -> Iterator[Cause]:
         return
     foreign = picture.get(JOBSET, picture.name)
     if foreign is not None:
-        yield _taken(picture, "JobSet", picture.name, _controller(foreign), created_at(foreign))
+        owner = controller_of(foreign)
+        whose = f"{owner.kind} {owner.name}" if owner is not None else ""
+        yield _taken(picture, "JobSet", picture.name, whose, created_at(foreign))
         return
     for event in picture.events(picture.job):
         if event.get("reason") == EVENT_RESOURCES_CREATION_FAILED:
@@ -92,31 +94,24 @@ def _translated(picture: Picture, reason: str, message: str, since: datetime | N
         name = f"{picture.name}{SUFFIX_RUNTIME_SNAPSHOT}"
         text = f"{quoted(message, 220)}" if name in message else f"ConfigMap {name} cannot be used: {quoted(message)}"
         return cause("SnapshotInvalid", text, here(picture, "ConfigMap", name), since)
-    for translate in _TRANSLATIONS:
-        told = translate(picture, message, since)
-        if told is not None:
-            return told
+    for pattern, translate in _TRANSLATIONS:
+        if words := pattern.search(message):
+            return translate(picture, words, since)
     if reason == "BuildFailed" or message.startswith("plugin "):
         return cause("BuildFailed", _build_failed(message), about, since)
     return cause("Refused", f"an object of the job is refused: {quoted(message, 240)}", about, since)
 
 
-def _webhook(picture: Picture, message: str, since: datetime | None) -> Cause | None:
-    found = _WEBHOOK.search(message)
-    if found is None:
-        return None
+def _webhook(picture: Picture, found: re.Match[str], since: datetime | None) -> Cause:
     of_jobset = "jobset" in found[1] or found[1].endswith(".kb.io")
     who = "is the JobSet controller running?" if of_jobset else "is the program behind it running?"
-    what = message.partition(":")[0] if "/" in message.partition(":")[0] else f"jobsets/{picture.name}"
-    about = about_job(picture)
+    begin = found.string.partition(":")[0]
+    what = begin if "/" in begin else f"jobsets/{picture.name}"
     text = f"{what} cannot be made: webhook {found[1]} does not answer; {who}"
-    return cause("WebhookUnreachable", text, about, since)
+    return cause("WebhookUnreachable", text, about_job(picture), since)
 
 
-def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause | None:
-    found = _FORBIDDEN.search(message)
-    if found is None:
-        return None
+def _forbidden(picture: Picture, found: re.Match[str], since: datetime | None) -> Cause:
     user, verb, what = found.groups()
     who = f" ({user.removeprefix('system:serviceaccount:').replace(':', '/')})" if user else ""
     text = (
@@ -126,12 +121,7 @@ def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause 
     return cause("ManagerForbidden", text, about_job(picture), since)
 
 
-def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | None:
-    if uncounted := _UNCOUNTED.search(message):
-        return _uncounted(picture, uncounted[1], uncounted[2], since)
-    found = _QUOTA.search(message)
-    if found is None:
-        return None
+def _quota(picture: Picture, found: re.Match[str], since: datetime | None) -> Cause:
     resource, _, limit = found[4].strip().partition("=")
     text = (
         f"ResourceQuota {found[1]} allows {limit} {resource.removeprefix('count/')} in namespace "
@@ -141,21 +131,19 @@ def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | No
     return cause("ObjectQuotaExceeded", text, here(picture, "ResourceQuota", found[1]), since)
 
 
-def _uncounted(picture: Picture, name: str, resource: str, since: datetime | None) -> Cause:
+def _uncounted(picture: Picture, found: re.Match[str], since: datetime | None) -> Cause:
     """A quota whose use was not counted yet, as after it was made; it refuses until then."""
+    name, resource = found.groups()
     hard = dig(picture.get(QUOTA, name), "spec.hard") or {}
     what = resource.removeprefix("count/")
     if str(hard.get(resource)) == "0":
         text = f"ResourceQuota {name} allows 0 {what} in namespace {picture.namespace}: ask for a larger quota"
     else:
         text = f"ResourceQuota {name} of namespace {picture.namespace} is not counted yet for {what}; it is tried again"
-    about = here(picture, "ResourceQuota", name)
-    return cause("ObjectQuotaExceeded", text, about, since)
+    return cause("ObjectQuotaExceeded", text, here(picture, "ResourceQuota", name), since)
 
 
-def _name(picture: Picture, message: str, since: datetime | None) -> Cause | None:
-    if not any(text in message for text in _TOO_LONG):
-        return None
+def _name(picture: Picture, _: re.Match[str], since: datetime | None) -> Cause:
     longest = longest_name(picture)
     if longest is not None and longest > _LIMIT:
         text = (
@@ -179,35 +167,21 @@ def longest_name(picture: Picture) -> int | None:
     return max(lengths, default=None)
 
 
-def _name_taken(picture: Picture, message: str, since: datetime | None) -> Cause | None:
-    found = _TAKEN.search(message)
-    if found is None:
-        return None
+def _name_taken(picture: Picture, found: re.Match[str], since: datetime | None) -> Cause:
     return _taken(picture, found[1], found[2].rpartition("/")[2], found[3] or "", since)
 
 
 def _taken(picture: Picture, kind: str, name: str, owner: str, since: datetime | None) -> Cause:
     whose = f"belongs to {owner}" if owner else "was not made for this job"
-    advice = (
-        "delete that one, or create the job under another name"
-        if owner
-        else ("delete it, or create the job under another name")
-    )
-    text = f"{kind} {name} exists already and {whose}: {advice}"
-    return cause("NameTaken", text, About(kind=kind, namespace=picture.namespace, name=name), since)
+    which = "that one" if owner else "it"
+    text = f"{kind} {name} exists already and {whose}: delete {which}, or create the job under another name"
+    return cause("NameTaken", text, here(picture, kind, name), since)
 
 
-def _controller(obj: Document) -> str:
-    return next((f"{owner.kind} {owner.name}" for owner in owners_of(obj) if owner.controller), "")
-
-
-def _scheduler(picture: Picture, message: str, since: datetime | None) -> Cause | None:
-    found = _NOT_SERVED.search(message)
-    if found is None:
-        return None
+def _scheduler(picture: Picture, found: re.Match[str], since: datetime | None) -> Cause:
     kind, group = found[1], found[2].partition("/")[0]
     if kind == "JobSet":
-        return cause("JobSetMissing", jobset_missing(), about_job(picture), since)
+        return cause("JobSetMissing", JOBSET_MISSING, about_job(picture), since)
     who = {"scheduling.volcano.sh": "Volcano", "scheduling.x-k8s.io": "the scheduler plugins (coscheduling)"}
     name = who.get(group, f"{kind} of {group}")
     kind_of_runtime, runtime = reference_of(picture.job)
@@ -218,8 +192,9 @@ def _scheduler(picture: Picture, message: str, since: datetime | None) -> Cause 
     return cause("GangSchedulerMissing", text, About(kind=kind_of_runtime, namespace="", name=runtime), since)
 
 
-def jobset_missing() -> str:
-    return "JobSet is not installed in this cluster, and TrainJobs run as JobSets: install JobSet (https://jobset.sigs.k8s.io)"
+JOBSET_MISSING = (
+    "JobSet is not installed in this cluster, and TrainJobs run as JobSets: install JobSet (https://jobset.sigs.k8s.io)"
+)
 
 
 def _build_failed(message: str) -> str:
@@ -229,18 +204,17 @@ def _build_failed(message: str) -> str:
     return f"the {found[1]} plugin refuses the job: {quoted(found[2], 180)}; correct the runtime, or use another one"
 
 
-_TRANSLATIONS: tuple[Callable[[Picture, str, datetime | None], Cause | None], ...] = (
-    _webhook,
-    _quota,
-    _forbidden,
-    _name,
-    _name_taken,
-    _scheduler,
+_TRANSLATIONS: tuple[tuple[re.Pattern[str], Callable[[Picture, re.Match[str], datetime | None], Cause]], ...] = (
+    (_WEBHOOK, _webhook),
+    (_UNCOUNTED, _uncounted),
+    (_QUOTA, _quota),
+    (_FORBIDDEN, _forbidden),
+    (_TOO_LONG, _name),
+    (_TAKEN, _name_taken),
+    (_NOT_SERVED, _scheduler),
 )
 """What is looked for in an answer, in this order."""
 
 
 def about_jobset(picture: Picture) -> About:
-    jobset = picture.jobset
-    name = name_of(jobset) if jobset is not None else picture.name
-    return here(picture, "JobSet", name)
+    return here(picture, "JobSet", picture.name)

@@ -15,7 +15,7 @@ from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.attempts import cost_before
 from trainwright.controller.trainer.why.job.jobset import attempt_of, open_dependencies, running_pods, wanted_now
-from trainwright.controller.trainer.why.job.nodes import is_of_lost_node
+from trainwright.controller.trainer.why.job.nodes import lost_node
 from trainwright.controller.trainer.why.job.refusals import about_jobset
 from trainwright.controller.trainer.why.words import listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
@@ -46,20 +46,14 @@ def unready(picture: Picture) -> Iterator[Cause]:
         runs = f"{share(late, pods)} {run}"
         who = f"{waiting[0]} starts when {role} is ready: {runs}" if waiting else f"{role} is not ready: {runs}"
         text = f"{who}{probe}; look at its log, or correct the probe in the runtime"
-        yield of_pods(
-            "NotReady",
-            text,
-            *late,
-            since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
-            explains=frozenset({"StepWaits"}),
-        )
+        yield of_pods("NotReady", text, *late, since=earliest(since_of(condition_of(pod, "Ready")) for pod in late))
         return
 
 
 def _is_lost(picture: Picture, pod: Document) -> bool:
     """Whether the pod is not ready for the sake of its node. That a probe fails is what a kubelet alone says."""
     said_by_kubelet = dig(condition_of(pod, "Ready"), "reason") == "ContainersNotReady"
-    return not (said_by_kubelet and _probe(pod) is not None) and is_of_lost_node(picture, pod)
+    return not (said_by_kubelet and _probe(pod) is not None) and lost_node(picture, pod) is not None
 
 
 def _is_unready(picture: Picture, pod: Document) -> bool:
@@ -85,14 +79,8 @@ def _not_ready_without_probe(role: str, late: list[Document], pods: list[Documen
         f"{role} is not ready: {share(late, pods)} {verb(len(late), 'runs and has', 'run and have')} no readiness "
         f"probe, so {nodes} may not answer; ask the administrator"
     )
-    return of_pods(
-        "NotReady",
-        text,
-        *late,
-        since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
-        severity=Severity.TEMPORARY,
-        explains=frozenset({"StepWaits"}),
-    )
+    since = earliest(since_of(condition_of(pod, "Ready")) for pod in late)
+    return of_pods("NotReady", text, *late, since=since, severity=Severity.TEMPORARY)
 
 
 def _probe(pod: Document) -> str | None:
@@ -124,15 +112,13 @@ def left_alone(picture: Picture) -> Iterator[Cause]:
     ended = ended_ranks(picture.present_pods)
     text, _ = standing(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
     if text:
-        about = here(picture, "Pod", ended[0].pod)
-        yield cause("RankEnded", text, about, ended[0].at)
+        yield cause("RankEnded", text, here(picture, "Pod", ended[0].pod), ended[0].at)
         return
     # What the manager alone knows, or the user may not read.
     stalled = holds(picture.job, CONDITION_STALLED) or {}
     reason = {"RankEnded": "RankEnded", "RankSilent": "NoReport"}.get(str(stalled.get("reason")))
     if reason is not None:
-        message = str(stalled.get("message") or "")
-        yield cause(reason, message, about_job(picture), since_of(stalled))
+        yield cause(reason, str(stalled.get("message") or ""), about_job(picture), since_of(stalled))
 
 
 def silent(picture: Picture) -> Iterator[Cause]:
@@ -191,11 +177,10 @@ def ordinary(picture: Picture) -> Cause:
         ended = f", {counted(len(done), 'pod')} completed" if done else ""
         runs = verb(len(active), "runs", "run")
         text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{cost_before(picture)}"
-        since = earliest(_started(pod) for pod in active)
+        since = earliest(moment(dig(pod, "status.startTime")) for pod in active)
         return cause("Running", text, about_jobset(picture), since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
         return _by_counters(picture)
-    about = about_jobset(picture)
     if picture.jobset is None and not pods:
         if picture.lacks(JOBSET, picture.name):
             text = "the job was created a moment ago; the manager makes its JobSet"
@@ -204,11 +189,8 @@ def ordinary(picture: Picture) -> Cause:
         return cause("Starting", text, about_job(picture), created_at(picture.job))
     total = wanted or len(pods) or pods_wanted(picture)
     text = f"the job is starting: {share(active, total)} run{which}"
-    return cause("Starting", text, about, created_at(picture.jobset or picture.job), pods=len(pods))
-
-
-def _started(pod: Document) -> datetime | None:
-    return moment(dig(pod, "status.startTime"))
+    since = created_at(picture.jobset or picture.job)
+    return cause("Starting", text, about_jobset(picture), since, pods=len(pods))
 
 
 def _by_counters(picture: Picture) -> Cause:

@@ -16,7 +16,7 @@ from trainwright.controller.trainer.why.kinds import NODE
 from trainwright.controller.trainer.why.words import amount, listed, quoted, scheduler_says, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
 from trainwright.plugins.contract.picture import counted as share
-from trainwright.plugins.contract.picture import earliest, event_since, index_of
+from trainwright.plugins.contract.picture import earliest, event_since
 
 UNSCHEDULABLE_SECONDS = 10.0
 NO_SCHEDULER_SECONDS = 60.0
@@ -31,6 +31,9 @@ class WaitingPods(NamedTuple):
     message: str
     pods: tuple[Document, ...]
     since: datetime | None
+
+    def told(self, reason: str, text: str, **more: Any) -> Cause:
+        return of_pods(reason, text, *self.pods, since=self.since, **more)
 
 
 def unscheduled(picture: Picture) -> Iterator[Cause]:
@@ -93,7 +96,7 @@ def _gated(group: WaitingPods) -> Cause:
     text = (
         f"{counted(len(group.pods), 'pod')} {verb(len(group.pods), 'is', 'are')} held by scheduling gate {gates}: {who}"
     )
-    return of_pods("SchedulingGated", text, *group.pods, since=group.since)
+    return group.told("SchedulingGated", text)
 
 
 def _coming(picture: Picture, group: WaitingPods) -> Cause | None:
@@ -109,31 +112,24 @@ def _coming(picture: Picture, group: WaitingPods) -> Cause | None:
 
 
 def _why(picture: Picture, group: WaitingPods) -> Cause:
-    first = group.pods[0]
-    more: dict[str, Any] = {
-        "about": About.of(first, "Pod"),
-        "since": group.since,
-        "pods": len(group.pods),
-        "index": index_of(first),
-    }
-    if told := claims.unscheduled(picture, group.message, more):
+    if told := claims.unscheduled(picture, group.message, group.told):
         return told
     reasons = [(int(count), text.strip().rstrip(".")) for count, text in _REASON.findall(_after(group.message))]
     short = sorted(found[1] for _, text in reasons if (found := _INSUFFICIENT.search(text)))
     nodes = picture.list(NODE)
-    if nodes and (told := _from_nodes(picture, group, nodes, short, more)) is not None:
+    if nodes and (told := _from_nodes(picture, group, nodes, short)) is not None:
         return told
     if short:
-        return cause("NoFreeNode", _shortage(picture, group, short, nodes), **more)
+        return group.told("NoFreeNode", _shortage(picture, group, short, nodes))
     if not nodes and any(_TAINT in text for _, text in reasons):
-        text = _tainted_text(picture, group, [])
-        return cause("NodesTainted", text, **more)
+        return group.told("NodesTainted", _tainted_text(picture, group, []))
     if not nodes and len(reasons) == 1 and _SELECTOR in reasons[0][1]:
-        return cause("NoNodeMatches", _selector_text(picture, first, nodes), **more)
+        return group.told("NoNodeMatches", _selector_text(picture, group.pods[0], nodes))
     told_by = quoted(_after(group.message) or group.message, 200)
     who = share(group.pods, picture.present_pods)
-    text = f"{who} {verb(len(group.pods), 'has', 'have')} no node; the scheduler says: {told_by}"
-    return cause("Unschedulable", text, **more)
+    return group.told(
+        "Unschedulable", f"{who} {verb(len(group.pods), 'has', 'have')} no node; the scheduler says: {told_by}"
+    )
 
 
 def _after(message: str) -> str:
@@ -141,30 +137,23 @@ def _after(message: str) -> str:
     return rest.strip()
 
 
-def _from_nodes(
-    picture: Picture, group: WaitingPods, nodes: Sequence[Document], short: Sequence[str], more: dict[str, Any]
-) -> Cause | None:
+def _from_nodes(picture: Picture, group: WaitingPods, nodes: Sequence[Document], short: Sequence[str]) -> Cause | None:
     """What the nodes themselves tell: selector, then taints, then size; None if they would do."""
     spec = group.pods[0].get("spec") or {}
     requests = capacity.requests_of(spec)
     selected = [node for node in nodes if capacity.is_selected(node, spec)]
     if not selected:
-        return cause("NoNodeMatches", _selector_text(picture, group.pods[0], nodes), **more)
+        return group.told("NoNodeMatches", _selector_text(picture, group.pods[0], nodes))
     large = [node for node in selected if capacity.is_large_enough(node, requests)]
     if large and all(capacity.untolerated(node, spec) for node in large):
-        return cause("NodesTainted", _tainted_text(picture, group, large), **more)
+        return group.told("NodesTainted", _tainted_text(picture, group, large))
     if large:
         return None
-    lacking = [name for name in requests if not any(_offers(node, name, requests[name]) for node in selected)]
+    lacking = [name for name in requests if all(requests[name] > capacity.allocatable(node, name) for node in selected)]
     resource = next((name for name in (*short, *lacking) if name in lacking), next(iter(lacking), ""))
     if not resource:
         return None
-    text = _too_small(spec, selected, resource, requests[resource])
-    return cause("NodesTooSmall", text, **more)
-
-
-def _offers(node: Document, resource: str, amount: Quantity) -> bool:
-    return not amount > capacity.allocatable(node, resource)
+    return group.told("NodesTooSmall", _too_small(spec, selected, resource, requests[resource]))
 
 
 def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: Quantity) -> str:
@@ -256,11 +245,10 @@ def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document
     spec = group.pods[0].get("spec") or {}
     taints = [taint for node in nodes for taint in capacity.untolerated(node, spec)]
     who = share(group.pods, picture.present_pods)
+    names = listed(name_of(node) for node in nodes)
     if taints and all(map(capacity.is_cordon, taints)):
-        names = listed(name_of(node) for node in nodes)
         return f"{who} cannot start: the nodes that fit ({names}) are cordoned; ask the administrator to uncordon them"
     if taints and all(map(capacity.is_silence, taints)):
-        names = listed(name_of(node) for node in nodes)
         return f"{who} cannot start: the nodes that fit ({names}) are not ready; ask the administrator of the nodes"
     if not taints:
         return f"{who} cannot start: nodes have taints that the pods do not tolerate; add tolerations to the runtime"

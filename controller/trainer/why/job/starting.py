@@ -3,25 +3,21 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import moment
-from trainwright.controller.trainer.failures.first import EVICTED
-from trainwright.controller.trainer.why.catalogue import cause, of_pods
-from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, is_creating
+from trainwright.controller.trainer.failures.first import EVICTED, NO_PROGRAM, NOT_STARTED
+from trainwright.controller.trainer.failures.last_words import telling_line
+from trainwright.controller.trainer.why.catalogue import here, of_pods
+from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, KINDS, SOURCE_MISSING, is_creating
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
-from trainwright.controller.trainer.why.words import last_line, quoted, rank_of
-from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, holds, since_of
-from trainwright.plugins.contract.picture import event_since, index_of
+from trainwright.controller.trainer.why.words import ends_with, quoted, rank_of
+from trainwright.plugins.contract import Cause, Picture, condition_of, created_at, holds, since_of
+from trainwright.plugins.contract.picture import event_since
 
-_MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
 _KEY = re.compile(r"couldn't find key (\S+) in (ConfigMap|Secret) (\S+)")
-_KINDS = {"configmap": "ConfigMap", "secret": "Secret"}
-_NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 _START_FAILURES = frozenset({"RunContainerError", "CreateContainerError", "StartError"})
 _ABSENT = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat |no such file)')
-_NO_FILE = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
 _REFUSALS = re.compile(
     r"UnexpectedAdmissionError|OutOf\w+|NodeAffinity|TopologyAffinityError|NodeShutdown|Preempting|PodOSSelector\w+|"
     r"UnsupportedPod\w*|SysctlForbidden|AppArmor"
@@ -43,25 +39,20 @@ def _variable(picture: Picture, pod: Document, container: PodContainer) -> Cause
     if waiting.get("reason") != "CreateContainerConfigError":
         return None
     message = str(waiting.get("message", ""))
-    more: dict[str, Any] = {
-        "pods": 1,
-        "index": index_of(pod),
-        "since": since_of(condition_of(pod, "PodScheduled")) or created_at(pod),
-    }
+    since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
     if found := _KEY.search(message):
         key, kind, name = found[1], found[2], found[3].rpartition("/")[2]
         what, advice = f"{kind} {name}, which has no key {key}", "add the key"
-    elif found := _MISSING.search(message):
-        key, kind, name = "", _KINDS[found[1].lower()], found[2]
+    elif found := SOURCE_MISSING.search(message):
+        key, kind, name = "", KINDS[found[1].lower()].kind, found[2]
         what, advice = f"{kind} {name}, which does not exist in namespace {picture.namespace}", "create it"
     else:
         text = f"container {container.name} cannot be created: {quoted(message, 200)}"
-        return cause("VariableSourceMissing", text, About.of(pod, "Pod"), **more)
+        return of_pods("VariableSourceMissing", text, pod, since=since)
     subject = _subject(container.spec, kind, name, key)
     wrong = "envFrom" if subject == "envFrom" else "the variable"
     text = f"{subject} of container {container.name} comes from {what}: {advice}, or correct {wrong} in a new job"
-    about = About(kind=kind, namespace=picture.namespace, name=name)
-    return cause("VariableSourceMissing", text, about, **more)
+    return of_pods("VariableSourceMissing", text, pod, about=here(picture, kind, name), since=since)
 
 
 def _subject(spec: Document, kind: str, name: str, key: str) -> str:
@@ -83,28 +74,27 @@ def _program(picture: Picture, pod: Document, container: PodContainer) -> Cause 
     message = str(ended.get("message") or waiting.get("message") or "")
     who = f"container {container.name} of {rank_of(picture, pod)}"
     since = moment(ended.get("finishedAt")) or created_at(pod)
-    more: dict[str, Any] = {"about": About.of(pod, "Pod"), "since": since, "pods": 1, "index": index_of(pod)}
     is_waiting = waiting.get("reason") in _START_FAILURES
     if is_program_missing(ended.get("exitCode"), str(ended.get("reason")), message) or (
-        is_waiting and _NO_FILE.search(message) is not None
+        is_waiting and NO_PROGRAM.search(message) is not None
     ):
         command = container.spec.get("command") or ()
-        was_run = ended.get("exitCode") == 127 and ended.get("reason") not in _NOT_STARTED
+        was_run = ended.get("exitCode") == 127 and ended.get("reason") not in NOT_STARTED
         text = cannot_run(picture, who, message, str(command[0]) if command else "", was_run=was_run)
         if was_run and container.ended is not None:
             # The shell says which program it did not find.
             previous = container.ended is container.last
-            text += last_line(picture.log(pod, container.name, previous=previous))
-        return cause("ProgramMissing", text, **more)
+            text += ends_with(telling_line(picture.log(pod, container.name, previous=previous)))
+        return of_pods("ProgramMissing", text, pod, since=since)
     if not is_waiting:
         return None
     why = quoted(message, 180) if message else f"see `kubectl describe pod {name_of(pod)}`"
-    return cause("ContainerNotStarted", f"{who} cannot be started: {why}", **more)
+    return of_pods("ContainerNotStarted", f"{who} cannot be started: {why}", pod, since=since)
 
 
 def is_program_missing(code: int | None, reason: str, message: str) -> bool:
     """Whether a container ended since its program, or one that this started, does not exist or cannot be executed."""
-    return reason in _NOT_STARTED or code == 127 or (code == 128 and _NO_FILE.search(message) is not None)
+    return reason in NOT_STARTED or code == 127 or (code == 128 and NO_PROGRAM.search(message) is not None)
 
 
 def cannot_run(picture: Picture, who: str, message: str, program: str = "", *, was_run: bool = False) -> str:
@@ -118,7 +108,7 @@ def cannot_run(picture: Picture, who: str, message: str, program: str = "", *, w
         what, why = "its command", "a program is not in the image (exit code 127)"
     elif "permission denied" in message.lower():
         why = "the file may not be executed"
-    elif message and not _NO_FILE.search(message):
+    elif message and not NO_PROGRAM.search(message):
         why = quoted(message, 140)
     else:
         why = "it is not in the image"
@@ -153,8 +143,7 @@ def _failed_as_a_whole(picture: Picture, pod: Document, reason: str) -> Iterator
         return
     message = quoted(str(dig(pod, "status.message") or ""))
     text = f"{rank_of(picture, pod)} failed ({reason}{': ' if message else ''}{message})"
-    about = About.of(pod, "Pod")
-    yield cause("RankFailed", text, about, created_at(pod), pods=1, index=index_of(pod))
+    yield of_pods("RankFailed", text, pod, since=created_at(pod))
 
 
 def slow(picture: Picture) -> Iterator[Cause]:
@@ -164,29 +153,24 @@ def slow(picture: Picture) -> Iterator[Cause]:
         if not is_creating(pod) or not picture.lasted(since, CREATING_SECONDS):
             continue
         node = dig(pod, "spec.nodeName")
-        more: dict[str, Any] = {"about": About.of(pod, "Pod"), "pods": 1, "index": index_of(pod)}
         for event in picture.events(pod):
             if event.get("reason") == "FailedCreatePodSandBox":
                 text = (
                     f"node {node} cannot set up the network of {rank_of(picture, pod)}: "
                     f"{quoted(str(event.get('message', '')))}; it is tried again; ask the administrator of the node"
                 )
-                yield cause("SandboxFailed", text, since=event_since(event), **more)
+                yield of_pods("SandboxFailed", text, pod, since=event_since(event))
                 return
-            if event.get("reason") == "Pulling" and _is_last(picture, pod, event):
+            if event.get("reason") == "Pulling" and event is picture.events(pod)[0]:
                 text = (
                     f"{rank_of(picture, pod)} is still pulling its image on node {node}: "
                     f"{quoted(str(event.get('message', '')), 120)}; large images take minutes"
                 )
-                yield cause("SlowStart", text, since=event_since(event), **more)
+                yield of_pods("SlowStart", text, pod, since=event_since(event))
                 return
         text = (
             f"the containers of {rank_of(picture, pod)} have not been created on node {node} for more than a minute: "
             f"see `kubectl describe pod {pod['metadata']['name']}`"
         )
-        yield cause("SlowStart", text, since=since, **more)
+        yield of_pods("SlowStart", text, pod, since=since)
         return
-
-
-def _is_last(picture: Picture, pod: Document, event: Document) -> bool:
-    return picture.events(pod)[0] is event

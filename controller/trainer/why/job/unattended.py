@@ -8,7 +8,7 @@ from trainwright.api.objects import Document, dig, labels_of, name_of, namespace
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.why.catalogue import about_job, cause
-from trainwright.controller.trainer.why.job.refusals import about_jobset, jobset_missing
+from trainwright.controller.trainer.why.job.refusals import JOBSET_MISSING, about_jobset
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, VALIDATING_WEBHOOKS
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at
 from trainwright.plugins.contract.picture import JOBSET
@@ -40,7 +40,7 @@ def unattended(picture: Picture) -> Iterator[Cause]:
     if jobset is None:
         if picture.serves(JOBSET) is False:
             about = About(kind="CustomResourceDefinition", namespace="", name="jobsets.jobset.x-k8s.io")
-            yield cause("JobSetMissing", jobset_missing(), about, created_at(picture.job))
+            yield cause("JobSetMissing", JOBSET_MISSING, about, created_at(picture.job))
         elif picture.lacks(JOBSET, picture.name) or picture.serves(JOBSET) is None:
             yield from _no_manager(picture)
         return

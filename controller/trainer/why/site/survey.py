@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -56,25 +56,13 @@ class SiteFinding:
     remedy: str
 
 
-def problem(message: str, remedy: str) -> SiteFinding:
-    """Jobs cannot run."""
-    return SiteFinding(Level.PROBLEM, message, remedy)
+problem, warning, note = (partial(SiteFinding, level) for level in (Level.PROBLEM, Level.WARNING, Level.NOTE))
 
 
-def warning(message: str, remedy: str) -> SiteFinding:
-    """Something will go wrong."""
-    return SiteFinding(Level.WARNING, message, remedy)
-
-
-def note(message: str, remedy: str) -> SiteFinding:
-    """Worth knowing."""
-    return SiteFinding(Level.NOTE, message, remedy)
-
-
-def first_of(names: Sequence[str], limit: int = 3) -> str:
+def first_of(names: Sequence[str]) -> str:
     """`a, b, c and 4 more`."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{', '.join(names[:limit])}{more}"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"
 
 
 class CannotTell(Exception):  # noqa: N818 - it is no error of the check
@@ -416,6 +404,5 @@ def _homes(configurations: Iterable[Document]) -> list[str]:
 
 
 def containers_of(deployment: Document) -> Iterable[Document]:
-    """The containers of a Deployment."""
     found: Iterable[Document] = dig(deployment, "spec.template.spec.containers") or ()
     return found

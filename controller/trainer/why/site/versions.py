@@ -14,6 +14,7 @@ from trainwright.controller.trainer.why.site.survey import (
     problem,
     warning,
 )
+from trainwright.plugins.contract import condition_of
 
 _PROSE = frozenset({"description", "example", "externalDocs", "title"})
 OLDEST, NEWEST = (1, 31), (1, 36)
@@ -46,17 +47,10 @@ def definitions(site: SiteSurvey) -> Iterator[SiteFinding]:
             continue
         if name not in found:
             yield problem(f"CustomResourceDefinition {name} is missing", "apply config/crd")
-        elif _established(found[name]) is False:
+        elif (established := condition_of(found[name], "Established")) and established.get("status") != "True":
             yield problem(f"CustomResourceDefinition {name} is not established", f"kubectl describe crd {name}")
         elif site.is_trainwright and _schemas(found[name]) != _schemas(shipped):
             yield warning(f"CustomResourceDefinition {name} is of another version of Trainwright", "apply config/crd")
-
-
-def _established(definition: dict[str, Any]) -> bool | None:
-    for condition in dig(definition, "status.conditions") or ():
-        if condition.get("type") == "Established":
-            return bool(condition.get("status") == "True")
-    return None
 
 
 def _schemas(definition: dict[str, Any]) -> dict[str, Any]:
