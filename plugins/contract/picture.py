@@ -198,7 +198,7 @@ class Picture(Survey):
 def index_of(pod: Document) -> int:
     """The completion index of a pod, which is its rank in its Job."""
     text = labels_of(pod).get(LABEL_INDEX) or annotations_of(pod).get(LABEL_INDEX) or "0"
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def pod_order(pod: Document) -> tuple[str, int, int, str]:

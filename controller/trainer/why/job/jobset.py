@@ -85,7 +85,8 @@ def service_name(picture: Picture) -> str:
 
 def service_taken(picture: Picture) -> Iterator[Cause]:
     """The Service of the JobSet's name leads elsewhere; JobSet takes any Service of that name."""
-    if dig(picture.jobset, "spec.network.enableDNSHostnames") is False or not picture.present_pods:
+    is_named = dig(picture.jobset, "spec.network.enableDNSHostnames") is not False
+    if picture.jobset is None or not is_named or not picture.present_pods:
         return
     name = service_name(picture)
     service = picture.get(SERVICE, name)
