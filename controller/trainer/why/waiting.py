@@ -173,10 +173,10 @@ class WaitingConditions:
                 if not self._reads or self._running >= AT_ONCE:
                     await self._wake.wait()
                     continue
-                due = self._time() + self._bucket.delay(None)
-                await self._sleep_until(due)
-                late = self._time() - due
-                await self._sleep_until(self._time() + min(LATE_TIMES * late, READ_SECONDS))
+                pause = self._bucket.delay(None)
+                due = self._time() + pause
+                await self._sleep(pause)
+                await self._sleep(min(LATE_TIMES * (self._time() - due), READ_SECONDS))
                 # Chosen now: a job that waits no longer has left, and a new one may have come.
                 turn = self._reads.next()
                 if turn is None or self._stop.is_set():
@@ -191,10 +191,10 @@ class WaitingConditions:
         self._stop.set()
         self._wake.set()
 
-    async def _sleep_until(self, moment: float) -> None:
-        """Sleep until a time of the event loop, or `request_stop`."""
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep so long, or until `request_stop`."""
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(moment):
+            async with asyncio.timeout(seconds):
                 await self._stop.wait()
 
     async def _read(self, key: Key, watched: _Watched) -> None:
