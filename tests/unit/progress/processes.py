@@ -14,7 +14,7 @@ from trainwright import progress
 from trainwright.progress import ReadError, Report, read
 
 PROLOGUE = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 from trainwright.progress import Reporter
 
 def reported():

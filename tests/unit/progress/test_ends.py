@@ -135,7 +135,9 @@ if child == 0:
     reporter.update(step=9)
     print(threading.active_count(), flush=True)
     reporter.close()
-    signal.pause()
+    # Not signal.pause(): a signal that comes just before it is heard after it.
+    while True:
+        time.sleep(0.05)
 print(os.waitpid(child, 0)[1], flush=True)
 sys.stdin.read()
 reporter.close()

@@ -328,6 +328,7 @@ async def test_what_was_read_of_a_job_stays_while_the_server_is_lost(
 async def test_a_page_that_is_closed_ends_its_reads_of_a_server_that_hangs(world: World) -> None:
     await world.create("bert")
     async with dashboard(world.transport, world.space) as (browser, site):
+        await site.watched.informer.wait_synced()
         async with browser.stream(f"{world.path('bert')}/stream") as events:
             await events.next("job")
             world.transport.answers.clear()
@@ -337,6 +338,10 @@ async def test_a_page_that_is_closed_ends_its_reads_of_a_server_that_hangs(world
         await eventually(lambda: site.watched.streams == 0)
         # Another page is not kept waiting by a read that nobody wants any more.
         world.transport.answers.set()
-        job = (await browser.get(world.path("bert"))).as_(contract.Job)
-        assert (job.row.percentage, job.unread) == (1, [])
+
+        async def job() -> contract.Job:
+            return (await browser.get(world.path("bert"))).as_(contract.Job)
+
+        assert (await job()).unread == []
+        await eventually(job, lambda found: found.row.percentage == 1)
     assert not [task for task in asyncio.all_tasks() if "_Told.job" in repr(task)]

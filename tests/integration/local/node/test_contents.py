@@ -264,7 +264,8 @@ def stop(*_):
     sys.exit(0 if child.poll() is None else 9)
 signal.signal(signal.SIGTERM, stop)
 open("ready", "w").close()
-signal.pause()
+while True:
+    time.sleep(0.05)
 """
 
 

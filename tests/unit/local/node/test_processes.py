@@ -335,8 +335,9 @@ async def test_a_large_environment_reaches_the_process(folder: Path, tasks: Task
 
 
 async def test_sigterm_ends_a_process_that_obeys(folder: Path, tasks: TaskScope) -> None:
-    code = "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(5)); print('up', flush=True); time.sleep(600)"
-    process = await run(folder, code, tasks)
+    code = "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(5)); print('up', flush=True)"
+    # Not one long sleep: a signal that comes just before it is heard after it.
+    process = await run(folder, code + "\nwhile True: time.sleep(0.05)", tasks)
     await eventually(lambda: entries(folder))
     process.terminate()
     assert (await process.wait()).code == 5
