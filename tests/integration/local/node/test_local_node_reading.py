@@ -4,6 +4,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,7 +140,10 @@ async def readers_of(path: str) -> list[str]:
     """The processes that were given this path."""
 
     def found() -> list[str]:
-        lines = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
+        lines = []
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):  # ended meanwhile
+                lines.append(file.read_bytes())
         return [line.decode() for line in lines if line.endswith(path.encode() + b"\0")]
 
     return await asyncio.to_thread(found)
