@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, key_of, uid_of
+from trainwright.api.objects import AnyObject, Document, deletion_timestamp_of, is_controlled_by, key_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
     Action,
@@ -26,7 +26,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.built import BuildMemory, Built
 from trainwright.controller.trainer.build.ends import EndUnknown, check_end, had_pods
-from trainwright.controller.trainer.build.facts import CachedFacts, is_there
+from trainwright.controller.trainer.build.facts import CachedFacts, is_there, metadata_of
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.plugins.contract import Component, FactUnavailable, PipelineError, Reference, Unreadable
@@ -146,7 +146,7 @@ class JobObjects:
         try:
             check_end(job, components, self.pipeline.begin_status(job).references(), found)
         except EndUnknown as error:
-            present = await self.facts.metadata_of(error.reference)
+            present = await metadata_of(self.client, error.reference)
             if present is None:
                 raise
             if _is_of(job, present):
@@ -193,7 +193,7 @@ class JobObjects:
         new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
         and is refused if there is one.
         """
-        if is_new or await self.facts.metadata_of(reference) is None:
+        if is_new or await metadata_of(self.client, reference) is None:
             # In a thread: making keys takes time, and other jobs must not wait for it.
             filled = await asyncio.to_thread(generate, document)
             try:
@@ -207,5 +207,4 @@ class JobObjects:
 
 def _is_of(job: TrainJob, obj: AnyObject | Unreadable) -> bool:
     """Whether the job controls the object, and no other owner or earlier job of that name does."""
-    controller = controller_of(obj) if not isinstance(obj, Unreadable) else None
-    return controller is not None and controller.uid == uid_of(job)
+    return not isinstance(obj, Unreadable) and is_controlled_by(obj, job)
