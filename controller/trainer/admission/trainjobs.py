@@ -202,7 +202,7 @@ def _about_progress(job: TrainJob, old: TrainJob) -> Iterable[str]:
     before = annotations_of(old)
     for problem in declared(annotations_of(job), {})[1]:
         if before.get(problem.annotation) != problem.value:
-            yield f"annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}"
+            yield problem.warning
 
 
 def _stall_errors(job: TrainJob) -> Iterable[FieldError]:
