@@ -146,9 +146,7 @@ def deletion_timestamp_of(obj: AnyObject) -> str | None:
 
 
 def owners_of(obj: AnyObject) -> tuple[Owner, ...]:
-    references = _meta(obj, "owner_references", "ownerReferences")
-    if not references:
-        return ()
+    references = _meta(obj, "owner_references", "ownerReferences") or ()
     if isinstance(obj, dict):
         return tuple(
             Owner(
