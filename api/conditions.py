@@ -61,19 +61,14 @@ def set_condition(
         now: the wall clock.
         at: when the transition happened, in wire form: for a condition that is taken over from another object.
     """
-    result = list(conditions or ())
-    type_ = _get(wanted, "type")
-    for index, current in enumerate(result):
-        if _get(current, "type") != type_:
-            continue
-        same_status = _get(current, "status") == _get(wanted, "status")
-        since = _get(current, "last_transition_time") if same_status else None
-        result[index] = _with_time(wanted, since or at or format_time(now()))
-        if _same(current, result[index]):
-            result[index] = current
-        return result
-    result.append(_with_time(wanted, at or format_time(now())))
-    return result
+    current = find(conditions, _get(wanted, "type"))
+    if current is None:
+        return [*(conditions or ()), _with_time(wanted, at or format_time(now()))]
+    same_status = _get(current, "status") == _get(wanted, "status")
+    since = _get(current, "last_transition_time") if same_status else None
+    changed = _with_time(wanted, since or at or format_time(now()))
+    kept = current if _same(current, changed) else changed
+    return [kept if one is current else one for one in conditions or ()]
 
 
 def remove_condition(conditions: Sequence[C] | None, type: str) -> list[C]:  # noqa: A002 - the API's own word

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from trainwright.api.base import Object
+from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 
 Document: TypeAlias = dict[str, Any]
@@ -146,9 +146,7 @@ def deletion_timestamp_of(obj: AnyObject) -> str | None:
 
 
 def owners_of(obj: AnyObject) -> tuple[Owner, ...]:
-    references = _meta(obj, "owner_references", "ownerReferences")
-    if not references:
-        return ()
+    references = _meta(obj, "owner_references", "ownerReferences") or ()
     if isinstance(obj, dict):
         return tuple(
             Owner(
@@ -171,6 +169,27 @@ def controller_of(obj: AnyObject) -> Owner | None:
         if r.controller:
             return Owner(r.api_version, r.kind, r.name, r.uid, controller=True)
     return None
+
+
+def is_controlled_by(obj: AnyObject, owner: AnyObject) -> bool:
+    """Whether this very owner controls the object: no other one, and no earlier one of that name."""
+    controller = controller_of(obj)
+    return controller is not None and controller.uid == uid_of(owner)
+
+
+def owner_reference(owner: AnyObject, resource: Resource) -> Document:
+    """The owner reference that makes an object of kind `resource` the controller of another one, in wire form.
+
+    The uid is empty for an owner that was never stored; the API server refuses such a reference.
+    """
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def managed_fields_of(obj: AnyObject, manager: str, subresource: str = "") -> Document | None:

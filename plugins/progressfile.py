@@ -8,13 +8,7 @@ A torchtune job needs no change: it gets the writer as its metric logger.
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from trainwright.api.kubernetes.core.v1 import (
-    ConfigMap,
-    ConfigMapVolumeSource,
-    EmptyDirVolumeSource,
-    Volume,
-    VolumeMount,
-)
+from trainwright.api.kubernetes.core import v1 as core
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -60,11 +54,11 @@ class ProgressFilePlugin:
 
     name = "ProgressFile"
     off_by_default = True  # the feature gate enables it
-    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),)
+    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
 
     def watches(self) -> Sequence[Watch]:
         """The ConfigMaps of jobs."""
-        return (Watch(ConfigMap.RESOURCE, metadata_only=True),)
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
         """Refuse annotations of the job that cannot work; warn of those of the runtime, and of old ones."""
@@ -114,15 +108,15 @@ class ProgressFilePlugin:
         """The writer, for a torchtune job."""
         if _declaration(info, job).reads_file and _is_tuned(job):
             data = {"data": {f"{WRITER_MODULE}.py": _writer()}}
-            yield Component.owned_by(job, ConfigMap.RESOURCE, _writer_name(job), data, stage=Stage.POD_INPUT)
+            yield Component.owned_by(job, core.ConfigMap.RESOURCE, _writer_name(job), data, stage=Stage.POD_INPUT)
 
 
 def _report(pods: PodSet, container: ContainerModel, file: str, *, why: str) -> None:
     container.set_env(VARIABLE_FILE, file, why=why)
     container.set_env(VARIABLE_FINAL, container.termination_message_path, why="where its last report is left")
     if file == DEFAULT_FILE:
-        pods.set_volume(Volume(name=VOLUME, empty_dir=EmptyDirVolumeSource(size_limit=VOLUME_SIZE)), why=why)
-        container.set_mount(VolumeMount(name=VOLUME, mount_path=DEFAULT_FILE.rpartition("/")[0]), why=why)
+        pods.set_volume(core.Volume(name=VOLUME, empty_dir=core.EmptyDirVolumeSource(size_limit=VOLUME_SIZE)), why=why)
+        container.set_mount(core.VolumeMount(name=VOLUME, mount_path=DEFAULT_FILE.rpartition("/")[0]), why=why)
 
 
 def _declaration(info: Info, job: TrainJob) -> Declaration:
@@ -147,9 +141,9 @@ def _is_tuned(job: TrainJob) -> bool:
 
 def _log_metrics(info: Info, job: TrainJob, pods: PodSet, container: ContainerModel) -> None:
     """Mount the writer and name it as the metric logger. Overrides of the user come later, and so take precedence."""
-    source = ConfigMapVolumeSource(name=_writer_name(job))
-    pods.set_volume(Volume(name=WRITER_VOLUME, config_map=source), why="the writer of progress")
-    mount = VolumeMount(name=WRITER_VOLUME, mount_path=WRITER_FOLDER, read_only=True)
+    source = core.ConfigMapVolumeSource(name=_writer_name(job))
+    pods.set_volume(core.Volume(name=WRITER_VOLUME, config_map=source), why="the writer of progress")
+    mount = core.VolumeMount(name=WRITER_VOLUME, mount_path=WRITER_FOLDER, read_only=True)
     container.set_mount(mount, why="the writer of progress")
     present = container.variable(_PYTHONPATH)
     if present is None or present.value_from is None:

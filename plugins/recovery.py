@@ -12,22 +12,11 @@ from dataclasses import replace
 
 import msgspec
 
+from trainwright.api.config.v1alpha1 import Recovery
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, FailurePolicyRule
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT
-from trainwright.api.kubernetes.batch.v1 import (
-    PodFailurePolicy,
-    PodFailurePolicyOnExitCodesRequirement,
-    PodFailurePolicyOnPodConditionsPattern,
-    PodFailurePolicyRule,
-)
-from trainwright.api.kubernetes.core.v1 import (
-    EnvVar,
-    EnvVarSource,
-    ObjectFieldSelector,
-    PersistentVolumeClaimVolumeSource,
-    Volume,
-    VolumeMount,
-)
+from trainwright.api.kubernetes.batch import v1 as batch
+from trainwright.api.kubernetes.core import v1 as core
 from trainwright.api.objects import annotations_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -53,12 +42,6 @@ from trainwright.api.trainer.v1alpha1.progress import Problem
 from trainwright.api.trainer.v1alpha1.progress import declared as progress_declared
 from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
-    DEFAULT_RETRIES,
-    DEFAULT_RETRIES_HANG,
-    DEFAULT_RETRIES_INFRASTRUCTURE,
-    DEFAULT_RETRIES_MEMORY,
-    MOST_OF_A_CAUSE,
-    MOST_RETRIES,
     STANDING,
     STANDING_AVOIDED,
     STANDING_BASE,
@@ -92,19 +75,6 @@ _REPLACES_EARLY = "TerminatingOrFailed"
 _RULES = f"{ANNOTATION_RETRIES}, {ANNOTATION_NO_RETRY_EXIT_CODES} and {ANNOTATION_FREE_EXIT_CODES} have"
 
 
-class RecoverySettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What the section `recovery` of the Configuration says."""
-
-    default_retries: int = DEFAULT_RETRIES
-    max_retries: int = MOST_RETRIES
-    default_retries_memory: int = DEFAULT_RETRIES_MEMORY
-    max_retries_memory: int = MOST_OF_A_CAUSE
-    default_retries_infrastructure: int = DEFAULT_RETRIES_INFRASTRUCTURE
-    max_retries_infrastructure: int = MOST_OF_A_CAUSE
-    default_retries_hang: int = DEFAULT_RETRIES_HANG
-    max_retries_hang: int = MOST_OF_A_CAUSE
-
-
 class RecoveryPlugin:
     """Restarts all ranks together when one fails, for as many failures as the job has retries.
 
@@ -114,9 +84,9 @@ class RecoveryPlugin:
 
     name = "Recovery"
     off_by_default = True  # the feature gate enables it
-    Configuration = RecoverySettings
+    Configuration = Recovery
 
-    def __init__(self, settings: RecoverySettings) -> None:
+    def __init__(self, settings: Recovery) -> None:
         self._allowed = Allowed.of(msgspec.to_builtins(settings))
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
@@ -155,7 +125,8 @@ class RecoveryPlugin:
         if wanted.restarts_stalled:
             _ask_for_stacks(info)
         ruled = _compile(info, wanted)
-        standing = self._standing(info, job)
+        known = info.facts.find(standing_of(job))
+        standing = annotations_of(known) if known is not None else {}
         if base := standing.get(STANDING_BASE):
             info.set_pod_annotation(ANNOTATION_ATTEMPT_BASE, base, why=_WHY)
         if avoided := standing.get(STANDING_AVOIDED):
@@ -168,11 +139,6 @@ class RecoveryPlugin:
         if not info.has_failure_policy:
             steps = [pods.name for pods in info.pod_sets if _is_initializer(pods)]
             info.set_failure_policy(_rules(wanted, ruled, steps), why=_WHY)
-
-    def _standing(self, info: Info, job: TrainJob) -> Mapping[str, str]:
-        """What the manager knows of the attempts so far; nothing before the first one has ended."""
-        found = info.facts.find(standing_of(job))
-        return annotations_of(found) if found is not None else {}
 
     def _declared(self, info: Info, job: TrainJob) -> tuple[Declaration, tuple[Problem, ...]]:
         return declared(annotations_of(job), annotations_of(info.runtime), self._allowed)
@@ -213,17 +179,17 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
         if not wanted.checkpoints:
             continue
         if claim is not None:
-            source = PersistentVolumeClaimVolumeSource(claim_name=claim[0])
-            pods.set_volume(Volume(name=CHECKPOINTS_VOLUME, persistent_volume_claim=source), why=_WHY_CHECKPOINTS)
-            mount = VolumeMount(name=CHECKPOINTS_VOLUME, mount_path=CHECKPOINTS_FOLDER)
+            source = core.PersistentVolumeClaimVolumeSource(claim_name=claim[0])
+            pods.set_volume(core.Volume(name=CHECKPOINTS_VOLUME, persistent_volume_claim=source), why=_WHY_CHECKPOINTS)
+            mount = core.VolumeMount(name=CHECKPOINTS_VOLUME, mount_path=CHECKPOINTS_FOLDER)
             container.set_mount(mount, why=_WHY_CHECKPOINTS)
         container.set_env(VARIABLE_CHECKPOINTS, folder, why=_WHY_CHECKPOINTS)
         for name, field in (
             (VARIABLE_ATTEMPT, f"metadata.labels['{LABEL_ATTEMPT}']"),
             (VARIABLE_BASE, f"metadata.annotations['{ANNOTATION_ATTEMPT_BASE}']"),
         ):
-            origin = EnvVarSource(field_ref=ObjectFieldSelector(field_path=field))
-            container.set_variable(EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
+            origin = core.EnvVarSource(field_ref=core.ObjectFieldSelector(field_path=field))
+            container.set_variable(core.EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
 
 
 def _ask_for_stacks(info: Info) -> None:
@@ -234,18 +200,14 @@ def _ask_for_stacks(info: Info) -> None:
 
 
 def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:
-    if not wanted.restarts_stalled or _says_when(own, annotations_of(info.runtime)):
+    progress, _ = progress_declared(own, annotations_of(info.runtime))
+    if not wanted.restarts_stalled or progress.stall_after is not None:
         return
     if own.get(ANNOTATION_ON_STALL) == ON_STALL_RESTART:
         field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
         yield invalid(field, ON_STALL_RESTART, f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
     else:
         yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
-
-
-def _says_when(own: Mapping[str, str], runtime: Mapping[str, str]) -> bool:
-    """Whether the job or its runtime says how long reports may stand still."""
-    return progress_declared(own, runtime)[0].stall_after is not None
 
 
 def standing_of(job: TrainJob) -> Reference:
@@ -288,21 +250,21 @@ def _kept(info: Info) -> Iterable[str]:
             )
 
 
-def _pod_rules(wanted: Declaration) -> PodFailurePolicy:
+def _pod_rules(wanted: Declaration) -> batch.PodFailurePolicy:
     """What ends a Job, by cause. The order is that of the indexes."""
-    disrupted = PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
+    disrupted = batch.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     rules = [
-        PodFailurePolicyRule(action=_FAIL_JOB, on_pod_conditions=[disrupted]),
+        batch.PodFailurePolicyRule(action=_FAIL_JOB, on_pod_conditions=[disrupted]),
         _rule_of(sorted({*CANNOT_RUN, *wanted.no_retry})),
     ]
     if wanted.free:
         rules.append(_rule_of(list(wanted.free)))
-    return PodFailurePolicy(rules=rules)
+    return batch.PodFailurePolicy(rules=rules)
 
 
-def _rule_of(codes: list[int]) -> PodFailurePolicyRule:
-    return PodFailurePolicyRule(
-        action=_FAIL_JOB, on_exit_codes=PodFailurePolicyOnExitCodesRequirement(operator="In", values=codes)
+def _rule_of(codes: list[int]) -> batch.PodFailurePolicyRule:
+    return batch.PodFailurePolicyRule(
+        action=_FAIL_JOB, on_exit_codes=batch.PodFailurePolicyOnExitCodesRequirement(operator="In", values=codes)
     )
 
 

@@ -10,17 +10,7 @@ import binascii
 from collections.abc import Iterable, Sequence
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import (
-    ConfigMap,
-    ConfigMapProjection,
-    KeyToPath,
-    ProjectedVolumeSource,
-    Secret,
-    ServiceAccountTokenProjection,
-    Volume,
-    VolumeMount,
-    VolumeProjection,
-)
+from trainwright.api.kubernetes.core import v1 as core
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_NONE
@@ -66,19 +56,19 @@ class TrainJobStatusPlugin:
     name = "TrainJobStatus"
     off_by_default = True  # the feature gate enables it
     uses_installation = True
-    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),)
+    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
 
     def __init__(self, *, installation: Installation) -> None:
         self._installation = installation
-        self._secret = Reference(Secret.RESOURCE, installation.namespace, installation.secret)
+        self._secret = Reference(core.Secret.RESOURCE, installation.namespace, installation.secret)
 
     def watches(self) -> Sequence[Watch]:
         """The ConfigMaps of jobs, and the Secret with the CA certificates: a new CA reaches all unfinished jobs."""
-        own = Watch(ConfigMap.RESOURCE, metadata_only=True)
+        own = Watch(core.ConfigMap.RESOURCE, metadata_only=True)
         if self._installation.authority:
             return (own,)
         namespace, name = self._secret.namespace, self._secret.name
-        return (own, Watch(Secret.RESOURCE, Enqueue.UNFINISHED, model=Secret, namespace=namespace, name=name))
+        return (own, Watch(core.Secret.RESOURCE, Enqueue.UNFINISHED, model=core.Secret, namespace=namespace, name=name))
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """The CA certificates; and whether the job was built, because a job that was goes on without them."""
@@ -105,7 +95,7 @@ class TrainJobStatusPlugin:
         for container in pods.containers:
             for name, value in variables.items():
                 container.set_env(name, value, why="where training reports its progress")
-            mount = VolumeMount(name=VOLUME, mount_path=FOLDER, read_only=True)
+            mount = core.VolumeMount(name=VOLUME, mount_path=FOLDER, read_only=True)
             container.set_mount(mount, why="token and CA certificates for reports")
         pods.set_volume(_volume(job), why="token and CA certificates for reports")
 
@@ -119,7 +109,9 @@ class TrainJobStatusPlugin:
         authority = self._authority(info.facts, job)
         if authority:
             data = {"data": {KEY: authority}}
-            yield Component.owned_by(job, ConfigMap.RESOURCE, _config_map_of(job).name, data, stage=Stage.POD_INPUT)
+            yield Component.owned_by(
+                job, core.ConfigMap.RESOURCE, _config_map_of(job).name, data, stage=Stage.POD_INPUT
+            )
 
     def _authority(self, facts: ClusterFacts, job: TrainJob) -> str:
         """The CA certificates; empty if there are none and the job can do without new ones."""
@@ -128,11 +120,11 @@ class TrainJobStatusPlugin:
         if facts.offline:
             return PLACEHOLDER
         try:
-            secret = facts.get(self._secret, Secret)
+            secret = facts.get(self._secret, core.Secret)
         except FactUnavailable:
             if not facts.preview:
                 raise
-            existing = facts.get(_config_map_of(job), ConfigMap)
+            existing = facts.get(_config_map_of(job), core.ConfigMap)
             return ((existing.data or {}) if existing is not None else {}).get(KEY, PLACEHOLDER)
         problem = "does not exist"
         if secret is not None:
@@ -156,16 +148,16 @@ def _takes_part(job: TrainJob, runtime: Runtime) -> bool:
 
 
 def _config_map_of(job: TrainJob) -> Reference:
-    return Reference(ConfigMap.RESOURCE, job.namespace, f"{job.name}-tls-config")
+    return Reference(core.ConfigMap.RESOURCE, job.namespace, f"{job.name}-tls-config")
 
 
 def _jobset_of(job: TrainJob) -> Reference:
     return Reference(JobSet.RESOURCE, job.namespace, job.name)
 
 
-def _volume(job: TrainJob) -> Volume:
+def _volume(job: TrainJob) -> core.Volume:
     audience = report_audience(job.namespace, job.name)
-    token = ServiceAccountTokenProjection(path=TOKEN_FILE, audience=audience, expiration_seconds=TOKEN_SECONDS)
-    authority = ConfigMapProjection(name=_config_map_of(job).name, items=[KeyToPath(key=KEY, path=KEY)])
-    sources = [VolumeProjection(service_account_token=token), VolumeProjection(config_map=authority)]
-    return Volume(name=VOLUME, projected=ProjectedVolumeSource(sources=sources))
+    token = core.ServiceAccountTokenProjection(path=TOKEN_FILE, audience=audience, expiration_seconds=TOKEN_SECONDS)
+    authority = core.ConfigMapProjection(name=_config_map_of(job).name, items=[core.KeyToPath(key=KEY, path=KEY)])
+    sources = [core.VolumeProjection(service_account_token=token), core.VolumeProjection(config_map=authority)]
+    return core.Volume(name=VOLUME, projected=core.ProjectedVolumeSource(sources=sources))

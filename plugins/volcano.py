@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.base import Resource
+from trainwright.api.kubernetes.scheduling.v1 import PriorityClass
 from trainwright.api.trainer.v1alpha1 import TrainJob, VolcanoPodGroupPolicySource
 from trainwright.api.trainer.v1alpha1.runtimes import pods_of
 from trainwright.api.volcano.v1beta1 import PodGroup
@@ -28,9 +28,6 @@ from trainwright.plugins.contract import (
 _GROUP_NAME = "scheduling.k8s.io/group-name"
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _BUILT_IN_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
-_PRIORITY_CLASS = Resource(
-    group="scheduling.k8s.io", version="v1", kind="PriorityClass", plural="priorityclasses", namespaced=False
-)
 
 
 class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
@@ -49,7 +46,7 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Priority classes are read live: one that is applied together with its job is not in a cache yet."""
-        return (*super().rules, Rule.on(_PRIORITY_CLASS, "get"))
+        return (*super().rules, Rule.on(PriorityClass.RESOURCE, "get"))
 
     def policy_of(self, runtime: Runtime) -> VolcanoPodGroupPolicySource | None:
         return runtime.spec_or_empty.pod_group_policy_or_empty.volcano
@@ -88,7 +85,7 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
 
 
 def _class(name: str) -> Reference:
-    return Reference(_PRIORITY_CLASS, "", name)
+    return Reference(PriorityClass.RESOURCE, "", name)
 
 
 def _named_classes(runtime: Runtime) -> Iterator[str]:

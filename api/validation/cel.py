@@ -7,6 +7,7 @@ texts of failures are those of the API server, as far as the evaluator tells the
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -48,22 +49,20 @@ _OPAQUE = object()
 """A value that Python cannot hold, such as an optional."""
 
 
+@dataclass(frozen=True, eq=False)
 class Expression:
-    """A compiled rule.
+    """A compiled rule."""
 
-    `serialized` is the rule (`google.protobuf.Any` with a `cel.expr.CheckedExpr`), `result` the type of what it gives.
-    """
-
-    def __init__(self, compiled: Any, variables: tuple[str, ...], serialized: bytes, result: Any) -> None:
-        self._compiled = compiled
-        self._variables = variables
-        self._serialized = serialized
-        self._result = result
+    compiled: Any
+    variables: tuple[str, ...]
+    serialized: bytes
+    """The rule as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
+    result_type: Any
 
     @property
     def result(self) -> str:
         """The type of what it gives: `bool`, `string`, … or `dyn`."""
-        return str(self._result.name()).lower()
+        return str(self.result_type.name()).lower()
 
     def run(self, variables: dict[str, Any]) -> Any:
         """Evaluate it.
@@ -82,7 +81,7 @@ class Expression:
         # The evaluator takes seconds to make a list of 10,000 items.
         if self._pieces.makes_lists:
             return self._in_pieces(variables)
-        answer = _evaluated(self._compiled, variables)
+        answer = _evaluated(self.compiled, variables)
         return self._in_pieces(variables) if answer == CelFailure(BUDGET_EXCEEDED) else answer
 
     def _in_pieces(self, variables: dict[str, Any]) -> Any:
@@ -93,7 +92,7 @@ class Expression:
 
     def _run(self, piece: bytes, data: Mapping[str, Any]) -> Any:
         try:
-            compiled = _environment(self._variables, counting=True).deserialize(piece)
+            compiled = _environment(self.variables, counting=True).deserialize(piece)
         except RuntimeError as error:
             # A message that is nested too deep is taken apart as one that runs too long.
             return CelFailure(BUDGET_EXCEEDED if "Cannot parse serialized" in str(error) else _bare(str(error)))
@@ -101,11 +100,7 @@ class Expression:
 
     @cached_property
     def _pieces(self) -> Pieces:
-        return Pieces(self.serialized())
-
-    def serialized(self) -> bytes:
-        """The checked expression as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
-        return self._serialized
+        return Pieces(self.serialized)
 
 
 def _evaluated(compiled: Any, variables: Mapping[str, Any]) -> Any:

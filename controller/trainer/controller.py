@@ -106,7 +106,7 @@ class TrainJobController:
         self._runtimes = runtimes
         self._options = options
         self._events = events
-        self._objects = JobObjects(manager, pipeline, kinds, facts, snapshots, events)
+        self._objects = JobObjects(manager.client, manager.applier, pipeline, kinds, facts, snapshots, kept=events.kept)
         self._records, self._time = records, asyncio.get_running_loop().time
         builder = manager.controller(NAME).for_(TrainJob, predicates=[_is_more_than_progress])
         for runtime in RUNTIMES:

@@ -12,8 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import Document
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import Document, owner_reference
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract.facts import Reference
 

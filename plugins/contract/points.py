@@ -73,7 +73,6 @@ class WatchExtension(Protocol):
 
     def watches(self) -> Sequence[Watch]:
         """What to watch; called once."""
-        ...
 
 
 @runtime_checkable
@@ -82,7 +81,6 @@ class UsesFacts(Protocol):
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """References that later calls will look up in `info.facts` (or `facts`) for this job."""
-        ...
 
 
 @runtime_checkable
@@ -91,7 +89,6 @@ class UsesValidationFacts(Protocol):
 
     def validation_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """References that `validate` will look up in `info.facts`, beside those of `uses_facts`."""
-        ...
 
 
 @runtime_checkable
@@ -103,7 +100,6 @@ class CustomValidation(Protocol):
 
         No phase of the build has run on `info`: counts are those of the runtime, and plugins have set nothing.
         """
-        ...
 
 
 @runtime_checkable
@@ -116,7 +112,6 @@ class ShapedValidation(Protocol):
         Phases 1 to 4 of Build have run on `info`: counts and names are final. The method is not called when `validate`
         of any plugin found an error, nor when the template could not be shaped.
         """
-        ...
 
 
 @runtime_checkable
@@ -125,7 +120,6 @@ class EnforceMLPolicy(Protocol):
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Change `info`. Raises Refusal if the framework cannot be set up."""
-        ...
 
 
 @runtime_checkable
@@ -134,7 +128,6 @@ class EnforcePodGroupPolicy(Protocol):
 
     def enforce_pod_group_policy(self, info: Info, job: TrainJob) -> None:
         """Change `info`. The numbers of pods are final. Raises Refusal."""
-        ...
 
 
 @runtime_checkable
@@ -146,7 +139,6 @@ class ProgressReporter(Protocol):
 
         Without an answer it is the first pod of the trainer. The result is `info.reporter` in the later phases.
         """
-        ...
 
 
 @runtime_checkable
@@ -155,7 +147,6 @@ class EnforcePodSpec(Protocol):
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Change `info`. Raises Refusal."""
-        ...
 
 
 @runtime_checkable
@@ -164,7 +155,6 @@ class PreComponentBuilder(Protocol):
 
     def prepare_components(self, info: Info, job: TrainJob) -> None:
         """Change `info.template`. Raises Refusal."""
-        ...
 
 
 @runtime_checkable
@@ -173,7 +163,6 @@ class ComponentBuilder(Protocol):
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The objects to apply, in any order. Objects that are not yielded are left as they are. Raises Refusal."""
-        ...
 
 
 @runtime_checkable
@@ -182,7 +171,6 @@ class UsesStatusFacts(Protocol):
 
     def status_facts(self, job: TrainJob) -> Iterable[Reference]:
         """References that `status` will look up in its facts for this job."""
-        ...
 
 
 @runtime_checkable
@@ -191,7 +179,6 @@ class TrainJobStatus(Protocol):
 
     def status(self, job: TrainJob, facts: ClusterFacts) -> Status | None:
         """The whole new status, based on a copy of the current one; None leaves the status as it is."""
-        ...
 
 
 @runtime_checkable
@@ -204,7 +191,6 @@ class Explains(Protocol):
         It is called for each job that is asked for and that is not over, with any cluster: also where the kinds of the
         plugin are not served, and where they may not be read.
         """
-        ...
 
 
 @runtime_checkable
@@ -221,7 +207,6 @@ class FollowsTransitions(Protocol):
         Changes are lost while no manager leads, when the plugin is 1,000 calls behind, and when the manager stops
         before the call. It is not called when the manager first sees a job, or when a job is deleted.
         """
-        ...
 
 
 EXTENSION_POINTS: dict[str, type] = {

@@ -3,16 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from trainwright.api.kubernetes.core.v1 import (
-    ConfigMap,
-    ConfigMapVolumeSource,
-    Container,
-    EmptyDirVolumeSource,
-    Secret,
-    SecretVolumeSource,
-    Volume,
-    VolumeMount,
-)
+from trainwright.api.kubernetes.core import v1 as core
 from trainwright.api.trainer.v1alpha1 import FluxMLPolicySource, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.plugins.contract import (
@@ -62,11 +53,11 @@ class FluxPlugin:
     name = "Flux"
     after = ("PlainML",)
     # A Secret is created once, and never read or changed.
-    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *WATCH, "create"))
+    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(core.Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
         """Scripts and certificates of TrainJobs."""
-        return (Watch(ConfigMap.RESOURCE, metadata_only=True), Watch(Secret.RESOURCE, metadata_only=True))
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True), Watch(core.Secret.RESOURCE, metadata_only=True))
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """Whether the certificate exists."""
@@ -76,7 +67,7 @@ class FluxPlugin:
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """The runtime must not have an init container with the name of the one that the plugin adds."""
         nodes = info.pod_set(NODE)
-        if _policy(info) is None or nodes is None:
+        if info.ml_policy_or_empty.flux is None or nodes is None:
             return
         for container in nodes.init_containers:
             if container.name == _INSTALLER:
@@ -85,11 +76,11 @@ class FluxPlugin:
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first node, which is the lead broker and starts rank 0."""
-        return PodRef.first_of(info.pod_set(NODE)) if _policy(info) is not None else None
+        return PodRef.first_of(info.pod_set(NODE)) if info.ml_policy_or_empty.flux is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Wrap the command, and mount Flux, the scripts and the certificate into the nodes."""
-        if _policy(info) is None:
+        if info.ml_policy_or_empty.flux is None:
             return
         image = settings_of(info)[VIEW_IMAGE]
         command = [_SHELL, f"{_SCRIPTS_DIRECTORY}/{_ENTRYPOINT_SCRIPT}", command_of(info)]
@@ -106,23 +97,19 @@ class FluxPlugin:
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The scripts, and the certificate unless it exists. That of a deleted job of that name does not count."""
-        policy = _policy(info)
+        policy = info.ml_policy_or_empty.flux
         if policy is None:
             return
         yield _scripts(info, job, policy)
         if not info.facts.can_be_used(_certificate_of(job), job):
             yield Component.owned_by(
                 job,
-                Secret.RESOURCE,
+                core.Secret.RESOURCE,
                 _certificate_name(job),
                 {"data": {KEY: PLACEHOLDER}},
                 stage=Stage.POD_INPUT,
                 generate=with_new_certificate,
             )
-
-
-def _policy(info: Info) -> FluxMLPolicySource | None:
-    return info.ml_policy_or_empty.flux
 
 
 def _scripts_name(job: TrainJob) -> str:
@@ -134,42 +121,45 @@ def _certificate_name(job: TrainJob) -> str:
 
 
 def _certificate_of(job: TrainJob) -> Reference:
-    return Reference(Secret.RESOURCE, job.namespace, _certificate_name(job))
+    return Reference(core.Secret.RESOURCE, job.namespace, _certificate_name(job))
 
 
 def _add_volumes(nodes: PodSet, job: TrainJob) -> None:
-    scripts = ConfigMapVolumeSource(name=_scripts_name(job), default_mode=0o755)
-    certificate = SecretVolumeSource(secret_name=_certificate_name(job), default_mode=0o400)
+    scripts = core.ConfigMapVolumeSource(name=_scripts_name(job), default_mode=0o755)
+    certificate = core.SecretVolumeSource(secret_name=_certificate_name(job), default_mode=0o400)
     for volume, why in (
-        (Volume(name=_SOFTWARE, empty_dir=EmptyDirVolumeSource()), "software of the view"),
-        (Volume(name=_INSTALL, empty_dir=EmptyDirVolumeSource()), "Flux, copied from the view"),
-        (Volume(name=_scripts_name(job), config_map=scripts), "scripts"),
-        (Volume(name=_MEMORY, empty_dir=EmptyDirVolumeSource(medium="Memory")), "memory shared between processes"),
-        (Volume(name=_CURVE, secret=certificate), "certificate of the brokers"),
+        (core.Volume(name=_SOFTWARE, empty_dir=core.EmptyDirVolumeSource()), "software of the view"),
+        (core.Volume(name=_INSTALL, empty_dir=core.EmptyDirVolumeSource()), "Flux, copied from the view"),
+        (core.Volume(name=_scripts_name(job), config_map=scripts), "scripts"),
+        (
+            core.Volume(name=_MEMORY, empty_dir=core.EmptyDirVolumeSource(medium="Memory")),
+            "memory shared between processes",
+        ),
+        (core.Volume(name=_CURVE, secret=certificate), "certificate of the brokers"),
     ):
         nodes.set_volume(volume, why=why)
 
 
 def _add_installer(nodes: PodSet, job: TrainJob, image: str) -> None:
-    installer = Container(
+    installer = core.Container(
         name=_INSTALLER,
         image=image,
         command=[_SHELL, f"{_SCRIPTS_DIRECTORY}/{_INIT_SCRIPT}"],
         volume_mounts=[
-            VolumeMount(name=_INSTALL, mount_path="/mnt/flux"),
-            VolumeMount(name=_scripts_name(job), mount_path=_SCRIPTS_DIRECTORY, read_only=True),
+            core.VolumeMount(name=_INSTALL, mount_path="/mnt/flux"),
+            core.VolumeMount(name=_scripts_name(job), mount_path=_SCRIPTS_DIRECTORY, read_only=True),
         ],
     )
     nodes.add_init_container(installer, why="copies Flux to where the nodes run it")
 
 
-def _mounts(job: TrainJob) -> tuple[VolumeMount, ...]:
+def _mounts(job: TrainJob) -> tuple[core.VolumeMount, ...]:
     return (
-        VolumeMount(name=_INSTALL, mount_path="/mnt/flux"),
-        VolumeMount(name=_SOFTWARE, mount_path="/opt/software"),
-        VolumeMount(name=_scripts_name(job), mount_path=_SCRIPTS_DIRECTORY, read_only=True),
-        VolumeMount(name=_CURVE, mount_path="/curve", read_only=True),
-        VolumeMount(name=_MEMORY, mount_path="/dev/shm", read_only=True),  # noqa: S108 - a mount, not a file of ours
+        core.VolumeMount(name=_INSTALL, mount_path="/mnt/flux"),
+        core.VolumeMount(name=_SOFTWARE, mount_path="/opt/software"),
+        core.VolumeMount(name=_scripts_name(job), mount_path=_SCRIPTS_DIRECTORY, read_only=True),
+        core.VolumeMount(name=_CURVE, mount_path="/curve", read_only=True),
+        core.VolumeMount(name=_MEMORY, mount_path="/dev/shm", read_only=True),  # noqa: S108 - a mount, not a file of ours
     )
 
 
@@ -190,4 +180,4 @@ def _scripts(info: Info, job: TrainJob, policy: FluxMLPolicySource) -> Component
         _ENTRYPOINT_SCRIPT: entrypoint,
         _INIT_SCRIPT: init_script(hosts=hosts, job_name=job.name, broker=broker),
     }
-    return Component.owned_by(job, ConfigMap.RESOURCE, _scripts_name(job), {"data": data}, stage=Stage.POD_INPUT)
+    return Component.owned_by(job, core.ConfigMap.RESOURCE, _scripts_name(job), {"data": data}, stage=Stage.POD_INPUT)

@@ -9,7 +9,7 @@ import msgspec
 
 from trainwright.api.conditions import set_condition
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.objects import controller_of, uid_of
+from trainwright.api.objects import is_controlled_by
 from trainwright.api.trainer.v1alpha1 import JobStatus, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
@@ -87,7 +87,7 @@ class JobSetPlugin:
         tells the user.
         """
         live = info.facts.get(jobset_of(job), JobSet)
-        if live is None or not is_of(job, live):
+        if live is None or not is_controlled_by(live, job):
             return [replace(jobset_component(info, job), settled=live is None)]
         if not may_apply(job, live, held=info.held):
             return []
@@ -100,15 +100,9 @@ class JobSetPlugin:
     def status(self, job: TrainJob, facts: ClusterFacts) -> Status | None:
         """Conditions and counters of the JobSet; None if the job has no JobSet."""
         live = facts.get(jobset_of(job), JobSet)
-        return status_from(job, live) if live is not None and is_of(job, live) else None
+        return status_from(job, live) if live is not None and is_controlled_by(live, job) else None
 
 
 def jobset_of(job: TrainJob) -> Reference:
     """The JobSet of a TrainJob has its namespace and name."""
     return Reference(JobSet.RESOURCE, job.namespace, job.name)
-
-
-def is_of(job: TrainJob, jobset: JobSet) -> bool:
-    """Whether the TrainJob controls the JobSet, and no other owner or earlier TrainJob of that name does."""
-    controller = controller_of(jobset)
-    return controller is not None and controller.uid == uid_of(job)

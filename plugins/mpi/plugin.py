@@ -4,15 +4,7 @@
 import base64
 from collections.abc import Iterable, Sequence
 
-from trainwright.api.kubernetes.core.v1 import (
-    ConfigMap,
-    ConfigMapVolumeSource,
-    KeyToPath,
-    Secret,
-    SecretVolumeSource,
-    Volume,
-    VolumeMount,
-)
+from trainwright.api.kubernetes.core import v1 as core
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import MPIMLPolicySource, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LAUNCHER, NODE
@@ -62,11 +54,11 @@ class MPIPlugin:
 
     name = "MPI"
     # A Secret is created once, and never read or changed.
-    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *WATCH, "create"))
+    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(core.Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
         """Host files and keys of TrainJobs."""
-        return (Watch(ConfigMap.RESOURCE, metadata_only=True), Watch(Secret.RESOURCE, metadata_only=True))
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True), Watch(core.Secret.RESOURCE, metadata_only=True))
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """Whether the keys exist."""
@@ -75,7 +67,7 @@ class MPIPlugin:
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Where the launcher is a node, several nodes need both jobs. Users must not set the variables of Open MPI."""
-        policy = _policy(info)
+        policy = info.ml_policy_or_empty.mpi
         trainer = job.spec_or_empty.trainer
         if policy is None or trainer is None:
             return
@@ -90,14 +82,14 @@ class MPIPlugin:
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The pod in the first line of the host file, where mpirun starts rank 0: the launcher, if it is a node."""
-        policy = _policy(info)
+        policy = info.ml_policy_or_empty.mpi
         if policy is None:
             return None
         return PodRef.first_of(info.pod_set(LAUNCHER if policy.run_launcher_as_node else NODE))
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of nodes, mount keys and host file, and set the variables of the launcher."""
-        policy = _policy(info)
+        policy = info.ml_policy_or_empty.mpi
         if policy is None:
             return
         nodes, launcher = info.pod_set(NODE), info.pod_set(LAUNCHER)
@@ -109,19 +101,19 @@ class MPIPlugin:
             self._set_up_launcher(info, policy, job, launcher)
 
     def _set_up_launcher(self, info: Info, policy: MPIMLPolicySource, job: TrainJob, launcher: PodSet) -> None:
-        source = ConfigMapVolumeSource(
-            name=_hosts_name(job), items=[KeyToPath(key=_HOSTS_FILE, path=_HOSTS_FILE, mode=0o444)]
+        source = core.ConfigMapVolumeSource(
+            name=_hosts_name(job), items=[core.KeyToPath(key=_HOSTS_FILE, path=_HOSTS_FILE, mode=0o444)]
         )
-        launcher.set_volume(Volume(name=_HOSTS_VOLUME, config_map=source), why="list of the nodes")
+        launcher.set_volume(core.Volume(name=_HOSTS_VOLUME, config_map=source), why="list of the nodes")
         for container in launcher.containers:
             if container.name == NODE:
-                mount = VolumeMount(name=_HOSTS_VOLUME, mount_path=_HOSTS_DIRECTORY)
+                mount = core.VolumeMount(name=_HOSTS_VOLUME, mount_path=_HOSTS_DIRECTORY)
                 container.set_mount(mount, why="list of the nodes")
-                _point_to_hosts(policy, container, _slots(info, job))
+                _point_to_hosts(policy, container, _slots(info, policy, job))
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The host file, and the keys unless they exist. Those of a deleted job of that name do not count."""
-        policy = _policy(info)
+        policy = info.ml_policy_or_empty.mpi
         if policy is None:
             return
         if not info.facts.can_be_used(_keys_of(job), job):
@@ -131,14 +123,10 @@ class MPIPlugin:
                 "data": {PRIVATE: PLACEHOLDER, PUBLIC: PLACEHOLDER},
             }
             yield Component.owned_by(
-                job, Secret.RESOURCE, _keys_name(job), keys, stage=Stage.POD_INPUT, generate=with_new_keys
+                job, core.Secret.RESOURCE, _keys_name(job), keys, stage=Stage.POD_INPUT, generate=with_new_keys
             )
-        hosts = {"data": {_HOSTS_FILE: _host_file(info, policy, _slots(info, job))}}
-        yield Component.owned_by(job, ConfigMap.RESOURCE, _hosts_name(job), hosts, stage=Stage.POD_INPUT)
-
-
-def _policy(info: Info) -> MPIMLPolicySource | None:
-    return info.ml_policy_or_empty.mpi
+        hosts = {"data": {_HOSTS_FILE: _host_file(info, policy, _slots(info, policy, job))}}
+        yield Component.owned_by(job, core.ConfigMap.RESOURCE, _hosts_name(job), hosts, stage=Stage.POD_INPUT)
 
 
 def _keys_name(job: TrainJob) -> str:
@@ -150,49 +138,46 @@ def _hosts_name(job: TrainJob) -> str:
 
 
 def _keys_of(job: TrainJob) -> Reference:
-    return Reference(Secret.RESOURCE, job.namespace, _keys_name(job))
+    return Reference(core.Secret.RESOURCE, job.namespace, _keys_name(job))
 
 
 def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -> None:
     """Where the launcher is a node, it counts as one of them; the job `node` keeps at least one pod."""
-    trainer = job.spec_or_empty.trainer
-    if nodes is None or trainer is None or trainer.num_nodes is None:
+    wanted = job.spec_or_empty.trainer_or_empty.num_nodes
+    if nodes is None or wanted is None:
         return
-    count = max(trainer.num_nodes - 1, 1) if policy.run_launcher_as_node else trainer.num_nodes
-    why = (
-        "spec.trainer.numNodes, one of which is the launcher"
-        if policy.run_launcher_as_node
-        else "spec.trainer.numNodes"
-    )
-    nodes.set_count(count, why=why, source=TRAIN_JOB)
+    if not policy.run_launcher_as_node:
+        nodes.set_nodes(job)
+        return
+    why = "spec.trainer.numNodes, one of which is the launcher"
+    nodes.set_count(max(wanted - 1, 1), why=why, source=TRAIN_JOB)
 
 
-def _slots(info: Info, job: TrainJob) -> int:
+def _slots(info: Info, policy: MPIMLPolicySource, job: TrainJob) -> int:
     """Processes on each node: the TrainJob's number, else the runtime's; 1 there means one for each accelerator."""
-    policy = _policy(info)
-    trainer = job.spec_or_empty.trainer
-    if trainer is not None and trainer.num_proc_per_node is not None:
-        return trainer.num_proc_per_node
-    slots = 1 if policy is None or policy.num_proc_per_node is None else policy.num_proc_per_node
+    wanted = job.spec_or_empty.trainer_or_empty.num_proc_per_node
+    if wanted is not None:
+        return wanted
+    slots = 1 if policy.num_proc_per_node is None else policy.num_proc_per_node
     gpus = gpu_count(info.resources_per_node())
     return gpus if slots == 1 and gpus > 1 else slots
 
 
 def _mount_keys(policy: MPIMLPolicySource, job: TrainJob, pod_set: PodSet) -> None:
-    source = SecretVolumeSource(
+    source = core.SecretVolumeSource(
         secret_name=_keys_name(job),
         default_mode=0o400,
         items=[
-            KeyToPath(key=PRIVATE, path="id_rsa", mode=0o640),
-            KeyToPath(key=PUBLIC, path="id_rsa.pub", mode=0o644),
-            KeyToPath(key=PUBLIC, path="authorized_keys", mode=0o644),
+            core.KeyToPath(key=PRIVATE, path="id_rsa", mode=0o640),
+            core.KeyToPath(key=PUBLIC, path="id_rsa.pub", mode=0o644),
+            core.KeyToPath(key=PUBLIC, path="authorized_keys", mode=0o644),
         ],
     )
-    pod_set.set_volume(Volume(name=_KEYS_VOLUME, secret=source), why="keys for SSH between launcher and nodes")
+    pod_set.set_volume(core.Volume(name=_KEYS_VOLUME, secret=source), why="keys for SSH between launcher and nodes")
     directory = policy.ssh_auth_mount_path or _DEFAULT_KEYS_DIRECTORY
     for container in pod_set.containers:
         if container.name == NODE:
-            mount = VolumeMount(name=_KEYS_VOLUME, mount_path=directory)
+            mount = core.VolumeMount(name=_KEYS_VOLUME, mount_path=directory)
             container.set_mount(mount, why="keys for SSH between launcher and nodes")
 
 

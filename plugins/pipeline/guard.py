@@ -45,16 +45,13 @@ class PluginGuard:
             return "the runtime"
         return "the old TrainJob" if self.old != old else ""
 
-    def call(self, entry: Loaded, hook: str, *arguments: Any) -> Any:
-        """Call a hook. Raises Refusal, PluginFailure, FactUnavailable; InputMutated if strict."""
-        return self._attributed(entry, hook, arguments)
-
     def collect(self, entry: Loaded, hook: str, *arguments: Any) -> list[Any]:
         """Call a hook that returns or yields several items. Raises like `call`, also while the items are collected."""
-        found: list[Any] = self._attributed(entry, hook, arguments, several=True)
+        found: list[Any] = self.call(entry, hook, *arguments, several=True)
         return found
 
-    def _attributed(self, entry: Loaded, hook: str, arguments: tuple[Any, ...], *, several: bool = False) -> Any:
+    def call(self, entry: Loaded, hook: str, *arguments: Any, several: bool = False) -> Any:
+        """Call a hook. Raises Refusal, PluginFailure, FactUnavailable; InputMutated if strict."""
         self.ledger.plugin, self.ledger.phase = entry.name, hook
         try:
             result = getattr(entry.plugin, hook)(*arguments)

@@ -4,9 +4,6 @@
 It is a pure function of job, runtime and facts. Admission, reconcile, `render` and tests all use it.
 """
 
-from collections.abc import Iterable
-from typing import Protocol
-
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.plugins.contract import ClusterFacts, Reference, Runtime
@@ -14,14 +11,6 @@ from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
 from trainwright.plugins.pipeline.run import PipelineRun
 from trainwright.plugins.pipeline.template import Templates
 from trainwright.plugins.registry import Registry
-
-
-class FactReader(Protocol):
-    """Looks up facts for plugins. The caller of the pipeline provides it, bound to a cache, a client or nothing."""
-
-    async def read(self, references: Iterable[Reference]) -> ClusterFacts:
-        """The objects as they are now. A failed read is part of the answer (`Unreadable`)."""
-        ...
 
 
 class StatusRun:

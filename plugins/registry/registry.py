@@ -102,9 +102,10 @@ class Registry:
         wanted = selection or Selection()
         known = list(candidates) if candidates is not None else [*built_in(), *installed()]
         problems = [*_unknown(wanted, known), *_twice(known)]
-        chosen = [c for c in known if _selected(c.name, wanted)]
         loaded = []
-        for candidate in chosen:
+        for candidate in known:
+            if candidate.name in wanted.disabled or (wanted.only is not None and candidate.name not in wanted.only):
+                continue
             plugin, found = _instance(candidate, wanted, installation or Installation())
             if found:
                 problems.append(f"{candidate}: {'; '.join(found)}{_advice(candidate)}")
@@ -146,10 +147,6 @@ class Registry:
     def rules(self) -> tuple[Rule, ...]:
         """All declared rights, merged and sorted."""
         return merged(rule for entry in self._plugins for rule in entry.rules)
-
-
-def _selected(name: str, wanted: Selection) -> bool:
-    return name not in wanted.disabled and (wanted.only is None or name in wanted.only)
 
 
 def _unknown(wanted: Selection, known: Sequence[PluginCandidate]) -> list[str]:

@@ -117,7 +117,7 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             Edit(
                 _TRAINER + "build/objects.py",
-                "if not await is_there(self._client, job):",
+                "if not await is_there(self.client, job):",
                 "if not job.name:",
             )
         ],

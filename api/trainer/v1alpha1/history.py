@@ -27,8 +27,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.objects import AnyObject, Document, labels_of, owners_of, uid_of
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import AnyObject, Document, labels_of, owner_reference, owners_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 
 POINTS = 240

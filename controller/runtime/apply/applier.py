@@ -27,11 +27,11 @@ from trainwright.api.objects import (
     managed_fields_of,
     name_of,
     namespace_of,
+    owner_reference,
     resource_version_of,
     uid_of,
     wire,
 )
-from trainwright.api.owners import owner_reference
 from trainwright.api.ownership import without_emptied
 from trainwright.controller.runtime.apply.compare import FieldComparison, compare, differences
 from trainwright.controller.runtime.apply.memory import ApplyMemory

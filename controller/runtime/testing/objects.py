@@ -9,8 +9,7 @@ import msgspec
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import AnyObject, Document, name_of, uid_of, wire
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import AnyObject, Document, name_of, owner_reference, uid_of, wire
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import resource_of
 

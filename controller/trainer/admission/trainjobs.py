@@ -9,6 +9,7 @@ always be set and finalizers can always be removed; of new annotations without e
 import contextlib
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -37,6 +38,7 @@ from trainwright.controller.runtime import (
     NotFound,
     NotSynced,
 )
+from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.runtimes import (
     RuntimeMissing,
     Runtimes,
@@ -63,7 +65,7 @@ from trainwright.plugins.contract import (
     internal,
     invalid,
 )
-from trainwright.plugins.pipeline import FactReader, Pipeline
+from trainwright.plugins.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -72,41 +74,27 @@ R = TypeVar("R", TrainingRuntime, ClusterTrainingRuntime)
 POLICY = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
 
 
+@dataclass(frozen=True, slots=True)
 class TrainJobAdmission:
-    def __init__(
-        self,
-        client: Client,
-        cache: Cache,
-        pipeline: Pipeline,
-        facts: FactReader,
-        runtimes: Runtimes,
-        snapshots: Snapshots,
-        defects: Defects,
-        *,
-        cleans_up: bool = False,
-        recovers: bool = False,
-        now: Now = wall_clock,
-    ) -> None:
-        """`cleans_up`, `recovers`: whether annotations about the time after the end, and about recovery, have an
-        effect.
-        """
-        self._client = client
-        self._cache = cache
-        self._pipeline = pipeline
-        self._facts = facts
-        self._runtimes = runtimes
-        self._snapshots = snapshots
-        self._defects = defects
-        self._cleans_up = cleans_up
-        self._recovers = recovers
-        self._now = now
+    client: Client
+    cache: Cache
+    pipeline: Pipeline
+    facts: CachedFacts
+    runtimes: Runtimes
+    snapshots: Snapshots
+    defects: Defects
+    cleans_up: bool = False
+    """Whether annotations about the time after the end have an effect."""
+    recovers: bool = False
+    """Whether annotations about recovery have an effect."""
+    now: Now = wall_clock
 
     def default(self, request: AdmissionRequest[TrainJob]) -> None:
         """Set the time of the last change in each entry of `runtimePatches`."""
         job, old = request.new, request.old
         assert job is not None
         before = {patch.manager: patch for patch in _patches(old)}
-        now = format_time(self._now())
+        now = format_time(self.now())
         for patch in _patches(job):
             stored = before.get(patch.manager)
             if stored is not None:
@@ -120,7 +108,7 @@ class TrainJobAdmission:
         assert job is not None
         warnings = [*self._deprecation(job), *self._about_lifetimes(job, old), *self._about_recovery(job, old)]
         if old is not None and (old.spec == job.spec or deletion_timestamp_of(job)):
-            late = late_changes(annotations_of(old), annotations_of(job)) if self._recovers else ()
+            late = late_changes(annotations_of(old), annotations_of(job)) if self.recovers else ()
             return _refused((), [*warnings, *_about_progress(job, old), *late])
         try:
             runtime = await self._runtime(job, old)
@@ -131,20 +119,20 @@ class TrainJobAdmission:
         if old is None:
             warnings = [*_deprecations(runtime), *self._about_lifetimes(job, old), *self._about_recovery(job, old)]
             errors = [
-                *(_unusable_lifetimes(job) if self._cleans_up else ()),
+                *(_unusable_lifetimes(job) if self.cleans_up else ()),
                 *_stall_errors(job),
                 *_size_errors(job, runtime),
             ]
             if errors:
                 return _refused(errors, warnings)
-        run = self._pipeline.begin(job, runtime, old)
+        run = self.pipeline.begin(job, runtime, old)
         try:
             references = run.admission_references()
         except (PipelineError, FactUnavailable) as error:
             if is_defect(error):
                 self._met_defect(job, error)
             return _refused([internal("", str(error))], warnings)
-        facts = await self._facts.read(references)
+        facts = await self.facts.read(references)
         verdict = run.validate(facts)
         if not any(isinstance(fact, Unreadable) for fact in facts.objects.values()):
             # All facts could be read, so an internal error is a defect of the plugin that it names.
@@ -155,45 +143,45 @@ class TrainJobAdmission:
 
     def _about_lifetimes(self, job: TrainJob, old: TrainJob | None) -> list[str]:
         """Warnings about annotations that have no effect. A new value that cannot be used is refused at creation."""
-        if not self._cleans_up:
+        if not self.cleans_up:
             return [f"annotation {name} has no effect: this manager does not clean up" for name, _ in asked(job)]
         return [str(error) for error in _unusable_lifetimes(job)] if old is not None else []
 
     def _about_recovery(self, job: TrainJob, old: TrainJob | None) -> list[str]:
         """Warnings about new annotations that no plugin looks at, since the feature is off."""
-        if self._recovers:
+        if self.recovers:
             return []
         own, before = annotations_of(job), annotations_of(old) if old is not None else {}
         new = [name for name in named(own) if before.get(name) != own[name]]
         return [f"annotation {name} has no effect: this manager runs without the feature gate Recovery" for name in new]
 
     def _met_defect(self, job: TrainJob, defect: Exception | FieldError) -> None:
-        self._defects.met(During.ADMISSION)
+        self.defects.met(During.ADMISSION)
         traceback = defect if isinstance(defect, Exception) else None
         log.warning("%s: refused because of a defect: %s", key_of(job), defect, exc_info=traceback)
 
     def _deprecation(self, job: TrainJob) -> list[str]:
         """The warning about the current runtime, whatever has changed and whatever the snapshot holds."""
         with contextlib.suppress(RuntimeMissing, RuntimeUnsupported, NotSynced):
-            return _deprecations(self._runtimes.of(job))
+            return _deprecations(self.runtimes.of(job))
         return []
 
     async def _runtime(self, job: TrainJob, old: TrainJob | None) -> Runtime:
         if old is not None:
             # Requests may come before the first lists have arrived.
-            await self._cache.wait_synced([SNAPSHOTS])
+            await self.cache.wait_synced([SNAPSHOTS])
             # The controller reports an unusable snapshot; admission does not refuse a change because of it.
             with contextlib.suppress(SnapshotInvalid):
-                kept = await self._snapshots.existing(job)
+                kept = await self.snapshots.existing(job)
                 if kept is not None:
                     return kept
         try:
-            return self._runtimes.of(job)
+            return self.runtimes.of(job)
         except (RuntimeMissing, NotSynced):
             # A runtime that was just applied, for example from the same file, may not be in the cache yet.
             kind, key = target_of(job)
             try:
-                return await self._client.get(kind, key.name, key.namespace)
+                return await self.client.get(kind, key.name, key.namespace)
             except NotFound:
                 raise RuntimeMissing(
                     f"{kind.RESOURCE.kind} {key.name} does not exist; create it before the TrainJob{self._hint(job)}"
@@ -202,7 +190,7 @@ class TrainJobAdmission:
     def _hint(self, job: TrainJob) -> str:
         """How to refer to the runtime that the user probably means; empty if there is none."""
         with contextlib.suppress(NotSynced):
-            namesake = self._runtimes.namesake(job)
+            namesake = self.runtimes.namesake(job)
             if namesake is not None:
                 kind = namesake.RESOURCE.kind
                 return f"; a {kind} of this name exists: to use it, set spec.runtimeRef.kind to {kind}"
@@ -214,7 +202,7 @@ def _about_progress(job: TrainJob, old: TrainJob) -> Iterable[str]:
     before = annotations_of(old)
     for problem in declared(annotations_of(job), {})[1]:
         if before.get(problem.annotation) != problem.value:
-            yield f"annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}"
+            yield problem.warning
 
 
 def _stall_errors(job: TrainJob) -> Iterable[FieldError]:

@@ -39,11 +39,11 @@ async def declare(assembly: Assembly) -> None:
         assembly.snapshots,
         assembly.defects,
         cleans_up=settings.cleanup is not None,
-        recovers=settings.features.enabled(RECOVERY),
+        recovers=RECOVERY in settings.features,
     )
     if assembly.answer_here is not None:
         assembly.answer_here(handlers_of(admission))
-        if settings.features.enabled(TRAIN_JOB_STATUS):
+        if TRAIN_JOB_STATUS in settings.features:
             keep_local_certificate(manager, assembly.serving, settings, host=LOOPBACK)
         return
     await serve_webhooks(

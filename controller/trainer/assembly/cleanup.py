@@ -7,15 +7,26 @@
 import contextlib
 import functools
 import logging
+from collections.abc import Mapping
 
+from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Done, Event, Key, Manager, NotFound, Result, RetryAfter, current_reconcile
+from trainwright.controller.runtime import (
+    Done,
+    Event,
+    Key,
+    Kind,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    current_reconcile,
+)
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.build.kinds import Owned
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
 from trainwright.controller.trainer.job.state import is_ours, state_of
@@ -38,12 +49,14 @@ def rights(grants: Grants) -> None:
 def declare(assembly: Assembly) -> None:
     default = assembly.settings.cleanup
     assert default is not None  # or the part is off
-    owned = [one for one in assembly.kinds.owned() if one.resource.kind in _KINDS]
+    owned = {resource: kind for resource, kind in assembly.kinds.owned().items() if resource.kind in _KINDS}
     builder = assembly.manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended])
     builder.reconcile(functools.partial(_reconcile, assembly.manager, owned, default, wall_clock))
 
 
-async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, now: Now, key: Key) -> Result:
+async def _reconcile(
+    manager: Manager, owned: Mapping[Resource, Kind], default: Lifetimes, now: Now, key: Key
+) -> Result:
     job = manager.cache.get(TrainJob, key.name, key.namespace)
     # The key was taken for a job of ours, and may by now be that of another one with its name.
     if job is None or deletion_timestamp_of(job) is not None or not is_ours(job):
@@ -58,22 +71,22 @@ async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, n
             await manager.client.delete(TrainJob, key.name, key.namespace, uid=uid_of(job), propagation="Background")
         return Done()
     if found.objects:
-        await manager.cache.wait_synced([one.kind for one in owned])
-        for one in owned:
-            for obj in manager.cache.controlled_by(one.kind, uid_of(job)):
-                await _delete(manager, one, key, obj)
+        await manager.cache.wait_synced(owned.values())
+        for resource, kind in owned.items():
+            for obj in manager.cache.controlled_by(kind, uid_of(job)):
+                await _delete(manager, resource, key, obj)
     if found.look_again is None:
         return Done()
     # The wall clock may jump, and a machine that was asleep wakes up with another time of day.
     return RetryAfter(min(found.look_again, LONGEST_WAIT_SECONDS), reason=_CLOCK)
 
 
-async def _delete(manager: Manager, one: Owned, key: Key, obj: AnyObject) -> None:
+async def _delete(manager: Manager, resource: Resource, key: Key, obj: AnyObject) -> None:
     if deletion_timestamp_of(obj) is not None:
         return
-    log.info("%s: deleting %s %s, its time after the end is over", key, one.resource.kind, name_of(obj))
+    log.info("%s: deleting %s %s, its time after the end is over", key, resource.kind, name_of(obj))
     with contextlib.suppress(NotFound):
-        await manager.client.delete(one.resource, name_of(obj), key.namespace, uid=uid_of(obj))
+        await manager.client.delete(resource, name_of(obj), key.namespace, uid=uid_of(obj))
 
 
 def _has_ended(event: Event[AnyObject]) -> bool:

@@ -17,7 +17,7 @@ def rights(grants: Grants) -> None:
 
 
 def declare(assembly: Assembly) -> None:
-    if not assembly.settings.features.enabled(RECOVERY):  # its part keeps the evidence then
+    if RECOVERY not in assembly.settings.features:  # its part keeps the evidence then
         declare_pods(assembly.manager.cache)
         FailureRecorder(assembly.manager, assembly.events, assembly.records)
     explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]

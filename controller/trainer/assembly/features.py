@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from trainwright.controller.runtime import ConfigurationError
 
@@ -41,12 +42,8 @@ _GROUPS = {f"All{stage}": stage for stage in Maturity}
 """Names that stand for all gates of a stage. A gate's own name takes precedence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    on: frozenset[Gate]
-
-    def enabled(self, gate: Gate) -> bool:
-        return gate in self.on
+Features: TypeAlias = frozenset[Gate]
+"""The gates that are on."""
 
 
 def features_of(wanted: Mapping[str, bool]) -> Features:
@@ -59,4 +56,4 @@ def features_of(wanted: Mapping[str, bool]) -> Features:
     on = {gate for gate in GATES.values() if wanted.get(gate.name, switches.get(gate.stage, gate.default))}
     if problems:
         raise ConfigurationError("\n".join(sorted(problems)))
-    return Features(frozenset(on))
+    return frozenset(on)

@@ -61,7 +61,7 @@ async def place_of(
     if is_local:
         return ProcessPlace(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))
     host = urlsplit(webhook_url or "").hostname
-    if host is None or not settings.features.enabled(TRAIN_JOB_STATUS):
+    if host is None or TRAIN_JOB_STATUS not in settings.features:
         return ProcessPlace(installation_in(namespace, service=settings.service, secret=settings.secret, port=port))
     # Imported here, because the library that makes certificates costs memory and time.
     from trainwright.controller.trainer.assembly.serving import own_material  # noqa: PLC0415

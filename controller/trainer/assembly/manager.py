@@ -136,7 +136,7 @@ def drain_of(cluster: ClusterConfig, *, webhook_url: str | None, is_local: bool)
 
 def _introduce(settings: ManagerSettings, registry: Registry) -> None:
     """Log the version, the plugins, the features and the parts of this manager."""
-    features = ", ".join(sorted(gate.name for gate in settings.features.on)) or "none"
+    features = ", ".join(sorted(gate.name for gate in settings.features)) or "none"
     plugins = ", ".join(entry.name for entry in registry)
     parts = ", ".join(parts_of(settings))
     log.info("trainwright %s; plugins, in order: %s; features: %s; parts: %s", __version__, plugins, features, parts)

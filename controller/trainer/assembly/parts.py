@@ -53,7 +53,7 @@ Condition: TypeAlias = Callable[[ManagerSettings], bool]
 
 
 def _gate(gate: Gate) -> Condition:
-    return lambda settings: settings.features.enabled(gate)
+    return lambda settings: gate in settings.features
 
 
 def _always(_: ManagerSettings) -> bool:
@@ -112,7 +112,7 @@ class Assembly:
     @cached_property
     def recoveries(self) -> "Recoveries | None":
         """What is known of the attempts of jobs that recover; None: the feature gate is off."""
-        if not self.settings.features.enabled(RECOVERY):
+        if RECOVERY not in self.settings.features:
             return None
         from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 

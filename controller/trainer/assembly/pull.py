@@ -18,7 +18,7 @@ def rights(grants: Grants) -> None:
 
 def declare(assembly: Assembly) -> None:
     manager, settings = assembly.manager, assembly.settings
-    if not settings.features.enabled(TRAIN_JOB_STATUS):
+    if TRAIN_JOB_STATUS not in settings.features:
         manager.add(assembly.coalescer, Group.OTHERS, "progress-writes")
     ProgressFiles(
         manager,

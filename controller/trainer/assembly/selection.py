@@ -33,7 +33,7 @@ def selection_of(section: Plugins | None, recovery: Recovery | None, features: F
         f"plugins.enabled: {name}: the feature gate {gate.name} turns this plugin on; set featureGates.{gate.name} to "
         "true"
         for name, gate in GATED.items()
-        if name in wanted and not features.enabled(gate)
+        if name in wanted and gate not in features
     ]
     if _RECOVERY in selection.settings:
         problems.append(f"plugins.settings.{_RECOVERY}: has no effect; use the section recovery")
@@ -41,7 +41,7 @@ def selection_of(section: Plugins | None, recovery: Recovery | None, features: F
     problems += unusable
     if problems:
         raise ConfigurationError("\n".join(problems))
-    enabled = wanted | {name for name, gate in GATED.items() if features.enabled(gate)}
+    enabled = wanted | {name for name, gate in GATED.items() if gate in features}
     return replace(selection, enabled=enabled, settings={**selection.settings, _RECOVERY: settings})
 
 

@@ -142,7 +142,7 @@ class ManagerSettings:
     @property
     def takes_progress(self) -> bool:
         """Whether this manager stores progress, however it comes."""
-        return self.features.enabled(TRAIN_JOB_STATUS) or self.features.enabled(PROGRESS_PULL)
+        return TRAIN_JOB_STATUS in self.features or PROGRESS_PULL in self.features
 
     def workers_of(self, kind: type[Object], default: int) -> int:
         """How many objects of the kind are reconciled at the same time."""
@@ -360,7 +360,7 @@ def _features(gates: Mapping[str, bool], complain: Complain) -> Features:
         for line in str(error).splitlines():
             name, _, why = line.partition(": ")
             complain(f"featureGates.{name}", why)
-        return Features(frozenset())
+        return frozenset()
 
 
 def _plugins(configuration: Configuration, features: Features, complain: Complain) -> Selection:

@@ -10,7 +10,7 @@ from trainwright.controller.trainer.progress.stall import StallController
 
 def declare(assembly: Assembly) -> None:
     manager, settings = assembly.manager, assembly.settings
-    cache, has_pods = manager.cache, settings.features.enabled(EXPLAIN)
+    cache, has_pods = manager.cache, EXPLAIN in settings.features
     StallController(
         manager,
         assembly.events,

@@ -15,7 +15,7 @@ def rights(grants: Grants) -> None:
 
 def declare(assembly: Assembly) -> None:
     settings, obsolete = assembly.settings, set[str]()
-    if not settings.features.enabled(EXPLAIN):
+    if EXPLAIN not in settings.features:
         obsolete.update(EXPLAINING)
     if not settings.takes_progress:
         obsolete.add(CONDITION_STALLED)
@@ -30,7 +30,7 @@ def declare(assembly: Assembly) -> None:
         assembly.records,
         Options(
             workers=settings.workers_of(TrainJob, WORKERS),
-            created_condition=settings.features.enabled(CREATED_CONDITION),
+            created_condition=CREATED_CONDITION in settings.features,
             obsolete=frozenset(obsolete),
         ),
         recoveries=assembly.recoveries,

@@ -51,15 +51,16 @@ class CachedFacts:
         found: AnyObject | None = self._cache.get(self._kinds.kind_of(reference), reference.name, reference.namespace)
         return found
 
-    async def metadata_of(self, reference: Reference) -> PartialObject | None:
-        """What the API server has of the object. The cache is late, and lacks objects that no TrainJob controls.
 
-        It is a list, because the manager may list every watched kind but need not have the right to get one. Raises
-        KubernetesError.
-        """
-        kind = MetadataOnly(reference.resource)
-        listed = await self._client.list(kind, reference.namespace, field_selector=f"metadata.name={reference.name}")
-        return next(iter(listed.items), None)
+async def metadata_of(client: Client, reference: Reference) -> PartialObject | None:
+    """What the API server has of the object. The cache is late, and lacks objects that no TrainJob controls.
+
+    It is a list, because the manager may list every watched kind but need not have the right to get one. Raises
+    KubernetesError.
+    """
+    kind = MetadataOnly(reference.resource)
+    listed = await client.list(kind, reference.namespace, field_selector=f"metadata.name={reference.name}")
+    return next(iter(listed.items), None)
 
 
 async def is_there(client: Client, job: TrainJob) -> bool:
@@ -68,7 +69,5 @@ async def is_there(client: Client, job: TrainJob) -> bool:
     Whoever makes an object of a job again asks this first. The garbage collector may have deleted the object because
     the job is gone; until the watch shows that, both would write as fast as they can.
     """
-    listed = await client.list(
-        MetadataOnly(TrainJob.RESOURCE), job.namespace, field_selector=f"metadata.name={job.name}"
-    )
-    return any(uid_of(one) == uid_of(job) and deletion_timestamp_of(one) is None for one in listed.items)
+    found = await metadata_of(client, Reference(TrainJob.RESOURCE, job.namespace, job.name))
+    return found is not None and uid_of(found) == uid_of(job) and deletion_timestamp_of(found) is None

@@ -7,7 +7,6 @@ watched and counts as absent.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -42,12 +41,6 @@ COUNTERS_SECONDS = 1.7
 
 _REMEDY = "install its CustomResourceDefinition"
 """What to do about a missing kind whose watch names no remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owned:
-    resource: Resource
-    kind: Kind
 
 
 class WatchedKinds:
@@ -99,10 +92,9 @@ class WatchedKinds:
                         kind, _once_synced(_suspended(lambda obj: _jobs_of_class(cache, runtimes, name_of(obj))))
                     )
 
-    def owned(self) -> list["Owned"]:
-        """The kinds whose objects belong to TrainJobs, as the cache holds them."""
-        found = dict.fromkeys(watch.resource for watch in self._watches if watch.enqueue is Enqueue.OWNER)
-        return [Owned(resource, self._kinds[resource]) for resource in found]
+    def owned(self) -> dict[Resource, Kind]:
+        """The kinds whose objects belong to TrainJobs, each with how the cache holds it."""
+        return {one.resource: self._kinds[one.resource] for one in self._watches if one.enqueue is Enqueue.OWNER}
 
     def watches(self, reference: Reference) -> bool:
         """Whether a change of the object starts reconciles. True for an absent kind too, which has no objects."""

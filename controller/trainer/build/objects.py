@@ -8,23 +8,25 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
-from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, key_of, uid_of
+from trainwright.api.objects import AnyObject, Document, deletion_timestamp_of, is_controlled_by, key_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
     Action,
     AlreadyExists,
+    Applier,
+    Client,
     Conflict,
     Forbidden,
     Invalid,
-    Manager,
     NotFound,
     refuse_foreign,
 )
 from trainwright.controller.trainer.build.built import BuildMemory, Built
 from trainwright.controller.trainer.build.ends import EndUnknown, check_end, had_pods
-from trainwright.controller.trainer.build.facts import CachedFacts, is_there
+from trainwright.controller.trainer.build.facts import CachedFacts, is_there, metadata_of
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.plugins.contract import Component, FactUnavailable, PipelineError, Reference, Unreadable
@@ -33,31 +35,16 @@ from trainwright.plugins.pipeline import Pipeline
 log = logging.getLogger(__name__)
 
 
-class ToldOfRefusals(Protocol):
-    """Tells users that a part of an object could not be changed."""
-
-    def kept(self, job: TrainJob, reference: Reference, error: Exception) -> None:
-        """The object keeps its old values; `error` is the answer of the API server."""
-        ...
-
-
+@dataclass(frozen=True, slots=True)
 class JobObjects:
-    def __init__(
-        self,
-        manager: Manager,
-        pipeline: Pipeline,
-        kinds: WatchedKinds,
-        facts: CachedFacts,
-        snapshots: Snapshots,
-        told: ToldOfRefusals,
-    ) -> None:
-        self._client = manager.client
-        self._applier = manager.applier
-        self._pipeline = pipeline
-        self._kinds = kinds
-        self._facts = facts
-        self._snapshots = snapshots
-        self._told = told
+    client: Client
+    applier: Applier
+    pipeline: Pipeline
+    kinds: WatchedKinds
+    facts: CachedFacts
+    snapshots: Snapshots
+    kept: Callable[[TrainJob, Reference, Exception], None]
+    """Tells users that an object keeps its old values, since the API server refused to change them."""
 
     async def make(self, job: TrainJob, memory: BuildMemory, *, end_is_known: bool = False) -> None:
         """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
@@ -66,34 +53,34 @@ class JobObjects:
 
         Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError; Conflict for a job that is gone.
         """
-        snapshot = self._snapshots.taken(job)
+        snapshot = self.snapshots.taken(job)
         if snapshot is None and memory.begun:
             await self._check_exists(job)
         last = memory.built if memory.built is not None and memory.built.is_of(job) else None
         if last is not None and snapshot is not None and last.snapshot is snapshot:
             runtime = last.runtime
         else:
-            runtime = await self._snapshots.runtime_of(job)
+            runtime = await self.snapshots.runtime_of(job)
             last = last if last is not None and last.runtime is runtime else None
         memory.begun = True
-        run = self._pipeline.begin(job, runtime)
+        run = self.pipeline.begin(job, runtime)
         references = last.references if last is not None else run.references()
-        facts = await self._facts.read(references)
-        if last is not None and last.is_current(facts, self._facts.find):
+        facts = await self.facts.read(references)
+        if last is not None and last.is_current(facts, self.facts.find):
             log.debug("%s: not built: neither its inputs nor its objects have changed", key_of(job))
             return
         memory.built = None
         try:
             rendering = run.render(facts)
         except PipelineError as error:
-            if all(map(self._kinds.watches, references)):
+            if all(map(self.kinds.watches, references)):
                 raise
             # Retry: a fact that was read live is not watched, so its change starts no reconcile.
             raise FactUnavailable(str(error)) from error
         for component in rendering.components:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
-            self._kinds.require(component.resource)
-        found = {component.reference: self._facts.find(component.reference) for component in rendering.components}
+            self.kinds.require(component.resource)
+        found = {component.reference: self.facts.find(component.reference) for component in rendering.components}
         if not memory.made_once and not end_is_known and had_pods(job):
             await self._check_end(job, rendering.components, found)
         if any(found[reference] is None for reference in found.keys() & memory.there):
@@ -112,9 +99,9 @@ class JobObjects:
             for component in rendering.components
             if component.settled and run.is_asked_by(component.reference, component.plugin)
         ]
-        memory.built = Built.of(job, runtime, facts, made, settled, snapshot=self._snapshots.holding(job, runtime))
+        memory.built = Built.of(job, runtime, facts, made, settled, snapshot=self.snapshots.holding(job, runtime))
         memory.foreign = None in made.values() or any(
-            fact is not None and self._kinds.owns(reference) and not _is_of(job, fact)
+            fact is not None and self.kinds.owns(reference) and not _is_of(job, fact)
             for reference, fact in facts.objects.items()
         )
         memory.made_once = True
@@ -128,12 +115,12 @@ class JobObjects:
     ) -> None:
         """Delete the objects that the job controls. Their end starts another reconcile."""
         for reference in references:
-            found = self._facts.find(reference)
+            found = self.facts.find(reference)
             if found is None or not _is_of(job, found) or deletion_timestamp_of(found):
                 continue
             log.info("%s: deleting %s", key_of(job), reference)
             with contextlib.suppress(NotFound):
-                await self._client.delete(
+                await self.client.delete(
                     reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation=propagation
                 )
 
@@ -142,7 +129,7 @@ class JobObjects:
 
         Raises Conflict for a job that is gone, since its event is on its way; KubernetesError.
         """
-        if not await is_there(self._client, job):
+        if not await is_there(self.client, job):
             raise Conflict(f"TrainJob {job.name} was deleted a moment ago")
 
     async def _check_end(
@@ -157,9 +144,9 @@ class JobObjects:
         KubernetesError.
         """
         try:
-            check_end(job, components, self._pipeline.begin_status(job).references(), found)
+            check_end(job, components, self.pipeline.begin_status(job).references(), found)
         except EndUnknown as error:
-            present = await self._facts.metadata_of(error.reference)
+            present = await metadata_of(self.client, error.reference)
             if present is None:
                 raise
             if _is_of(job, present):
@@ -171,7 +158,7 @@ class JobObjects:
         """Returns the object; None if it exists but the cache does not hold it."""
         if component.generate is None:
             return await self._apply(job, component, memory)
-        found = self._facts.find(component.reference)
+        found = self.facts.find(component.reference)
         if found is not None:
             # The cache holds those of TrainJobs only, perhaps of an earlier one of that name: its objects will go.
             refuse_foreign(found, component.resource.kind, uid_of(job), adopt=False)
@@ -183,16 +170,16 @@ class JobObjects:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
         if component.fallback is not None and memory.was_refused(component):
             log.debug("%s: %s: only a part is applied: the rest was refused", key_of(job), component.reference)
-            [applied] = await self._applier.apply([component.fallback], owner=job)
+            [applied] = await self.applier.apply([component.fallback], owner=job)
             return applied.obj
         try:
-            [applied] = await self._applier.apply([component.document], owner=job)
+            [applied] = await self.applier.apply([component.document], owner=job)
         except (Invalid, Forbidden) as error:
             if component.fallback is None:
                 raise
-            [applied] = await self._applier.apply([component.fallback], owner=job)
+            [applied] = await self.applier.apply([component.fallback], owner=job)
             memory.remember_refusal(component)
-            self._told.kept(job, component.reference, error)
+            self.kept(job, component.reference, error)
         if applied.action is Action.UNCHANGED:
             log.debug("%s: %s not applied: it is as wanted", key_of(job), component.reference)
         return applied.obj
@@ -206,11 +193,11 @@ class JobObjects:
         new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
         and is refused if there is one.
         """
-        if is_new or await self._facts.metadata_of(reference) is None:
+        if is_new or await metadata_of(self.client, reference) is None:
             # In a thread: making keys takes time, and other jobs must not wait for it.
             filled = await asyncio.to_thread(generate, document)
             try:
-                created: AnyObject = await self._client.create(filled, kind=reference.resource)
+                created: AnyObject = await self.client.create(filled, kind=reference.resource)
             except AlreadyExists:
                 log.debug("%s exists already", reference)
             else:
@@ -220,5 +207,4 @@ class JobObjects:
 
 def _is_of(job: TrainJob, obj: AnyObject | Unreadable) -> bool:
     """Whether the job controls the object, and no other owner or earlier job of that name does."""
-    controller = controller_of(obj) if not isinstance(obj, Unreadable) else None
-    return controller is not None and controller.uid == uid_of(job)
+    return not isinstance(obj, Unreadable) and is_controlled_by(obj, job)

@@ -21,8 +21,15 @@ from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.manifest import ManifestError, dump, load
-from trainwright.api.objects import AnyObject, Document, controller_of, name_of, resource_version_of, uid_of
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import (
+    AnyObject,
+    Document,
+    is_controlled_by,
+    name_of,
+    owner_reference,
+    resource_version_of,
+    uid_of,
+)
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import KEY_RUNTIME_SNAPSHOT, SUFFIX_RUNTIME_SNAPSHOT
@@ -205,8 +212,7 @@ def _text_in(snapshot: ConfigMap) -> str:
 
 
 def _owned(found: AnyObject, job: TrainJob) -> None:
-    controller = controller_of(found)
-    if controller is None or controller.uid != uid_of(job):
+    if not is_controlled_by(found, job):
         raise SnapshotInvalid(
             f"ConfigMap {name_of(found)} is not controlled by this TrainJob, which needs its name; delete it"
         )

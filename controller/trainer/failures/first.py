@@ -6,12 +6,13 @@ of kubelets have whole seconds; nodes of the local cluster say more. Of ends in 
 reason goes first, then one that is no signal: whoever has seen the pods change knows better, see `recorder`.
 """
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from trainwright.api.conditions import find_true
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
@@ -156,35 +157,31 @@ def ended_by_deletion(pod: Document, finished_at: str) -> bool:
     return not finished_at or finished_at[:_SECOND] >= format_time(began)[:_SECOND]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFailure:
+class WrittenFailure(msgspec.Struct, frozen=True):
     """A container's end, as the node of a local cluster wrote it down."""
 
     container: str
     run: int
-    code: int
+    code: int = msgspec.field(name="exitCode")
     at: str
     """RFC 3339 with microseconds, so that the text sorts as the time does."""
-    stopped: bool
+    stopped: bool = False
     """The node ended it: a victim."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a text that is no time."""
+        parse(self.at)
+
+
+_WRITTEN = msgspec.json.Decoder(list[WrittenFailure])
 
 
 def written_failures(pod: Document) -> list[WrittenFailure]:
     """What the local node wrote down of a pod; a real one writes nothing."""
     try:
-        return [
-            WrittenFailure(
-                str(one["container"]), int(one["run"]), int(one["exitCode"]), _time(one["at"]), bool(one.get("stopped"))
-            )
-            for one in json.loads(annotations_of(pod).get(ANNOTATION_FAILURES, "[]"))
-        ]
-    except (ValueError, TypeError, KeyError):  # changed by hand
+        return _WRITTEN.decode(annotations_of(pod).get(ANNOTATION_FAILURES, "[]"))
+    except (msgspec.DecodeError, UnicodeEncodeError):  # changed by hand
         return []
-
-
-def _time(text: Any) -> str:
-    parse(text)
-    return str(text)
 
 
 def exact_end(written: Sequence[WrittenFailure], container: str, ended: Document) -> tuple[str, bool]:

@@ -10,7 +10,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, controller_of, name_of, uid_of
+from trainwright.api.objects import Document, Key, is_controlled_by, name_of, uid_of
 from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
@@ -39,7 +39,7 @@ from trainwright.controller.trainer.failures.record import (
     name_of_record,
 )
 from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
-from trainwright.controller.trainer.job.pods import POD, jobset_key, pods_of
+from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.status import is_finished
 
@@ -241,8 +241,7 @@ async def read_record(client: Client, job: TrainJob) -> Mapping[str, str]:
         content = await client.get(ConfigMap, name_of_record(job.name), job.namespace)
     except NotFound:
         return {}
-    owner = controller_of(content)
-    return (content.data or {}) if owner is not None and owner.uid == uid_of(job) else {}
+    return (content.data or {}) if is_controlled_by(content, job) else {}
 
 
 def may_precede(failure: Failure, held: Entry | None) -> bool:
@@ -290,5 +289,4 @@ def is_deleted_record(event: Event[Any]) -> bool:
 
 def _job_of(pod: Document) -> list[Key]:
     """The TrainJob of a pod that shows a failure; the JobSet has its name."""
-    key = jobset_key(pod)
-    return [key] if key is not None and failures_by_attempt([pod]) else []
+    return keys_of_jobset(pod) if failures_by_attempt([pod]) else []

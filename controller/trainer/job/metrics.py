@@ -36,12 +36,23 @@ class _Series(NamedTuple):
     reason: str
 
 
-class JobMetrics(Collector):
-    """A listener of `JobStates`; registers itself."""
+class LeadersCollector(Collector):
+    """Registers itself. `leads`: whether this replica exposes its numbers."""
+
+    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
+        self._leads = leads
+        registry.register(self)
+
+    def describe(self) -> list[Metric]:
+        """Empty, so that the registry does not collect when the collector registers."""
+        return []
+
+
+class JobMetrics(LeadersCollector):
+    """A listener of `JobStates`."""
 
     def __init__(self, registry: CollectorRegistry, *, leads: Callable[[], bool] = lambda: True) -> None:
-        """`leads`: whether this replica exposes its numbers."""
-        self._leads = leads
+        super().__init__(registry, leads)
         self._counts: Counter[_Series] = Counter()
         self._known: dict[str, set[str]] = {"runtime": set(), "reason": set()}
         self._in_state = Histogram(
@@ -58,7 +69,6 @@ class JobMetrics(Collector):
             buckets=POD_BUCKETS,
             registry=registry,
         )
-        registry.register(self)
 
     def __call__(self, transition: Transition) -> None:
         labels = self._labels(transition.job)
@@ -72,10 +82,6 @@ class JobMetrics(Collector):
             self._in_state.labels(transition.before.state, *labels).observe(transition.seconds)
         if transition.first_pod_seconds is not None:
             self._to_first_pod.labels(*labels).observe(transition.first_pod_seconds)
-
-    def describe(self) -> list[Metric]:
-        """Empty, so that the registry does not collect when the collector registers."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """The gauge `trainer_trainjobs`; without samples on a replica that does not lead."""

@@ -20,9 +20,10 @@ from trainwright.api.objects import (
     Document,
     Key,
     annotations_of,
-    controller_of,
     deletion_timestamp_of,
     dig,
+    is_controlled_by,
+    key_of,
     labels_of,
     namespace_of,
     uid_of,
@@ -109,14 +110,15 @@ def is_of_initializer(pod: Document) -> bool:
 
 def declare_pods(cache: Cache) -> None:
     """Let the cache hold the pods of all JobSets, trimmed, with their index. Controllers may watch them then."""
-    cache.informer(POD, label_selector=LABEL_JOBSET, transforms=(trimmed,)).add_index(BY_JOBSET, jobset_of)
+    cache.informer(POD, label_selector=LABEL_JOBSET, transforms=(trimmed,)).add_index(
+        BY_JOBSET, lambda pod: map(str, keys_of_jobset(pod))
+    )
 
 
 def jobset_of_job(cache: Cache, job: TrainJob) -> JobSet | None:
     """The job's own JobSet, as the cache has it."""
     found = cache.get(JobSet, job.name, job.namespace)
-    controller = controller_of(found) if found is not None else None
-    return found if controller is not None and controller.uid == uid_of(job) else None
+    return found if found is not None and is_controlled_by(found, job) else None
 
 
 def life_of_ranks(cache: Cache, job: TrainJob) -> tuple[str, int] | None:
@@ -131,30 +133,14 @@ def pods_of(cache: Cache, job: TrainJob) -> list[Document]:
     jobset = jobset_of_job(cache, job)
     if jobset is None:
         return []
-    pods = cache.indexed(POD, BY_JOBSET, index_value(job.namespace, job.name))
+    pods = cache.indexed(POD, BY_JOBSET, str(key_of(job)))
     return [pod for pod in pods if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(jobset)]
 
 
-def jobset_key(pod: Document) -> Key | None:
-    """The key of the pod's JobSet, which has the name of its TrainJob."""
-    name = labels_of(pod).get(LABEL_JOBSET)
-    return Key(namespace_of(pod), name) if name else None
-
-
 def keys_of_jobset(pod: Document) -> list[Key]:
-    key = jobset_key(pod)
-    return [key] if key is not None else []
-
-
-def jobset_of(pod: Document) -> Iterable[str]:
-    """The values of the index."""
+    """The key of the pod's JobSet, which has the name of its TrainJob; empty for a pod of none."""
     name = labels_of(pod).get(LABEL_JOBSET)
-    return (index_value(namespace_of(pod), name),) if name else ()
-
-
-def index_value(namespace: str, jobset: str) -> str:
-    """The value to look up the pods of a JobSet with."""
-    return f"{namespace}/{jobset}"
+    return [Key(namespace_of(pod), name)] if name else []
 
 
 def attempt_of(pod: Document) -> int:

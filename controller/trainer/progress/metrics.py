@@ -13,13 +13,13 @@ from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from trainwright.api.conditions import find_true
 from trainwright.api.objects import deletion_timestamp_of
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import LabelledCounter
+from trainwright.controller.trainer.job.metrics import LeadersCollector
 from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.job.status import is_finished, percentage_of, remaining_seconds_of
@@ -63,10 +63,7 @@ class ProgressMetrics:
             buckets=DELAY_BUCKETS,
             registry=registry,
         )
-        self._pending = Gauge(f"{prefix}_pending", "Values that wait to be written.", registry=registry)
-
-    def watch_pending(self, count: Callable[[], int]) -> None:
-        self._pending.set_function(count)
+        self.pending = Gauge(f"{prefix}_pending", "Values that wait to be written.", registry=registry)
 
 
 class ReadResult(StrEnum):
@@ -114,9 +111,7 @@ JOBS = 200
 LABELS = ("namespace", "name")
 
 
-class _OfJobs(Collector):
-    """Registers itself."""
-
+class _OfJobs(LeadersCollector):
     def __init__(
         self,
         registry: CollectorRegistry,
@@ -124,13 +119,9 @@ class _OfJobs(Collector):
         *,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`jobs` gives the TrainJobs of the cache, `leads` says whether this replica exposes its numbers."""
-        self._jobs, self._leads = jobs, leads
-        registry.register(self)
-
-    def describe(self) -> list[Metric]:
-        """Empty, so that the registry does not collect when the collector registers."""
-        return []
+        """`jobs` gives the TrainJobs of the cache."""
+        super().__init__(registry, leads)
+        self._jobs = jobs
 
     def _unfinished(self) -> Iterator[TrainJob]:
         """The jobs of this manager that are on their way; none on a replica that does not lead."""

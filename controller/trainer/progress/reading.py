@@ -148,13 +148,13 @@ class FoundPod:
     """False if the pod has other containers only."""
 
 
+@dataclass(frozen=True, slots=True)
 class Targets:
     """Knows the targets of jobs. Keeps nothing: callers do, by uid and annotations of the job."""
 
-    def __init__(self, pipeline: Pipeline, snapshots: Snapshots, facts: CachedFacts) -> None:
-        self._pipeline = pipeline
-        self._snapshots = snapshots
-        self._facts = facts
+    pipeline: Pipeline
+    snapshots: Snapshots
+    facts: CachedFacts
 
     async def of(self, job: TrainJob) -> FileTarget | None:
         """The target of a job; None if no file is to be read.
@@ -164,15 +164,15 @@ class Targets:
         own = annotations_of(job)
         if own.get(ANNOTATION_PROGRESS, PROGRESS_FILE) != PROGRESS_FILE:
             return None
-        runtime = await self._snapshots.existing(job)
+        runtime = await self.snapshots.existing(job)
         if runtime is None:
             raise TargetUnknown("the job has no snapshot of its runtime yet")
         declaration, _ = declared(own, annotations_of(runtime))
         if not declaration.reads_file:
             return None
         try:
-            run = self._pipeline.begin(job, runtime)
-            info = run.enforced(await self._facts.read(run.references()))
+            run = self.pipeline.begin(job, runtime)
+            info = run.enforced(await self.facts.read(run.references()))
         except (PipelineError, FactUnavailable) as error:
             raise TargetUnknown(str(error)) from error
         if info.reporter is None:

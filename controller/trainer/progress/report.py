@@ -62,15 +62,16 @@ class ReportRefused(Exception):  # noqa: N818 - the answer that a client gets
 
     code: ClassVar[int]
     reason: ClassVar[str]
+    message: ClassVar[str] = ""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.message)
 
 
 class MalformedReport(ReportRefused):
     """It is not JSON, or a value has another type."""
 
-    code, reason = 422, "Invalid"
-
-    def __init__(self) -> None:
-        super().__init__("Invalid payload")
+    code, reason, message = 422, "Invalid", "Invalid payload"
 
 
 class InvalidReport(ReportRefused):
@@ -78,19 +79,14 @@ class InvalidReport(ReportRefused):
 
 
 class UnknownJob(ReportRefused):
-    code, reason = 404, "NotFound"
-
-    def __init__(self) -> None:
-        super().__init__("Train job not found")
+    code, reason, message = 404, "NotFound", "Train job not found"
 
 
 class TooManyReports(ReportRefused):
-    code, reason = 429, "TooManyRequests"
     retry_after = 5
     """Seconds: the pause of the clients between two reports."""
-
-    def __init__(self) -> None:
-        super().__init__(f"Too many reports of this TrainJob; report again in {self.retry_after} seconds")
+    code, reason = 429, "TooManyRequests"
+    message = f"Too many reports of this TrainJob; report again in {retry_after} seconds"
 
 
 @dataclass(slots=True)

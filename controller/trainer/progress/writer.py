@@ -157,7 +157,7 @@ class Coalescer:
         self._stop = asyncio.Event()
         load_schema()
         records.follow(self._changed, self._gone)
-        metrics.watch_pending(lambda: len(self._left()))
+        metrics.pending.set_function(lambda: len(self._left()))
 
     # ------------------------------------------------------------------ in
 

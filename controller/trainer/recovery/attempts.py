@@ -216,11 +216,12 @@ def advance(
         _go_on_after_hang(glance, step, replaceable=replaceable)
     if found.replace == uid:
         return step  # what still happens to it is no attempt: the next one has its number
+    look = _Look(known, glance, step, wanted)
     for attempt in range(found.judged, glance.ended):
-        if not _judge_one(known, glance, step, attempt, wanted, replaceable=replaceable):
+        if not look.judge_one(attempt, replaceable=replaceable):
             return step
-    _judge_suspension(known, glance, step, wanted)
-    _correct(known, glance, step, wanted)
+    look.judge_suspension()
+    look.correct()
     return step
 
 
@@ -283,14 +284,9 @@ def restart_stalled(
     known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, how: str
 ) -> Progression:
     """End the present attempt, which stands still; `how` says it in words."""
-    attempt, step = glance.current, Progression(known.summary.copy(), dict(entries))
-    found, text = step.summary, how.partition(";")[0]
-    position = _credit(known, glance, step, attempt, wanted)
-    found.before = found.counts
-    why = Attribution(FailureCause.HANG, text)
-    ended = _ended(known, glance, attempt, None, why, position)
-    outcome = judge(found.before, ended, wanted)
-    _take(known, step, attempt, ended, outcome, glance.now)
+    step, text = Progression(known.summary.copy(), dict(entries)), how.partition(";")[0]
+    found = step.summary
+    outcome = _Look(known, glance, step, wanted).charge(glance.current, Attribution(FailureCause.HANG, text))
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
     if outcome.course is Course.END:
         found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
@@ -325,203 +321,192 @@ def held_for(summary: Summary, now: datetime) -> float:
     return max(0.0, (until - now).total_seconds()) if until is not None else 0.0
 
 
-def _judge_one(
-    known: KnownAttempts, glance: Glance, step: Progression, attempt: int, wanted: Declaration, *, replaceable: bool
-) -> bool:
-    """Judge one attempt that has ended. Returns False while evidence may still come that changes the end."""
-    found, entry, now = step.summary, step.entries.get(attempt), glance.now
-    is_last = attempt == glance.ended - 1
-    why = _why(known, glance, step, attempt, wanted)
-    failed_since = glance.failed_since if is_last else None
-    if failed_since is not None and not why.is_certain:
-        left = VERDICT_SECONDS - (now - failed_since).total_seconds()
-        if left > 0:
-            step.uncertain, step.look_again = attempt, min(left, 10.0)
-            return False
-    position = _credit(known, glance, step, attempt, wanted)
-    found.before = found.counts
-    ended = _ended(known, glance, attempt, entry, why, position)
-    outcome = judge(found.before, ended, wanted)
-    if failed_since is not None and glance.ended_by_rule and why.charged not in (FREE, INFRASTRUCTURE):
-        # A rule of its own has ended the JobSet: Kubernetes' verdict stands.
-        outcome = replace(outcome, course=Course.END)
-    _take(known, step, attempt, ended, outcome, now)
-    is_counted = why.charged not in (FREE, INFRASTRUCTURE)
-    found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
-    if not is_last:
-        return True
-    if outcome.course is Course.END:
-        # What Kubernetes has ended keeps its reason. It is on record, too: somebody may delete the JobSet.
-        found.end_reason, found.end_message = glance.end or (outcome.reason, outcome.message)
-        return True
-    if failed_since is not None:
-        if not replaceable:
-            found.end_reason, found.end_message = glance.end or ("", "")
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at the attempts of a job: judges them, and puts what they have cost into `step`."""
+
+    known: KnownAttempts
+    glance: Glance
+    step: Progression
+    wanted: Declaration
+
+    def judge_one(self, attempt: int, *, replaceable: bool) -> bool:
+        """Judge one attempt that has ended. Returns False while evidence may still come that changes the end."""
+        glance, step, found, now = self.glance, self.step, self.step.summary, self.glance.now
+        is_last = attempt == glance.ended - 1
+        why = self._why(attempt)
+        failed_since = glance.failed_since if is_last else None
+        if failed_since is not None and not why.is_certain:
+            left = VERDICT_SECONDS - (now - failed_since).total_seconds()
+            if left > 0:
+                step.uncertain, step.look_again = attempt, min(left, 10.0)
+                return False
+        is_counted = why.charged not in (FREE, INFRASTRUCTURE)
+        outcome = self.charge(attempt, why, step.entries.get(attempt))
+        found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
+        if not is_last:
             return True
-        found.replace = uid_of(glance.jobset)
-    if wanted.avoids_nodes:
-        step.suspect = suspect(step.entries, attempt, (*still_avoided(found.avoided, now), *found.kept), now)
-    started = any(attempt_of(pod) > attempt and dig(pod, "status.phase") == "Running" for pod in glance.pods)
-    pause = 0.0 if started else outcome.pause
-    found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
-    held = f", in {pause:g} s" if pause else ""
-    step.told.append(f"attempt {attempt + 2} begins{held} ({outcome.paid}): {why.text}")
-    if pause and attempt in step.entries:
-        step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], held_seconds=int(pause))
-    if not why.is_certain and failed_since is None:
-        found.provisional_until = format_time(now + timedelta(seconds=VERDICT_SECONDS))
-        step.uncertain, step.look_again = attempt, 10.0
-    return True
+        # Where a rule of its own has ended the JobSet, Kubernetes' verdict stands.
+        is_ruled = failed_since is not None and glance.ended_by_rule and is_counted
+        if is_ruled or outcome.course is Course.END:
+            # What Kubernetes has ended keeps its reason. It is on record, too: somebody may delete the JobSet.
+            found.end_reason, found.end_message = glance.end or (outcome.reason, outcome.message)
+            return True
+        if failed_since is not None:
+            if not replaceable:
+                found.end_reason, found.end_message = glance.end or ("", "")
+                return True
+            found.replace = uid_of(glance.jobset)
+        if self.wanted.avoids_nodes:
+            step.suspect = suspect(step.entries, attempt, (*still_avoided(found.avoided, now), *found.kept), now)
+        started = any(attempt_of(pod) > attempt and dig(pod, "status.phase") == "Running" for pod in glance.pods)
+        pause = 0.0 if started else outcome.pause
+        found.hold_until = format_time(now + timedelta(seconds=pause)) if pause else ""
+        held = f", in {pause:g} s" if pause else ""
+        step.told.append(f"attempt {attempt + 2} begins{held} ({outcome.paid}): {why.text}")
+        if pause and attempt in step.entries:
+            step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], held_seconds=int(pause))
+        if not why.is_certain and failed_since is None:
+            found.provisional_until = format_time(now + timedelta(seconds=VERDICT_SECONDS))
+            step.uncertain, step.look_again = attempt, 10.0
+        return True
 
+    def judge_suspension(self) -> None:
+        """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
+        glance, attempt = self.glance, self.glance.current
+        is_suspended = glance.job.spec_or_empty.suspend and glance.jobset.spec_or_empty.suspend
+        if not is_suspended or glance.failed_since is not None or self.step.summary.judged > attempt:
+            return
+        witness = self.known.witnesses.get(attempt)
+        if witness is not None and witness.ran:
+            self.charge(attempt, attribute(None, witness, self.wanted, suspended=True))
 
-def _why(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, wanted: Declaration) -> Attribution:
-    found, entry = step.summary, step.entries.get(attempt)
-    if attempt < glance.base:
-        return Attribution(FailureCause.INFRASTRUCTURE, "its JobSet was deleted")
-    is_last = attempt == glance.ended - 1
-    if entry is not None and entry.replicated_job in INITIALIZERS and is_last and glance.failed_since is not None:
-        return Attribution(FailureCause.CONFIGURATION, f"{entry.failure.where} failed for good")
-    witness = known.witnesses.get(attempt)
-    if witness is None and entry is None:
-        # Nobody has seen it: what Kubernetes charged counts.
-        is_counted = glance.counted > found.counted or (
-            is_last and glance.failed_since is not None and not glance.ended_by_rule
+    def correct(self) -> None:
+        """Take a charge back, if evidence has come that the cluster was the reason."""
+        step, found, attempt = self.step, self.step.summary, self.step.summary.judged - 1
+        if not found.provisional_until or found.provisional_until <= format_time(self.glance.now):
+            return
+        step.uncertain = attempt
+        step.look_again = min(step.look_again or 10.0, 10.0)
+        witness = self.known.witnesses.get(attempt)
+        if witness is None:
+            return
+        entry = step.entries.get(attempt)
+        why = attribute(entry, witness, self.wanted)
+        if why.cause == found.last_cause:
+            return
+        until, hold = found.provisional_until, found.hold_until
+        position = Position(entry.step, entry.percent) if entry is not None else Position()
+        ended = self._ended(attempt, entry, why, position)
+        outcome = judge(found.before, ended, self.wanted)
+        self._take(attempt, ended, outcome)
+        found.hold_until = hold
+        found.provisional_until = "" if why.is_certain else until
+        if outcome.course is Course.END:
+            found.end_reason, found.end_message = outcome.reason, outcome.message
+        step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")
+
+    def charge(self, attempt: int, why: Attribution, entry: Entry | None = None) -> Judgement:
+        """Judge an attempt that has ended now, and put what it has cost on record. `entry` is its culprit."""
+        found, position = self.step.summary, self._credit(attempt)
+        found.before = found.counts
+        ended = self._ended(attempt, entry, why, position)
+        outcome = judge(found.before, ended, self.wanted)
+        self._take(attempt, ended, outcome)
+        return outcome
+
+    def _why(self, attempt: int) -> Attribution:
+        glance, entry = self.glance, self.step.entries.get(attempt)
+        if attempt < glance.base:
+            return Attribution(FailureCause.INFRASTRUCTURE, "its JobSet was deleted")
+        has_failed = attempt == glance.ended - 1 and glance.failed_since is not None
+        if entry is not None and entry.replicated_job in INITIALIZERS and has_failed:
+            return Attribution(FailureCause.CONFIGURATION, f"{entry.failure.where} failed for good")
+        witness = self.known.witnesses.get(attempt)
+        if witness is None and entry is None:
+            # Nobody has seen it: what Kubernetes charged counts.
+            is_counted = glance.counted > self.step.summary.counted or (has_failed and not glance.ended_by_rule)
+            cause = FailureCause.CODE if is_counted else FailureCause.INFRASTRUCTURE
+            return Attribution(cause, "it ended while no manager ran")
+        return attribute(entry, witness or Witness(), self.wanted)
+
+    def _credit(self, attempt: int) -> Position:
+        """How far an attempt came that has ended now. A late report of the one before counts for that one.
+
+        The attempt before may have made progress by it, and was charged without.
+        """
+        position = position_of(self.glance.report or self.glance.job.status_or_empty.trainer_status)
+        found, last = self.step.summary, self.step.entries.get(attempt - 1)
+        if self._is_since(position, attempt):
+            following = self._span(attempt + 1)
+            if following.began is None or not is_since(position, following, self._span(attempt)):
+                return position
+            return Position(found.counts.step, found.counts.percent, is_own=False)  # the next one has reported already
+        cause = next((one for one in FailureCause if one == found.last_cause), None)
+        # A record that was lost or edited does not say what the attempt has cost.
+        is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
+        if last is None or cause is None or not is_known or not self._is_since(position, attempt - 1):
+            # Of an attempt that cannot be judged again: others are compared with it, and no more.
+            found.counts = found.counts.reached(position.step, position.percent)
+        else:
+            again = self._ended(attempt - 1, last, Attribution(cause, found.why), position)
+            found.counts = judge(found.before, again, self.wanted).counts
+            self.step.entries[attempt - 1] = msgspec.structs.replace(last, step=position.step, percent=position.percent)
+        return replace(position, is_own=False)
+
+    def _is_since(self, position: Position, attempt: int) -> bool:
+        return is_since(position, self._span(attempt), self._span(attempt - 1) if attempt else None)
+
+    def _span(self, attempt: int) -> Span:
+        """When an attempt began and ended, as it was seen or as the record says."""
+        witness, entry = self.known.witnesses.get(attempt), self.step.entries.get(attempt)
+        if witness is not None and witness.span.began is not None:
+            return witness.span
+        return Span(began=moment(entry.started) if entry is not None else None)
+
+    def _ended(self, attempt: int, entry: Entry | None, why: Attribution, position: Position) -> EndedAttempt:
+        witness = self.known.witnesses.get(attempt) or Witness()
+        seen = (self.glance.now - witness.ran_since).total_seconds() if witness.ran_since is not None else None
+        return EndedAttempt(
+            why=why,
+            fingerprint=fingerprint(entry) if entry is not None else "",
+            step=position.step,
+            percent=position.percent,
+            has_reported=position.is_own,
+            # Whoever began to look in the middle of the attempt has seen less than its pods say.
+            seconds=max(seen, witness.ran_seconds) if seen is not None else None,
+            in_queue=LABEL_QUEUE in labels_of(self.glance.job),
         )
-        cause = FailureCause.CODE if is_counted else FailureCause.INFRASTRUCTURE
-        return Attribution(cause, "it ended while no manager ran")
-    return attribute(entry, witness or Witness(), wanted)
 
+    def _take(self, attempt: int, ended: EndedAttempt, outcome: Judgement) -> None:
+        """Put what an attempt has cost on record."""
+        found, why = self.step.summary, ended.why
+        found.judged, found.counts = attempt + 1, outcome.counts
+        found.last_cause, found.why, found.paid = why.cause, why.text, outcome.paid
+        found.provisional_until = found.hold_until = ""
+        entry = self.step.entries.get(attempt) or Entry(attempt=attempt, pod="", message=why.text)
+        began = self._span(attempt).began
+        self.step.entries[attempt] = msgspec.structs.replace(
+            entry,
+            cause=why.cause,
+            charged=why.charged,
+            provisional=not why.is_certain,
+            started=format_time(began) if began is not None else "",
+            ended=entry.ended or format_time(self.glance.now),
+            nodes=self._nodes_of(attempt),
+            node=why.node,
+            hardware=why.is_hardware,
+            step=ended.step if ended.has_reported else None,
+            percent=ended.percent if ended.has_reported else None,
+        )
 
-def _credit(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, wanted: Declaration) -> Position:
-    """How far an attempt came that has ended now. A late report of the one before counts for that one.
-
-    The attempt before may have made progress by it, and was charged without.
-    """
-    position = position_of(glance.report or glance.job.status_or_empty.trainer_status)
-    found, last = step.summary, step.entries.get(attempt - 1)
-    if _is_since(known, step, position, attempt):
-        following = _span(known, step, attempt + 1)
-        if following.began is None or not is_since(position, following, _span(known, step, attempt)):
-            return position
-        return Position(found.counts.step, found.counts.percent, is_own=False)  # the next one has reported already
-    cause = next((one for one in FailureCause if one == found.last_cause), None)
-    # A record that was lost or edited does not say what the attempt has cost.
-    is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
-    if last is None or cause is None or not is_known or not _is_since(known, step, position, attempt - 1):
-        # Of an attempt that cannot be judged again: others are compared with it, and no more.
-        found.counts = found.counts.reached(position.step, position.percent)
-    else:
-        again = _ended(known, glance, attempt - 1, last, Attribution(cause, found.why), position)
-        found.counts = judge(found.before, again, wanted).counts
-        step.entries[attempt - 1] = msgspec.structs.replace(last, step=position.step, percent=position.percent)
-    return replace(position, is_own=False)
-
-
-def _is_since(known: KnownAttempts, step: Progression, position: Position, attempt: int) -> bool:
-    return is_since(position, _span(known, step, attempt), _span(known, step, attempt - 1) if attempt else None)
-
-
-def _span(known: KnownAttempts, step: Progression, attempt: int) -> Span:
-    """When an attempt began and ended, as it was seen or as the record says."""
-    witness, entry = known.witnesses.get(attempt), step.entries.get(attempt)
-    if witness is not None and witness.span.began is not None:
-        return witness.span
-    return Span(began=moment(entry.started) if entry is not None else None)
-
-
-def _ended(
-    known: KnownAttempts, glance: Glance, attempt: int, entry: Entry | None, why: Attribution, position: Position
-) -> EndedAttempt:
-    witness = known.witnesses.get(attempt) or Witness()
-    seen = (glance.now - witness.ran_since).total_seconds() if witness.ran_since is not None else None
-    return EndedAttempt(
-        why=why,
-        fingerprint=fingerprint(entry) if entry is not None else "",
-        step=position.step,
-        percent=position.percent,
-        has_reported=position.is_own,
-        # Whoever began to look in the middle of the attempt has seen less than its pods say.
-        seconds=max(seen, witness.ran_seconds) if seen is not None else None,
-        in_queue=LABEL_QUEUE in labels_of(glance.job),
-    )
-
-
-def _take(
-    known: KnownAttempts, step: Progression, attempt: int, ended: EndedAttempt, outcome: Judgement, now: datetime
-) -> None:
-    """Put what an attempt has cost on record."""
-    found, why = step.summary, ended.why
-    found.judged, found.counts = attempt + 1, outcome.counts
-    found.last_cause, found.why, found.paid = why.cause, why.text, outcome.paid
-    found.provisional_until = found.hold_until = ""
-    entry = step.entries.get(attempt) or Entry(attempt=attempt, pod="", message=why.text)
-    began = _span(known, step, attempt).began
-    step.entries[attempt] = msgspec.structs.replace(
-        entry,
-        cause=why.cause,
-        charged=why.charged,
-        provisional=not why.is_certain,
-        started=format_time(began) if began is not None else "",
-        ended=entry.ended or format_time(now),
-        nodes=_nodes_of(known, attempt),
-        node=why.node,
-        hardware=why.is_hardware,
-        step=ended.step if ended.has_reported else None,
-        percent=ended.percent if ended.has_reported else None,
-    )
-
-
-def _judge_suspension(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
-    """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
-    suspended = bool(glance.job.spec_or_empty.suspend)
-    is_stopped = bool(glance.jobset.spec_or_empty.suspend)
-    attempt, found = glance.current, step.summary
-    witness = known.witnesses.get(attempt)
-    if not suspended or not is_stopped or glance.failed_since is not None or found.judged > attempt:
-        return
-    if witness is None or not witness.ran:
-        return
-    position = _credit(known, glance, step, attempt, wanted)
-    found.before = found.counts
-    why = attribute(None, witness, wanted, suspended=True)
-    ended = _ended(known, glance, attempt, None, why, position)
-    outcome = judge(found.before, ended, wanted)
-    _take(known, step, attempt, ended, outcome, glance.now)
-
-
-def _correct(known: KnownAttempts, glance: Glance, step: Progression, wanted: Declaration) -> None:
-    """Take a charge back, if evidence has come that the cluster was the reason."""
-    found, attempt = step.summary, step.summary.judged - 1
-    if not found.provisional_until or found.provisional_until <= format_time(glance.now):
-        return
-    step.uncertain = attempt
-    step.look_again = min(step.look_again or 10.0, 10.0)
-    witness = known.witnesses.get(attempt)
-    if witness is None:
-        return
-    entry = step.entries.get(attempt)
-    why = attribute(entry, witness, wanted)
-    if why.cause == found.last_cause:
-        return
-    until, hold = found.provisional_until, found.hold_until
-    position = Position(entry.step, entry.percent) if entry is not None else Position()
-    ended = _ended(known, glance, attempt, entry, why, position)
-    outcome = judge(found.before, ended, wanted)
-    _take(known, step, attempt, ended, outcome, glance.now)
-    found.hold_until = hold
-    found.provisional_until = "" if why.is_certain else until
-    if outcome.course is Course.END:
-        found.end_reason, found.end_message = outcome.reason, outcome.message
-    step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")
+    def _nodes_of(self, attempt: int) -> tuple[str, ...]:
+        """The nodes of an attempt for the record: eight of them, then how many more."""
+        names = list(self.known.witnesses[attempt].nodes) if attempt in self.known.witnesses else []
+        return tuple(names) if len(names) <= _NODES else (*names[:_NODES], f"{len(names) - _NODES} more")
 
 
 def _goes(pod: Document) -> bool:
     """Whether a pod of a suspended JobSet is still to end, or to go."""
     is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     return not is_over or deletion_timestamp_of(pod) is not None
-
-
-def _nodes_of(known: KnownAttempts, attempt: int) -> tuple[str, ...]:
-    """The nodes of an attempt for the record: eight of them, then how many more."""
-    names = list(known.witnesses[attempt].nodes) if attempt in known.witnesses else []
-    return tuple(names) if len(names) <= _NODES else (*names[:_NODES], f"{len(names) - _NODES} more")

@@ -185,31 +185,25 @@ class Attribution:
         return CHARGED[self.cause]
 
 
-def attribute(
-    entry: Entry | None, witness: Witness, wanted: Declaration, *, hang: bool = False, suspended: bool = False
-) -> Attribution:
+def attribute(entry: Entry | None, witness: Witness, wanted: Declaration, *, suspended: bool = False) -> Attribution:
     """Why an attempt ended.
 
-    `entry` is the culprit, None if no container was seen to fail; `hang`: we have stopped it because it stood still;
-    `suspended`: its owner or a queue has suspended the job.
+    `entry` is the culprit, None if no container was seen to fail; `suspended`: its owner or a queue has suspended the
+    job.
     """
-    return next(_reasons(entry, witness, wanted, hang=hang, suspended=suspended))
-
-
-def _reasons(
-    entry: Entry | None, witness: Witness, wanted: Declaration, *, hang: bool, suspended: bool
-) -> Iterator[Attribution]:
-    """All that explains the end, what counts most first."""
     if suspended:
-        yield Attribution(FailureCause.SUSPENDED, "the job was suspended")
+        return Attribution(FailureCause.SUSPENDED, "the job was suspended")
+    return next(_reasons(entry, witness, wanted))
+
+
+def _reasons(entry: Entry | None, witness: Witness, wanted: Declaration) -> Iterator[Attribution]:
+    """All that explains the end, what counts most first."""
     signs = _in_time(witness.signs, entry)
     yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
     yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign)) for sign in signs)
     told = _told(entry) if entry is not None else ""
     own = list(_by_end(entry, told, witness, wanted)) if entry is not None else []
     yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
-    if hang:  # before deletions, which are ours then
-        yield Attribution(FailureCause.HANG, "it stood still")
     yield from (_of(gone, "was deleted") for gone in witness.deletions if not _is_before(entry, gone))
     yield from own
     if entry is None:

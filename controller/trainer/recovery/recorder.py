@@ -46,8 +46,16 @@ from trainwright.controller.trainer.failures.recorder import (
     is_deleted_record,
 )
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
-from trainwright.controller.trainer.job.pods import INITIALIZERS, POD, attempt_of, is_of_initializer, keys_of_jobset
+from trainwright.controller.trainer.job.pods import (
+    INITIALIZERS,
+    POD,
+    attempt_of,
+    is_of_initializer,
+    jobset_of_job,
+    keys_of_jobset,
+)
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.recovery.attempts import (
@@ -115,20 +123,20 @@ class RecoveryRecorder(FailureRecorder):
         """Record what failed first in each attempt of one job; judge those that have ended."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is not None and is_finished(job) and self._records.find(key, uid_of(job), KnownAttempts) is not None:
-            self._recoveries.forget(key)
+            self._records.drop(key, KnownAttempts)
             self._records.drop(key, Recorded)  # whoever needs it reads the ConfigMap again
         if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
             return await super().reconcile(key)
         wanted = await self._recoveries.wanted(job)
         if wanted is None:
             return await super().reconcile(key)
-        jobset = self._recoveries.jobset_of(job)
+        jobset = jobset_of_job(self._cache, job)
         if jobset is None:
             return Done()
         known = await self._recoveries.known(job)
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
-        if how := stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
+        if how := stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
             return await self._restart_stalled(key, job, known, wanted, how)
         # Somebody may have deleted the record between two attempts.
         is_lost = known.summary.judged and self._lacks_record(job)
@@ -140,7 +148,7 @@ class RecoveryRecorder(FailureRecorder):
     async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
         recorded = await self._recorded(key, job)
         before = dict(recorded.entries or {})
-        jobset = self._recoveries.jobset_of(job)
+        jobset = jobset_of_job(self._cache, job)
         if jobset is None:
             return Done()
         entries = entries_of_present(before, known.summary, uid_of(jobset))
@@ -155,7 +163,7 @@ class RecoveryRecorder(FailureRecorder):
                     del entries[attempt]  # it ran again; this failure is the one that counts
                 await self._look(job, recorded, entries, attempt, failures)
         # What is judged is what the cache shows after the logs were read.
-        jobset = self._recoveries.jobset_of(job)
+        jobset = jobset_of_job(self._cache, job)
         if jobset is None:
             recorded.entries = entries
             return Done()
@@ -207,18 +215,18 @@ class RecoveryRecorder(FailureRecorder):
         self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str
     ) -> Result:
         """Keep the last lines of each rank, then stop all of them; the next attempt follows."""
-        recorded, jobset = await self._recorded(key, job), self._recoveries.jobset_of(job)
+        recorded, jobset = await self._recorded(key, job), jobset_of_job(self._cache, job)
         before = dict(recorded.entries or {})
         if jobset is None:
             return Done()
         evidence = await self._last_lines(job, self._recoveries.glance(job, jobset))
         # The training may have gone on meanwhile.
         latest = self._cache.get(TrainJob, key.name, key.namespace)
-        jobset = self._recoveries.jobset_of(job)
+        jobset = jobset_of_job(self._cache, job)
         if latest is None or jobset is None:
             return Done()
         glance = self._recoveries.glance(latest, jobset)
-        if not stalled(known, glance, wanted, self._recoveries.stalled_attempt(job)):
+        if not stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
             return Done()
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}

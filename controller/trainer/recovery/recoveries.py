@@ -28,7 +28,6 @@ from trainwright.controller.trainer.failures.recorder import RECORDS, read_recor
 from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
-from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.nodes import still_avoided
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
@@ -92,18 +91,6 @@ class Recoveries:
         # Another reconcile may have read it meanwhile.
         return self._records.of(key, uid).part(KnownAttempts, lambda: found)
 
-    def forget(self, key: Key) -> None:
-        """The job has ended."""
-        self._records.drop(key, KnownAttempts)
-
-    def jobset_of(self, job: TrainJob) -> JobSet | None:
-        """The job's own JobSet, as the cache has it."""
-        return jobset_of_job(self._cache, job)
-
-    def stalled_attempt(self, job: TrainJob) -> StalledAttempt | None:
-        """What this process has found of an attempt that stands still."""
-        return self._records.find(Key(job.namespace, job.name), uid_of(job), StalledAttempt)
-
     def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
         """What the cache shows of the job now."""
         pods = pods_of(self._cache, job)
@@ -119,7 +106,7 @@ class Recoveries:
         known.retries_left = retries_left(found.counts, wanted)
         if found.end_reason:
             return Ruling(reason=found.end_reason, message=found.end_message)
-        jobset = self.jobset_of(job)
+        jobset = jobset_of_job(self._cache, job)
         held = held_for(found, self._now()) or None
         if jobset is None:
             return Ruling(is_replaced=bool(found.replace), look_again=held)
@@ -141,7 +128,7 @@ class Recoveries:
         if job is None or known is None:
             return None
         marks: dict[str, str] = {}
-        found, jobset = known.summary, self.jobset_of(job)
+        found, jobset = known.summary, jobset_of_job(self._cache, job)
         base, left, avoided = self._next(known, job, jobset)
         if base:
             marks[STANDING_BASE] = str(base)

@@ -23,7 +23,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Key, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.objects import Key, deletion_timestamp_of, is_controlled_by, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -270,8 +270,7 @@ class WaitingConditions:
         if state_of(job).is_over:
             return True
         jobset = self._cache.get(self._jobsets, job.name, job.namespace)
-        controller = controller_of(jobset) if jobset is not None else None
-        if not isinstance(jobset, JobSet) or controller is None or controller.uid != uid_of(job):
+        if not isinstance(jobset, JobSet) or not is_controlled_by(jobset, job):
             return False
         statuses = jobset.status_or_empty.replicated_jobs_status or ()
         counts = {one.name: (one.ready or 0) + (one.succeeded or 0) for one in statuses}

@@ -26,7 +26,7 @@ import pytest_asyncio
 from tests.repository import ROOT, documents
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import owner_reference
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import KEY, Ring, document_of

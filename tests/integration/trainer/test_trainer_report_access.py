@@ -18,8 +18,7 @@ from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, key_of, uid_of
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import Document, key_of, owner_reference, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.progress import report_audience
 from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, NotFound, load_config

@@ -3,8 +3,7 @@
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
-from trainwright.api.objects import controller_of
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import controller_of, owner_reference
 
 
 def test_the_owner_is_the_controller_of_what_carries_the_reference() -> None:

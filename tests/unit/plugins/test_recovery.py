@@ -10,10 +10,10 @@ import yaml
 from tests.repository import ROOT
 from tests.unit.plugins.blueprints import PIPELINE as PLAIN
 from tests.unit.plugins.blueprints import blueprint, container, job_template
+from trainwright.api.config.v1alpha1 import Recovery
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.plugins.contract import OFFLINE, ClusterFacts
 from trainwright.plugins.pipeline import Pipeline
-from trainwright.plugins.recovery import RecoverySettings
 from trainwright.plugins.registry import Registry, Selection, built_in
 from trainwright.plugins.testing import Result, train_job
 
@@ -24,7 +24,7 @@ TARGET = {"type": "DisruptionTarget", "status": "True"}
 
 
 def pipeline(**settings: int) -> Pipeline:
-    chosen = {"Recovery": RecoverySettings(**settings)} if settings else {}
+    chosen = {"Recovery": Recovery(**settings)} if settings else {}
     return Pipeline(Registry.load(Selection(enabled=frozenset({"Recovery"}), settings=chosen), candidates=built_in()))
 
 

@@ -44,7 +44,7 @@ async def test_a_job_of_another_manager_with_the_name_stays(manager: str | None,
 
     process = SimpleNamespace(cache=SimpleNamespace(get=lambda *_: job), client=SimpleNamespace(delete=delete))
     await _reconcile(
-        cast("Manager", process), [], Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
+        cast("Manager", process), {}, Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
     )
     assert gone == deleted
 
@@ -60,7 +60,7 @@ async def test_a_job_is_looked_at_each_minute_since_the_clock_may_jump() -> None
     job = msgspec.convert(document, TrainJob)
     process = SimpleNamespace(cache=SimpleNamespace(get=lambda *_: job))
     result = await _reconcile(
-        cast("Manager", process), [], Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
+        cast("Manager", process), {}, Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
     )
     assert isinstance(result, RetryAfter)
     assert result.seconds == 60

@@ -78,8 +78,8 @@ def test_unknown_and_ineffective_fields_are_named_together(tmp_path: Path) -> No
 
 def test_gates_of_the_command_line_go_before_those_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, HEAD + "featureGates: {CreatedCondition: true, AllBeta: false}\n")
-    assert not load_settings(path, {"CreatedCondition": False}).features.on
-    assert load_settings(path, {}).features.on == {CREATED_CONDITION}
+    assert not load_settings(path, {"CreatedCondition": False}).features
+    assert load_settings(path, {}).features == {CREATED_CONDITION}
 
 
 @pytest.mark.parametrize(

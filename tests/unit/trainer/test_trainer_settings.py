@@ -16,7 +16,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Allowed, Retries
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.fence import Timing
-from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, GATES, TRAIN_JOB_STATUS, Features
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, GATES, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.settings import (
     CIPHER_SUITES,
     PROGRESS_WRITES,
@@ -123,20 +123,20 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
     ("progress.jobMetrics", {}, "progress_metrics", False),
     ("progress.pull.exec", {"progress": {"pull": {"exec": False}}}, "progress_by_exec", False),
     ("progress.pull.exec", {}, "progress_by_exec", True),
-    ("featureGates", {"featureGates": {"TrainJobStatus": True}}, "features", Features(frozenset({TRAIN_JOB_STATUS}))),
+    ("featureGates", {"featureGates": {"TrainJobStatus": True}}, "features", frozenset({TRAIN_JOB_STATUS})),
     (
         "featureGates",
         {"featureGates": {"AllAlpha": True}},
         "features",
-        Features(frozenset(GATES.values())),
+        frozenset(GATES.values()),
     ),
     (
         "featureGates",
         {"featureGates": {"CreatedCondition": True}},
         "features",
-        Features(frozenset({CREATED_CONDITION})),
+        frozenset({CREATED_CONDITION}),
     ),
-    ("featureGates", {"featureGates": {"AllAlpha": False}}, "features", Features(frozenset())),
+    ("featureGates", {"featureGates": {"AllAlpha": False}}, "features", frozenset()),
     ("tls.minVersion", {"tls": {"minVersion": "1.3"}}, "minimum_tls", ssl.TLSVersion.TLSv1_3),
     ("tls.minVersion", {}, "minimum_tls", ssl.TLSVersion.TLSv1_2),
     (

@@ -7,8 +7,7 @@ Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completio
 from copy import deepcopy
 from typing import Any
 
-from trainwright.api.objects import Document, annotations_of, name_of, namespace_of
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import Document, annotations_of, name_of, namespace_of, owner_reference
 from trainwright.controller.local.workloads.documents import spec_of
 from trainwright.controller.local.workloads.job.names import (
     COMPLETION_INDEX,

@@ -7,8 +7,7 @@ Source: JobSet 0.12.0 with its default feature gates.
 import hashlib
 from copy import deepcopy
 
-from trainwright.api.objects import Document, annotations_of, name_of, namespace_of, uid_of
-from trainwright.api.owners import owner_reference
+from trainwright.api.objects import Document, annotations_of, name_of, namespace_of, owner_reference, uid_of
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.jobset import names
 from trainwright.controller.local.workloads.kinds import CLAIM, JOB, JOBSET, SERVICE

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, annotations_of, controller_of, dig, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, is_controlled_by, labels_of, name_of
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.trainer.job.pods import number
 from trainwright.controller.trainer.why.catalogue import cause, here
@@ -33,7 +33,7 @@ def not_made(picture: Picture) -> Iterator[Cause]:
         return
     for name in missing:
         other = picture.get(BATCH_JOB, name)
-        if other is not None and not _is_of(other, jobset):
+        if other is not None and not is_controlled_by(other, jobset):
             yield _job_taken(picture, name, other)
             return
     for event in picture.events(jobset):
@@ -41,11 +41,6 @@ def not_made(picture: Picture) -> Iterator[Cause]:
         if told is not None:
             yield told
             return
-
-
-def _is_of(job: Document, jobset: Document) -> bool:
-    owner = controller_of(job)
-    return owner is not None and owner.uid == uid_of(jobset)
 
 
 def _expected_jobs(picture: Picture) -> list[str]:

@@ -4,6 +4,7 @@
 import datetime as dt
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
 import msgspec
@@ -22,36 +23,31 @@ from trainwright.plugins.contract.picture import Source
 from trainwright.plugins.pipeline import Pipeline
 
 
+@dataclass(frozen=True, slots=True)
 class Gatherer:
-    def __init__(
-        self,
-        client: Client,
-        pipeline: Pipeline,
-        needed: Needed,
-        shipped: Mapping[str, Document],
-        namespace: str | None,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """`needed` gives the rights that the manager needs, `shipped` the definitions of this version, by name.
-
-        `namespace` is for dry runs; None: the one that the manager is limited to, or else `default`. `tell` takes what
-        is being read now, for a terminal.
-        """
-        self._client, self._pipeline, self._needed = client, pipeline, needed
-        self._shipped, self._namespace, self._tell = shipped, namespace, tell
-        self._tried: dict[tuple[str, str, str], TriedRuntime] = {}
+    client: Client
+    pipeline: Pipeline
+    needed: Needed
+    """Gives the rights that the manager needs."""
+    shipped: Mapping[str, Document]
+    """The definitions of this version, by name."""
+    namespace: str | None
+    """For dry runs; None: the one that the manager is limited to, or else `default`."""
+    tell: Callable[[str], None] = lambda _: None
+    """Takes what is being read now, for a terminal."""
+    _tried: dict[tuple[str, str, str], TriedRuntime] = field(default_factory=dict, init=False)
 
     async def gather(self) -> SiteSurvey:
         """Read everything. What cannot be read is noted in the survey.
 
         Raises TransportError: there is no answer at all; NotFound: the namespace for dry runs does not exist.
         """
-        self._tell("API server")
+        self.tell("API server")
         now, skew, version = await self._api_server()
-        if self._namespace is not None:
+        if self.namespace is not None:
             # A user who may not read namespaces learns from the dry runs which right is missing.
             with suppress(Forbidden):
-                await self._client.get(NAMESPACE, self._namespace)
+                await self.client.get(NAMESPACE, self.namespace)
 
         def look(source: Source) -> SiteSurvey:
             site = SiteSurvey(
@@ -59,21 +55,21 @@ class Gatherer:
                 now,
                 skew=skew,
                 version=version,
-                shipped=self._shipped,
+                shipped=self.shipped,
                 tried=self._try,
-                needed=self._needed,
-                namespace=self._namespace,
+                needed=self.needed,
+                namespace=self.namespace,
             )
             examine(site)
-            self._tell(", ".join(sorted({query.resource.plural for query in site.wanted})[:3]))
+            self.tell(", ".join(sorted({query.resource.plural for query in site.wanted})[:3]))
             return site
 
-        return await Reader(self._client).settle(look, keep_going=True)
+        return await Reader(self.client).settle(look, keep_going=True)
 
     async def _api_server(self) -> tuple[dt.datetime, float | None, str]:
         """Its time, how far ours is ahead of it, and its version."""
         before = wall_clock()
-        answer = await self._client.send(Request("GET", "/version"))
+        answer = await self.client.send(Request("GET", "/version"))
         try:
             version = str(msgspec.json.decode(answer.body)["gitVersion"])
         except (msgspec.DecodeError, KeyError, TypeError):
@@ -90,7 +86,7 @@ class Gatherer:
         """Make a one-node job of the runtime; once, since the checks look several times."""
         key = (runtime.RESOURCE.kind, runtime.namespace, runtime.name)
         if key not in self._tried:
-            self._tried[key] = tried(self._pipeline, runtime, namespace)
+            self._tried[key] = tried(self.pipeline, runtime, namespace)
         return self._tried[key]
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.trainer.recovery.test_recovery_causes import pod
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Document, Key, name_of
+from trainwright.api.objects import Document, Key, name_of, owner_reference
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
@@ -42,19 +42,16 @@ async def reconciled(node: Any, pods: list[Document]) -> tuple[Result, Any]:
     job = msgspec.convert(
         {"metadata": {"name": "j", "namespace": "n", "uid": "job"}, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob
     )
-    jobset = msgspec.convert(
-        {"metadata": {"name": "j", "namespace": "n", "uid": "s1"}, "status": {"restarts": 1}}, JobSet
-    )
+    owners = [owner_reference(job, TrainJob.RESOURCE)]
+    metadata = {"name": "j", "namespace": "n", "uid": "s1", "ownerReferences": owners}
+    jobset = msgspec.convert({"metadata": metadata, "status": {"restarts": 1}}, JobSet)
     known = KnownAttempts(summary=Summary(judged=1, jobset="s1"))
     client = SimpleNamespace(get=AsyncMock(side_effect=[node]), patch=AsyncMock(), delete=AsyncMock())
-    manager: Any = SimpleNamespace(
-        client=client, cache=SimpleNamespace(get=lambda *_: job), applier=None, controller=MagicMock()
-    )
+    cache = SimpleNamespace(get=lambda kind, *_: jobset if kind is JobSet else job)
+    manager: Any = SimpleNamespace(client=client, cache=cache, applier=None, controller=MagicMock())
     recoveries: Any = SimpleNamespace(
         wanted=AsyncMock(return_value=Declaration(mode="gang", retries=2)),
         known=AsyncMock(return_value=known),
-        jobset_of=lambda _: jobset,
-        stalled_attempt=lambda _: None,
         glance=lambda *_: Glance(job=job, jobset=jobset, pods=pods, now=NOW),
     )
     recorder = RecoveryRecorder(manager, MagicMock(), JobRecords(), recoveries)

@@ -181,12 +181,9 @@ def test_a_deleted_pod_is_the_reason_for_its_peers_end() -> None:
     assert (found.cause, found.text) == (FailureCause.INFRASTRUCTURE, "rank 1 was deleted")
 
 
-def test_a_hang_and_a_suspension_are_ours() -> None:
+def test_a_suspension_is_ours() -> None:
     stopped = [pod(0, deleted="10:00:00"), pod(1, deleted="10:00:00")]
-    assert cause_of(stopped, hang=True).cause is FailureCause.HANG
     assert cause_of(stopped, suspended=True).cause is FailureCause.SUSPENDED
-    preempted = [pod(0, status=disrupted("PreemptionByScheduler"))]
-    assert cause_of(preempted, hang=True).cause is FailureCause.PREEMPTED
 
 
 def test_the_text_names_rank_code_and_words() -> None:

@@ -40,7 +40,7 @@ def type_problems(rule: str, schema: Schema, *, root: bool, optional: bool) -> s
         optional: `oldSelf` is an optional.
     """
     given = with_type_and_metadata(schema) if root else schema
-    tree = read(compiled_with_text(rule).serialized())
+    tree = read(compiled_with_text(rule).serialized)
     variables: dict[str, Type] = {"self": given, "oldSelf": None if optional else given}
     found = sorted(set(_Check(tree).problems(tree.root, variables)))
     lines = rule.split("\n")
