@@ -55,8 +55,8 @@ ANNOTATION_CHECKPOINTS: Final = "trainwright.dev/checkpoints"
 ANNOTATION_RESUME_FROM: Final = "trainwright.dev/resume-from"
 """The checkpoint that the first attempt begins from: a path in the pods, or an address."""
 ANNOTATION_ATTEMPT_BASE: Final = "trainwright.dev/attempt-base"
-ANNOTATION_AVOIDED_NODES: Final = "trainwright.dev/avoided-nodes"
 """Of pods: how many attempts there were before the first one of their JobSet, or before its last resume."""
+ANNOTATION_AVOIDED_NODES: Final = "trainwright.dev/avoided-nodes"
 
 # Steps, which are also the names of replicated jobs and containers of initializers.
 STEP_TRAINER: Final = "trainer"

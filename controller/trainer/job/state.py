@@ -34,7 +34,7 @@ CONDITION_BLOCKED = "Blocked"
 CONDITION_STALLED = "Stalled"
 """A job whose pods run, of which one has ended or reports no longer as before; see `progress.stall`."""
 CONDITION_STUCK = "Stuck"
-"""Behind the gate `Explain`, as the two that follow: why the job does not train. One at most; see `explain.waiting`."""
+"""Behind the gate `Explain`, as the two that follow: why the job does not train. One at most; see `why.waiting`."""
 CONDITION_RESTARTING = "Restarting"
 CONDITION_WAITING = "Waiting"
 EXPLAINING = (CONDITION_STUCK, CONDITION_RESTARTING, CONDITION_WAITING)

@@ -4,7 +4,7 @@ the next read is due.
 
 The pod is found with one list, and kept by the caller. Pods are not watched: a cluster has many more than jobs. The
 command has no shell and no standard input. `tail` is tried first; where the image lacks it, Python. An admission policy
-lets the manager run these two commands only; `assembly.permissions.exec_policy` makes its manifest.
+lets the manager run these two commands only; `exec_policy` of `hack/manifests.py` makes its manifest.
 """
 
 import math
