@@ -345,23 +345,20 @@ def _reader(informers: Sequence[Informer], namespace: str) -> Informer | None:
     return None
 
 
-class CachedWrite:
-    """Reports the end of a write to every informer of the kind; see PendingWrite."""
+class CachedWrite(PendingWrite):
+    """Reports the end of a write to every informer of the kind."""
 
     def __init__(self, flights: list[tuple[Informer, Flight]]) -> None:
         self._flights = flights
 
     def written(self, codec: Codec[Any], obj: AnyObject) -> None:
-        """The server answered with the written object."""
         for informer, flight in self._flights:
             informer.landed(flight, codec, obj)
 
     def deleted(self, uid: str) -> None:
-        """The server answered that the object is deleted."""
         for informer, flight in self._flights:
             informer.landed_deleted(flight, uid)
 
     def failed(self) -> None:
-        """The write was refused, or its outcome is unknown."""
         for informer, flight in self._flights:
             informer.crashed(flight)

@@ -12,20 +12,20 @@ from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.kinds import Codec
 
 
-class PendingWrite(Protocol):
-    """A write that has started. Exactly one of the three methods is called at its end."""
+class PendingWrite:
+    """A write that has started. Exactly one of the three methods is called at its end.
+
+    This one is of a client without a cache: its methods do nothing.
+    """
 
     def written(self, codec: Codec[Any], obj: Any) -> None:
         """The server answered with the written object."""
-        ...
 
     def deleted(self, uid: str) -> None:
         """The server answered that the object is deleted. `uid` is empty if the answer had none."""
-        ...
 
     def failed(self) -> None:
         """The write was refused, or its outcome is unknown. The watch shows what happened."""
-        ...
 
 
 class WriteObserver(Protocol):
@@ -42,16 +42,3 @@ class RequestObserver(Protocol):
     def attempt(self, request: Request, status: int | None) -> None:
         """An attempt ended with this HTTP status; None: without an answer."""
         ...
-
-
-class IgnoredWrite:
-    """A pending write of a client without a cache."""
-
-    def written(self, codec: Codec[Any], obj: Any) -> None:
-        """Do nothing."""
-
-    def deleted(self, uid: str) -> None:
-        """Do nothing."""
-
-    def failed(self) -> None:
-        """Do nothing."""
