@@ -109,7 +109,7 @@ class Cache:
             self._client,
             kind,
             scope,
-            transform=chain((self._trim, *steps)),
+            transform=chain(self._trim, *steps),
             streaming=self._streaming,
             on_store=self._detector.watch if self._detector else None,
         )

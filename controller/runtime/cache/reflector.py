@@ -182,7 +182,7 @@ class ReflectorSink(Protocol):
 
 
 class Reflector:
-    """Runs until cancelled. `rand` returns numbers in [0, 1)."""
+    """Runs until cancelled."""
 
     def __init__(
         self,
@@ -192,17 +192,13 @@ class Reflector:
         sink: ReflectorSink,
         *,
         streaming: bool = True,
-        page: int = PAGE,
-        rand: Callable[[], float] = fraction,
     ) -> None:
         self._client = client
         self._kind = kind
         self._scope = scope
         self._sink = sink
         self._streaming = streaming
-        self._page = page
-        self._rand = rand
-        self._delays = RetryDelays(rand)
+        self._delays = RetryDelays()
         self._version = ""
         self._version_unavailable = False
         self._no_stream_list_until = float("-inf")
@@ -290,7 +286,7 @@ class Reflector:
             self._sink.failed(error)
 
     async def _list_from(self, version: str) -> None:
-        limit = self._page if version in {"", "0"} else 0
+        limit = PAGE if version in {"", "0"} else 0
         filling = self._sink.fill()
         pacer = Pacer()
         listed, token = "", ""
@@ -331,7 +327,7 @@ class Reflector:
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
-        seconds = int(WATCH_SECONDS * (1.0 + self._rand()))
+        seconds = int(WATCH_SECONDS * (1.0 + fraction()))
         follow = _Follow(self, self._sink.fill() if initial else None)
         lost: KubernetesError | None = None
         answered = False

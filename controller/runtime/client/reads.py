@@ -18,6 +18,7 @@ from trainwright.controller.runtime.client.transport import Request, collection_
 from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
 from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound, RequestTimeout
 from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, codec_of
+from trainwright.controller.runtime.tasks import limited
 
 PAGE = 500
 """Objects per page of a list."""
@@ -26,7 +27,6 @@ PAGE = 500
 class _ListMeta(msgspec.Struct):
     resource_version: str = msgspec.field(name="resourceVersion", default="")
     continue_: str = msgspec.field(name="continue", default="")
-    remaining: int | None = msgspec.field(name="remainingItemCount", default=None)
 
 
 class _ListBody(msgspec.Struct):
@@ -267,11 +267,5 @@ async def _limited(
 
 async def _answered(request: Request, answer: Awaitable[T], limit: float | None) -> T:
     """Wait for a part of an answer. Raises RequestTimeout."""
-    scope = asyncio.timeout(limit)
-    try:
-        async with scope:
-            return await answer
-    except TimeoutError:
-        if not scope.expired():
-            raise
-        raise RequestTimeout(f"{request}: no answer within {limit:g} s") from None
+    async with limited(asyncio.timeout(limit), lambda: RequestTimeout(f"{request}: no answer within {limit:g} s")):
+        return await answer
