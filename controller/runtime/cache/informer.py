@@ -343,7 +343,7 @@ class Informer:
         if key not in self._complained:
             self._complained.add(key)
             log.error("%s %s does not fit its model and is kept as a dictionary: %s", self.resource.kind, key, error)
-        return Undecodable(key, version, document, str(error))
+        return Undecodable(key, version, document)
 
     def _advance(self, version: str) -> None:
         if version:
@@ -379,7 +379,7 @@ class Informer:
             if subscription.controller not in withheld or not subscription.controller:
                 self._call(subscription, event)
 
-    def _deliver_to(self, controller: str, event: Event[AnyObject], version: str) -> None:  # noqa: ARG002 - the signature that the guard calls
+    def _deliver_to(self, controller: str, event: Event[AnyObject]) -> None:
         for subscription in tuple(self._subscriptions):
             if subscription.controller == controller and controller:
                 self._call(subscription, event)
@@ -400,7 +400,6 @@ class Undecodable:
     key: Key
     version: str
     document: Document
-    error: str
 
 
 class _Filling:

@@ -205,12 +205,11 @@ class ReadVerbs(ApiSession):
         }
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        accept = codec.accept.replace("PartialObjectMetadataList", "PartialObjectMetadata")
         request = Request(
             "GET",
             collection_path(codec.resource, namespace),
             {name: value for name, value in query.items() if value},
-            {"Accept": accept},
+            {"Accept": codec.accept},
         )
         limit = idle if callable(idle) else lambda: idle
         async with AsyncExitStack() as opened:

@@ -29,10 +29,6 @@ class Checks:
         """Add or replace a check. Its name is a path below this one."""
         self._checks[name] = check
 
-    def names(self) -> list[str]:
-        """Names in the order of adding."""
-        return list(self._checks)
-
     async def run(self, *, exclude: Iterable[str] = (), only: str | None = None) -> dict[str, bool]:
         """Run the checks; returns which passed. Without checks `ping` passes. Raises KeyError for an unknown `only`."""
         left_out = frozenset(exclude)
