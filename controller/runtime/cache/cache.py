@@ -26,7 +26,7 @@ from trainwright.controller.runtime.cache.mutation import MutationDetector
 from trainwright.controller.runtime.cache.reflector import CacheScope
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.client.observer import PendingWrite
+from trainwright.controller.runtime.client.session import PendingWrite
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError, NotCached, NotSynced
 from trainwright.controller.runtime.kinds import Codec, Described, Kind, KindOf, T, resource_of

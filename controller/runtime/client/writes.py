@@ -9,8 +9,7 @@ import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, name_of, namespace_of, wire
-from trainwright.controller.runtime.client.observer import PendingWrite
-from trainwright.controller.runtime.client.session import ApiSession, O
+from trainwright.controller.runtime.client.session import ApiSession, O, PendingWrite
 from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Codec, Kind, KindOf, T, codec_of
