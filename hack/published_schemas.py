@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hack.generated import generated
+from hack.generated import generated, lines_of
 from trainwright.controller.local.apiserver.schema.published import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -45,11 +45,8 @@ def published(control_plane: ControlPlane) -> str:
 
 
 def rendered(models: Document, version: str) -> str:
-    """The text of the file: one line per model, so that a difference can be read."""
-    compact = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode
-    lines = [f"{json.dumps(name)}:{compact(models[name])}" for name in sorted(models)]
     head = f'{{\n"banner":{json.dumps(_BANNER)},\n"kubernetesVersion":{json.dumps(version)},\n"schemas":{{\n'
-    return head + ",\n".join(lines) + "\n}}\n"
+    return f"{head}{lines_of(models)}\n}}}}\n"
 
 
 def _reachable(schemas: Document, kinds: Iterable[str]) -> Iterable[tuple[str, Document]]:

@@ -18,11 +18,7 @@ from hack.built_in_kinds.defaults import defaults_of
 from hack.built_in_kinds.examination import Examination, Seen
 from hack.built_in_kinds.server import RealServer, discovered
 from hack.generated import generated
-from trainwright.controller.local.apiserver.schema.published.kinds import (
-    KINDS,
-    RecordedDefault,
-    RecordedKind,
-)
+from trainwright.controller.local.apiserver.schema.published.kinds import KINDS, RecordedDefault, RecordedKind
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 
