@@ -13,8 +13,6 @@ from trainwright.codegen.definition import Schema
 
 
 class Impact(Enum):
-    """The effect of a change."""
-
     SAFE = "safe"
     NEW_VERSION = "needs a new version"
     BREAKS_STORED = "breaks stored objects"
@@ -22,8 +20,6 @@ class Impact(Enum):
 
 
 class SchemaChange(NamedTuple):
-    """One difference and its effect."""
-
     kind: str
     path: str
     what: str

@@ -27,7 +27,6 @@ EVERYWHERE = tuple(f"{_META}.{kind}" for kind in ("APIResourceList", "DeleteOpti
 
 
 def published(control_plane: ControlPlane) -> str:
-    """The text of the file, as the API server of a control plane publishes it."""
     models: Document = {}
     index = json.loads(control_plane.kubectl("get", "--raw", "/openapi/v3"))["paths"]
     for path in sorted(path for path in index if re.fullmatch(r"apis?/(.+/)?v\d+", path)):

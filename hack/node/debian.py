@@ -90,7 +90,6 @@ def node() -> Path:
 
 
 def install(run: Callable[..., object], packages: Sequence[str]) -> None:
-    """Install packages with apt."""
     variables = {"DEBIAN_FRONTEND": "noninteractive"}
     run("apt-get", "update", "--quiet", variables=variables)
     run("apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *packages, variables=variables)

@@ -28,8 +28,6 @@ _METADATA_IGNORED = frozenset(
 
 
 class FieldComparison(Enum):
-    """Result of a comparison."""
-
     SAME = "same"
     UNCLEAR = "unclear"
     DIFFERENT = "different"

@@ -15,15 +15,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import (
-    AnyObject,
-    Document,
-    Key,
-    applied_at,
-    key_of,
-    resource_version_of,
-    uid_of,
-)
+from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
@@ -429,5 +421,4 @@ class _Filling:
             self._objects[key] = kept
 
     async def finish(self, version: str) -> None:
-        """The list is complete."""
         await self._informer.replace(self._objects.values(), self._unfit, version)

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests through a proxy, and websockets, over aiohttp: the only module of the client that imports that library.
 
-`http` imports this module when a proxy or a websocket is asked for. There are two pools: the one for requests is
-bounded; the one for streams and websockets is not, because each watch holds a connection for minutes and must never
-delay a write.
+`http` imports this module when a proxy or a websocket is asked for, and says why there are two pools.
 """
 
 import asyncio
@@ -18,11 +16,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.tracing import Trace
 from yarl import URL
 
-from trainwright.controller.runtime.client.connections import (
-    CONNECT_SECONDS,
-    IDLE_SECONDS,
-    drop_after,
-)
+from trainwright.controller.runtime.client.connections import CONNECT_SECONDS, IDLE_SECONDS, drop_after
 from trainwright.controller.runtime.client.exchange import warnings_in
 from trainwright.controller.runtime.client.transport import READS, SECONDS, Request, Response, WritePermission
 from trainwright.controller.runtime.errors import (
@@ -96,7 +90,6 @@ class Sessions:
         return SessionAnswer(request, answer)
 
     async def connect(self, request: Request, headers: Headers, protocols: Sequence[str], limit: int) -> "HTTPSocket":
-        """Ask for a websocket."""
         answers: list[aiohttp.ClientResponse] = []
         refusals: list[Response] = []
 
@@ -180,7 +173,6 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
     async def close(self, *, abort_ssl: bool = True) -> None:
-        """Close every connection."""
         await super().close(abort_ssl=abort_ssl)
         self._cut()
 
@@ -193,11 +185,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _GuardedBody(aiohttp.BytesPayload):
-    """A body that checks the write permission as the last step before headers and body are sent.
-
-    The kernel drops data that it could not deliver while the permission lasted. Otherwise it would retry for minutes,
-    even after this process has ended, and could deliver the write of a former leader once the network is back.
-    """
+    """A body that checks the write permission as the last step before headers and body are sent."""
 
     def __init__(self, body: bytes, permission: WritePermission) -> None:
         super().__init__(body)
@@ -231,7 +219,6 @@ class SessionAnswer:
         return {name.lower(): value for name, value in self._answer.headers.items()}
 
     def warnings(self) -> tuple[str, ...]:
-        """The texts of `Warning` headers with code 299."""
         return warnings_in(self._answer.headers.getall("Warning", []))
 
     async def read(self) -> bytes:

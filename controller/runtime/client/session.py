@@ -76,8 +76,6 @@ class RequestObserver(Protocol):
 
 
 class ApiSession:
-    """Base of all verbs."""
-
     def __init__(
         self,
         transport: Transport,

@@ -48,8 +48,6 @@ class EventKind(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """One recorded event."""
-
     kind: EventKind
     note: str
 

@@ -248,7 +248,6 @@ class EventRecorder:
 
 
 def event_metrics(now: RecorderStatistics) -> Iterator[Metric]:
-    """The metrics of a recorder."""
     yield CounterMetricFamily("event_recorder_events", "Events recorded.", value=now.recorded)
     writes = CounterMetricFamily("event_recorder_writes", "Events written.", labels=["verb"])
     writes.add_metric(["create"], now.created)

@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 
 def end_process(reason: str) -> None:
-    """End the process at once."""
     log.critical("leader election: exiting: %s", reason)
     logging.shutdown()
     os._exit(1)

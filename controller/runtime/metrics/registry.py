@@ -152,7 +152,6 @@ class Metrics:
         registry.register(StatisticsCollector(self._families))
 
     def queue(self, name: str) -> QueueDurations:
-        """The observer of the queue of a controller."""
         waited, worked = (durations.labels(name, name) for durations in (self.queue_waited, self.queue_worked))
         return QueueDurations(waited.observe, worked.observe)
 
@@ -248,7 +247,6 @@ class StatisticsCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """All families."""
         return self._families()
 
 

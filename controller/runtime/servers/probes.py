@@ -17,8 +17,6 @@ Check: TypeAlias = Callable[[], Awaitable[str | None] | str | None]
 
 
 class Checks:
-    """The checks of one path."""
-
     def __init__(self, path: str) -> None:
         self.path = path
         self._checks: dict[str, Check] = {}
