@@ -28,7 +28,6 @@ from trainwright.controller.runtime.client.watch import Frame, StreamSilent
 from trainwright.controller.runtime.errors import (
     ApiError,
     ConnectionLost,
-    DecodeError,
     Forbidden,
     Gone,
     KubernetesError,
@@ -38,7 +37,7 @@ from trainwright.controller.runtime.errors import (
     Unauthorized,
     Unreachable,
 )
-from trainwright.controller.runtime.kinds import Kind
+from trainwright.controller.runtime.kinds import Kind, decoded
 from trainwright.controller.runtime.lag import Pacer
 from trainwright.controller.runtime.selectors import LabelSelector, parse_label_selector
 
@@ -367,13 +366,6 @@ class Reflector:
         return answered and follow.seen == 0 and isinstance(lost, StreamSilent)
 
 
-def _bookmark_of(frame: Frame) -> _Meta:
-    try:
-        return _BOOKMARK.decode(frame.object).metadata
-    except msgspec.MsgspecError as error:
-        raise DecodeError(f"watch: not a bookmark: {error}") from error
-
-
 class _Follow:
     """Handles the frames of one stream: collects a list up to its end marker, then applies changes."""
 
@@ -392,7 +384,7 @@ class _Follow:
             if frame.type == "ERROR":
                 raise error_of(0, {}, frame.object, request="watch")
             if frame.type == "BOOKMARK":
-                await self._bookmark(_bookmark_of(frame))
+                await self._bookmark(decoded(_BOOKMARK, frame.object, "watch: not a bookmark").metadata)
             elif self.filling is not None:
                 self.filling.add(frame)
             else:

@@ -6,7 +6,8 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import aiohttp
@@ -140,10 +141,8 @@ def _sent_once(request: Request) -> aiohttp.ClientMiddlewareType:
     """Turn errors into our own, which aiohttp does not know: by itself it sends a GET, PUT or DELETE again."""
 
     async def send(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        try:
+        with _translated(request):
             return await handler(asked)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _lost(request, error) from error
 
     return send
 
@@ -222,17 +221,13 @@ class SessionAnswer:
         return warnings_in(self._answer.headers.getall("Warning", []))
 
     async def read(self) -> bytes:
-        try:
+        with _translated(self._request):
             return await self._answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _lost(self._request, error) from error
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        try:
+        with _translated(self._request):
             async for chunk in self._answer.content.iter_any():
                 yield chunk
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _lost(self._request, error) from error
 
     def end(self) -> None:
         """Abort an answer that is still arriving. A connection whose answer was read is back in the pool."""
@@ -257,10 +252,8 @@ class HTTPSocket:
 
     async def receive(self) -> bytes | None:
         assert self._opened is not None
-        try:
+        with _translated(self._request):
             message = await self._opened.receive()
-        except (aiohttp.ClientError, OSError) as error:
-            raise _lost(self._request, error) from error
         if message.type is aiohttp.WSMsgType.BINARY:
             return bytes(message.data)
         if message.type is aiohttp.WSMsgType.TEXT:
@@ -275,10 +268,8 @@ class HTTPSocket:
 
     async def send(self, message: bytes) -> None:
         assert self._opened is not None
-        try:
+        with _translated(self._request):
             await self._opened.send_bytes(message)
-        except (aiohttp.ClientError, OSError) as error:
-            raise _lost(self._request, error) from error
 
     def abort(self) -> None:
         if self._answer is not None:
@@ -293,6 +284,15 @@ def abort(answer: aiohttp.ClientResponse) -> None:
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
     answer.close()
+
+
+@contextmanager
+def _translated(request: Request) -> Iterator[None]:
+    """Raise our own errors for those of aiohttp."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise _lost(request, error) from error
 
 
 def _lost(request: Request, error: Exception) -> TransportError:

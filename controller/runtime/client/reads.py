@@ -16,8 +16,8 @@ from trainwright.controller.runtime.client.session import ApiSession
 from trainwright.controller.runtime.client.slices import Slices, cut
 from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
-from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound, RequestTimeout
-from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, codec_of
+from trainwright.controller.runtime.errors import BadRequest, NotFound, RequestTimeout
+from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, codec_of, decoded
 from trainwright.controller.runtime.tasks import limited
 
 PAGE = 500
@@ -138,10 +138,7 @@ class ReadVerbs(ApiSession):
             with suppress(msgspec.MsgspecError):
                 meta = nesting.decode(_LIST, long.envelope).metadata
                 return Page(long.items, meta.resource_version, meta.continue_)
-        try:
-            body = nesting.decode(_LIST, response.body)
-        except msgspec.MsgspecError as error:
-            raise DecodeError(f"{request}: not a list: {error}") from error
+        body = decoded(_LIST, response.body, f"{request}: not a list")
         return Page(body.items or (), body.metadata.resource_version, body.metadata.continue_)
 
     async def list(
