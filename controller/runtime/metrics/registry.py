@@ -119,31 +119,30 @@ class Metrics:
         if process:
             ProcessCollector(registry=registry)
             PlatformCollector(registry=registry)
-        prefix = "controller_runtime"
 
         def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
+            return Counter(f"controller_runtime_{name}_total", text, ("controller", *labels), registry=registry)
 
         def durations(name: str, text: str, *labels: str, buckets: Sequence[float]) -> DurationsCollector:
             return DurationsCollector(name, text, labels, buckets=buckets, registry=registry)
 
-        self.reconcile_total = counter(f"{prefix}_reconcile_total", "Reconciles by outcome.", "controller", "result")
-        self.reconcile_errors = counter(f"{prefix}_reconcile_errors_total", "Reconciles that failed.", "controller")
-        text = "Reconciles that failed and are not retried."
-        self.terminal_errors = counter(f"{prefix}_terminal_reconcile_errors_total", text, "controller")
-        text = "Reconciles that raised an unexpected exception."
-        self.panics = counter(f"{prefix}_reconcile_panics_total", text, "controller")
-        text = "Reconciles cancelled for taking too long."
-        self.timeouts = counter(f"{prefix}_reconcile_timeouts_total", text, "controller")
+        self.reconcile_total = counter("reconcile", "Reconciles by outcome.", "result")
+        self.reconcile_errors = counter("reconcile_errors", "Reconciles that failed.")
+        self.terminal_errors = counter("terminal_reconcile_errors", "Reconciles that failed and are not retried.")
+        self.panics = counter("reconcile_panics", "Reconciles that raised an unexpected exception.")
+        self.timeouts = counter("reconcile_timeouts", "Reconciles cancelled for taking too long.")
         self.reconcile_seconds = durations(
-            f"{prefix}_reconcile_time_seconds", "Length of a reconcile.", "controller", buckets=RECONCILE_BUCKETS
+            "controller_runtime_reconcile_time_seconds",
+            "Length of a reconcile.",
+            "controller",
+            buckets=RECONCILE_BUCKETS,
         )
         text = "Time from ready to taken by a worker."
         self.queue_waited = durations("workqueue_queue_duration_seconds", text, *_QUEUE, buckets=QUEUE_BUCKETS)
         text = "Time from taken by a worker to done."
         self.queue_worked = durations("workqueue_work_duration_seconds", text, *_QUEUE, buckets=QUEUE_BUCKETS)
         text = "Requests to the API server by outcome."
-        self.requests = counter("rest_client_requests_total", text, "code", "method", "host")
+        self.requests = Counter("rest_client_requests_total", text, ("code", "method", "host"), registry=registry)
         self._controllers: dict[str, Controller] = {}
         self._priorities: dict[str, set[int]] = {}
         self.informers: Callable[[], Iterable[InformerStatistics]] = tuple
