@@ -110,10 +110,12 @@ def _enum(old: Schema, new: Schema, path: str) -> _Found:
         what, tighter = ("enum added", True) if before is None else ("enum removed", False)
         yield path, what, *_limit(tighter=tighter)
         return
-    for value in [value for value in before if value not in after]:
-        yield path, f"enum value {value!r} removed", *_limit(tighter=True)
-    for value in [value for value in after if value not in before]:
-        yield path, f"enum value {value!r} added", *_limit(tighter=False)
+    for value in before:
+        if value not in after:
+            yield path, f"enum value {value!r} removed", *_limit(tighter=True)
+    for value in after:
+        if value not in before:
+            yield path, f"enum value {value!r} added", *_limit(tighter=False)
 
 
 def _rules(old: Schema, new: Schema, path: str) -> _Found:

@@ -64,11 +64,9 @@ def _references(value: Any) -> Iterable[str]:
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"].rpartition("/")[2]
-        for inner in value.values():
-            yield from _references(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _references(inner)
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        yield from _references(inner)
 
 
 def _structure(schema: Document) -> Document:

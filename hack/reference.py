@@ -211,10 +211,8 @@ def _annotation(node: ast.expr) -> str:
 def _node_of(found: Any) -> ast.stmt | None:
     """The definition of a class or function, from its source; None: it has none."""
     home = ast.parse(Path(inspect.getsourcefile(found) or "").read_text(encoding="utf-8"))
-    for node in ast.walk(home):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == found.__name__:
-            return node
-    return None
+    nodes = (node for node in ast.walk(home) if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef))
+    return next((node for node in nodes if node.name == found.__name__), None)
 
 
 def _constant(name: str, module: ModuleType) -> str:

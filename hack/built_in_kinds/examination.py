@@ -388,7 +388,5 @@ def _causes(answer: Document) -> list[Document]:
 
 def _format_of(signature: list[bool]) -> str:
     """The format that takes just the words that the server takes; empty if there is none."""
-    for name, check in FORMATS.items():
-        if [not check(word) for word in _WORDS] == signature:
-            return name
-    return ""
+    fitting = (name for name, check in FORMATS.items() if [not check(word) for word in _WORDS] == signature)
+    return next(fitting, "")
