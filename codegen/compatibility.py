@@ -13,8 +13,6 @@ from trainwright.codegen.definition import Schema
 
 
 class Impact(Enum):
-    """The effect of a change."""
-
     SAFE = "safe"
     NEW_VERSION = "needs a new version"
     BREAKS_STORED = "breaks stored objects"
@@ -22,8 +20,6 @@ class Impact(Enum):
 
 
 class SchemaChange(NamedTuple):
-    """One difference and its effect."""
-
     kind: str
     path: str
     what: str
@@ -38,7 +34,6 @@ _LOWER_LIMITS = ("minimum", "minLength", "minItems", "minProperties")
 _UPPER_LIMITS = ("maximum", "maxLength", "maxItems", "maxProperties")
 _SHAPE = ("type", "format", "x-kubernetes-int-or-string", "nullable")
 _MERGING = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type")
-_TIGHTER = "objects that were valid are refused when they are next changed"
 _ABSENT = object()
 
 
@@ -102,7 +97,9 @@ def _limits(old: Schema, new: Schema, path: str) -> _Found:
 
 
 def _limit(*, tighter: bool) -> tuple[Impact, str]:
-    return (Impact.BREAKS_STORED, _TIGHTER) if tighter else (Impact.SAFE, "more is allowed")
+    if tighter:
+        return Impact.BREAKS_STORED, "objects that were valid are refused when they are next changed"
+    return Impact.SAFE, "more is allowed"
 
 
 def _enum(old: Schema, new: Schema, path: str) -> _Found:
@@ -115,19 +112,18 @@ def _enum(old: Schema, new: Schema, path: str) -> _Found:
         return
     for value in before:
         if value not in after:
-            yield path, f"enum value {value!r} removed", Impact.BREAKS_STORED, _TIGHTER
+            yield path, f"enum value {value!r} removed", *_limit(tighter=True)
     for value in after:
         if value not in before:
-            yield path, f"enum value {value!r} added", Impact.SAFE, "more is allowed"
+            yield path, f"enum value {value!r} added", *_limit(tighter=False)
 
 
 def _rules(old: Schema, new: Schema, path: str) -> _Found:
-    before = {rule["rule"] for rule in old.get("x-kubernetes-validations", ())}
-    after = {rule["rule"] for rule in new.get("x-kubernetes-validations", ())}
+    before, after = ({rule["rule"] for rule in one.get("x-kubernetes-validations", ())} for one in (old, new))
     for rule in sorted(after - before):
-        yield path, f"rule {rule!r} added", Impact.BREAKS_STORED, _TIGHTER
+        yield path, f"rule {rule!r} added", *_limit(tighter=True)
     for rule in sorted(before - after):
-        yield path, f"rule {rule!r} removed", Impact.SAFE, "more is allowed"
+        yield path, f"rule {rule!r} removed", *_limit(tighter=False)
 
 
 def _fields(old: Schema, new: Schema, path: str) -> _Found:

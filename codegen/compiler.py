@@ -12,8 +12,6 @@ from trainwright.codegen.problems import Problems
 
 @dataclass(frozen=True)
 class Compiled:
-    """The result of a compilation."""
-
     files: dict[str, str]
     """Text of every generated file, by its path below the root."""
     changes: list[SchemaChange]

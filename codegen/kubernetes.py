@@ -6,6 +6,7 @@ field is nullable, scalars with a format are unions, and most defaults are missi
 api/kubernetes/kinds.yaml supplies, and drops the descriptions.
 """
 
+import copy
 import json
 import re
 from functools import cache
@@ -15,11 +16,7 @@ from typing import Any
 
 from trainwright.codegen.definition import Definition, Package, Schema
 
-_PREFIXES = {
-    "io.k8s.api.": "",
-    "io.k8s.apimachinery.pkg.apis.": "",
-    "io.k8s.apiextensions-apiserver.pkg.apis.": "",
-}
+_PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis.")
 _QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
@@ -70,10 +67,8 @@ class KubernetesTypes:
     def definition(self, key: str) -> Definition:
         """One type, as in a CustomResourceDefinition, with full references."""
         package_key, _, name = key.rpartition("/")
-        if key in self._additional:
-            schema: Schema = json.loads(json.dumps(self._additional[key]))
-        else:
-            schema = _clean(self._raw[self._names[key]])
+        added = self._additional.get(key)
+        schema = _clean(self._raw[self._names[key]]) if added is None else copy.deepcopy(added)
         extra = self._overlay.get(key, {})
         schema.update({word: value for word, value in extra.items() if word != "properties"})
         for field, words in extra.get("properties", {}).items():
@@ -126,10 +121,8 @@ def _published(version: str) -> dict[str, Schema]:
 def _reference(name: str) -> str:
     if name in _SCALAR_NAMES:
         return _SCALAR_NAMES[name]
-    for prefix, replacement in _PREFIXES.items():
-        if name.startswith(prefix):
-            return (replacement + name.removeprefix(prefix)).replace(".", "/")
-    return name.replace(".", "/")
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+    return name.removeprefix(prefix).replace(".", "/")
 
 
 def _clean(raw: Schema) -> Schema:
@@ -141,10 +134,9 @@ def _clean(raw: Schema) -> Schema:
         clean["type"] = next(word for word in kind if word != "null")
     if "properties" in raw:
         clean["properties"] = {name: _clean(child) for name, child in raw["properties"].items()}
-    if isinstance(raw.get("items"), dict):
-        clean["items"] = _clean(raw["items"])
-    if isinstance(raw.get("additionalProperties"), dict):
-        clean["additionalProperties"] = _clean(raw["additionalProperties"])
+    for word in ("items", "additionalProperties"):
+        if isinstance(raw.get(word), dict):
+            clean[word] = _clean(raw[word])
     if clean.get("type") == "object" and not clean.keys() & {"properties", "additionalProperties"}:
         clean["x-kubernetes-preserve-unknown-fields"] = True
     return clean
@@ -153,6 +145,6 @@ def _clean(raw: Schema) -> Schema:
 def _cleaned_reference(raw: Schema) -> Schema:
     key = _reference(raw["$ref"].rpartition("/")[2])
     if key in SCALARS:
-        return json.loads(json.dumps(SCALARS[key]))  # type: ignore[no-any-return]
+        return copy.deepcopy(SCALARS[key])
     strategy = {word: raw[word] for word in raw if word.startswith("x-kubernetes-patch-")}
     return {"$ref": key, **strategy}

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, order=True)
 class SchemaMistake:
-    """One problem and its place."""
-
     file: str
     line: int
     path: str
@@ -30,14 +28,11 @@ class CompileError(Exception):
         super().__init__("\n".join(str(problem) for problem in problems))
 
     def report(self, program: str) -> None:
-        """Print all problems."""
         print(f"{self}\n{program}: {len(self.problems)} problem(s); nothing was written", file=sys.stderr)
 
 
 @dataclass
 class Problems:
-    """The problems found so far."""
-
     found: list[SchemaMistake] = field(default_factory=list)
 
     def add(self, file: str, line: int, path: str, message: str) -> None:

@@ -62,8 +62,6 @@ def _spoken(package: Package) -> str:
 
 
 class _Writer:
-    """Writes one module."""
-
     def __init__(self, catalog: Catalog, package: Package, module: StructModule, defaulting: DefaultsWriter) -> None:
         self._catalog = catalog
         self._package = package

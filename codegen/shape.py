@@ -10,8 +10,6 @@ _PLAIN = frozenset({"str", "int", "float", "bool"})
 
 
 class Form(Enum):
-    """How a value is built."""
-
     PLAIN = "plain"
     """Immutable: text, numbers, truth values, and unions of them."""
     STRUCT = "struct"

@@ -36,7 +36,6 @@ _PARTS = ("aggregationRule", "roleRef", "rules", "subjects")
 
 
 def roles(control_plane: ControlPlane) -> dict[str, list[dict[str, Any]]]:
-    """The wanted roles and bindings, by plural."""
     return {
         plural: [
             _reduced(one)
@@ -48,7 +47,6 @@ def roles(control_plane: ControlPlane) -> dict[str, list[dict[str, Any]]]:
 
 
 def text(control_plane: ControlPlane) -> str:
-    """The content of the file."""
     return json.dumps(roles(control_plane), indent=1, sort_keys=True) + "\n"
 
 

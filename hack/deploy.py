@@ -189,7 +189,6 @@ def tell_what_stays(kubectl: Kubectl, definitions: Sequence[str]) -> None:
 
 
 def say(text: str) -> None:
-    """Print a step at once."""
     print(text, flush=True)
 
 

@@ -2,8 +2,10 @@
 """What the programs of this folder that generate files have in common: `--check`, and how files are written."""
 
 import argparse
+import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from trainwright.codegen import output
 
@@ -35,6 +37,12 @@ def generated(
     output.write(ROOT, pending, ())
     print(f"{module}: {'all are up to date' if check else f'{len(pending)} changed'}")
     return 0
+
+
+def lines_of(values: Mapping[str, Any]) -> str:
+    """The members of a JSON object, a line each and sorted, so that a difference can be read."""
+    encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode
+    return ",\n".join(f"{json.dumps(name)}:{encode(values[name])}" for name in sorted(values))
 
 
 def _name(path: Path) -> str:

@@ -67,7 +67,6 @@ class Table:
         self.types: dict[str, dict[str, str]] = {}
 
     def add(self, name: str) -> None:
-        """Add a struct and what it holds."""
         if name in self.types:
             return
         self.types[name] = {}

@@ -161,8 +161,6 @@ def row(page: Page, name: str) -> Any:
 
 
 class Album:
-    """Opens pages and takes pictures."""
-
     def __init__(self, browser: Browser, address: str, folder: Path) -> None:
         self._browser = browser
         self._address = address

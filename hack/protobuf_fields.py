@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hack.generated import generated
+from hack.generated import generated, lines_of
 from hack.go_types import STRUCT, VERSION, modules
 from trainwright.controller.local.apiserver.request.protobuf.tables import TABLES
 from trainwright.controller.local.apiserver.schema.published import models_by_kind
@@ -124,13 +124,8 @@ def _row(fields: list[tuple[str, str, str, int]], tag: Tag, number: int) -> list
 
 
 def _rendered(kinds: dict[str, str], messages: dict[str, Any]) -> str:
-    def lines(values: dict[str, Any]) -> str:
-        return ",\n".join(
-            f"{json.dumps(key)}:{json.dumps(values[key], separators=(',', ':'))}" for key in sorted(values)
-        )
-
     head = f'{{\n"banner":{json.dumps(_BANNER)},\n"modules":{json.dumps(VERSION)},\n'
-    return f'{head}"kinds":{{\n{lines(kinds)}\n}},\n"messages":{{\n{lines(messages)}\n}}}}\n'
+    return f'{head}"kinds":{{\n{lines_of(kinds)}\n}},\n"messages":{{\n{lines_of(messages)}\n}}}}\n'
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hack.generated import generated
+from hack.generated import generated, lines_of
 from trainwright.controller.local.apiserver.schema.published import SCHEMAS
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -27,7 +27,6 @@ EVERYWHERE = tuple(f"{_META}.{kind}" for kind in ("APIResourceList", "DeleteOpti
 
 
 def published(control_plane: ControlPlane) -> str:
-    """The text of the file, as the API server of a control plane publishes it."""
     models: Document = {}
     index = json.loads(control_plane.kubectl("get", "--raw", "/openapi/v3"))["paths"]
     for path in sorted(path for path in index if re.fullmatch(r"apis?/(.+/)?v\d+", path)):
@@ -45,11 +44,8 @@ def published(control_plane: ControlPlane) -> str:
 
 
 def rendered(models: Document, version: str) -> str:
-    """The text of the file: one line per model, so that a difference can be read."""
-    compact = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode
-    lines = [f"{json.dumps(name)}:{compact(models[name])}" for name in sorted(models)]
     head = f'{{\n"banner":{json.dumps(_BANNER)},\n"kubernetesVersion":{json.dumps(version)},\n"schemas":{{\n'
-    return head + ",\n".join(lines) + "\n}}\n"
+    return f"{head}{lines_of(models)}\n}}}}\n"
 
 
 def _reachable(schemas: Document, kinds: Iterable[str]) -> Iterable[tuple[str, Document]]:
@@ -68,11 +64,9 @@ def _references(value: Any) -> Iterable[str]:
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"].rpartition("/")[2]
-        for inner in value.values():
-            yield from _references(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _references(inner)
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        yield from _references(inner)
 
 
 def _structure(schema: Document) -> Document:

@@ -62,13 +62,11 @@ LIBRARIES = {
 
 
 def files() -> dict[Path, str]:
-    """All pages, with their texts."""
     made = {"commands": commands()} | {name: library(one) for name, one in LIBRARIES.items()}
     return {PAGES / f"{name}.md": _HEADER + text for name, text in made.items()}
 
 
 def commands() -> str:
-    """The page of the commands."""
     parser = build_parser()
     lines = ["# Commands", "", f"{parser.description} Every command has `--help`.", ""]
     for one in _commands_of(parser):
@@ -114,7 +112,6 @@ def _argument(action: argparse.Action) -> str:
 
 
 def library(one: Library) -> str:
-    """The page of a package."""
     module = importlib.import_module(one.package)
     groups: dict[str, list[str]] = {"Classes": [], "Functions": [], "Constants and types": []}
     for name in sorted(set(module.__all__), key=lambda name: (name.lower(), name)):
@@ -214,10 +211,8 @@ def _annotation(node: ast.expr) -> str:
 def _node_of(found: Any) -> ast.stmt | None:
     """The definition of a class or function, from its source; None: it has none."""
     home = ast.parse(Path(inspect.getsourcefile(found) or "").read_text(encoding="utf-8"))
-    for node in ast.walk(home):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == found.__name__:
-            return node
-    return None
+    nodes = (node for node in ast.walk(home) if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef))
+    return next((node for node in nodes if node.name == found.__name__), None)
 
 
 def _constant(name: str, module: ModuleType) -> str:

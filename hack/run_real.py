@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,7 @@ def main() -> int:
     )
     parser.add_argument("--port", type=int, help="port of the API server on 127.0.0.1 (default: a free one)")
     arguments = parser.parse_args()
-    stop = threading.Event()
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: sys.exit(0))
+    on_signals(lambda: sys.exit(0))
     try:
         print("starting the control plane …", flush=True)
         began = time.monotonic()
@@ -51,27 +49,28 @@ def main() -> int:
             print(f"manager: running; its log is {control_plane.components[MANAGER].log}", flush=True)
             control_plane.kubectl("apply", "--server-side", f"--kustomize={RUNTIMES}")
             print(f"{RUNTIMES.relative_to(ROOT)}: applied", flush=True)
-            control_plane.kubectl("apply", "--server-side", f"--filename={SAMPLE}")
-            print(f"{SAMPLE.relative_to(ROOT)}: applied; following TrainJob {JOB}", flush=True)
-            for line in follow(control_plane, JOB):
-                print(f"  {time.monotonic() - began:5.1f} s  {line}", flush=True)
+            train(control_plane, SAMPLE, JOB, began)
             print(f"\n{control_plane.kubectl('get', 'trainjobs,jobsets,jobs,pods')}")
             print(instructions(control_plane), flush=True)
-            for number in SIGNALS:
-                signal.signal(number, lambda *_: stop.set())
-            stay(control_plane, stop)
-            print("stopping …", flush=True)
+            stay(control_plane)
     except ControlPlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def follow(control_plane: ControlPlane, name: str) -> Iterator[str]:
-    """A line for each change of a TrainJob, until it is Complete.
+def on_signals(act: Callable[[], object]) -> None:
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: act())
 
-    Raises ControlPlaneError: the job fails, a program ends, or the time is up.
+
+def train(control_plane: ControlPlane, sample: Path, name: str, began: float) -> None:
+    """Apply a sample, and print a line for each change of its TrainJob until that is Complete.
+
+    `began` is a time of `time.monotonic`. Raises ControlPlaneError: the job fails, a program ends, or the time is up.
     """
+    control_plane.kubectl("apply", "--server-side", f"--filename={sample}")
+    print(f"{sample.relative_to(ROOT)}: applied; following TrainJob {name}", flush=True)
     deadline = time.monotonic() + JOB_SECONDS
     last = ""
     while True:
@@ -79,7 +78,7 @@ def follow(control_plane: ControlPlane, name: str) -> Iterator[str]:
         line, finished = describe(job)
         if line != last:
             last = line
-            yield line
+            print(f"  {time.monotonic() - began:5.1f} s  {line}", flush=True)
         if finished == "Complete":
             return
         if finished:
@@ -117,10 +116,13 @@ def instructions(control_plane: ControlPlane) -> str:
 Ctrl-C stops everything and deletes the folder {control_plane.folder}."""
 
 
-def stay(control_plane: ControlPlane, stop: threading.Event) -> None:
+def stay(control_plane: ControlPlane) -> None:
     """Wait for the signal to stop. Raises ControlPlaneError: a program ended."""
+    stop = threading.Event()
+    on_signals(stop.set)
     while not stop.wait(1.0):
         fail_if_ended(control_plane)
+    print("stopping …", flush=True)
 
 
 def fail_if_ended(control_plane: ControlPlane) -> None:

@@ -221,7 +221,6 @@ def licences(contents: Contents) -> str:
 
 
 def table(contents: Contents) -> str:
-    """The packages by size, and the sum."""
     rows = sorted(contents["packages"], key=lambda one: -int(one["size"]))
     lines = ["| package | version | licence | MB |", "| --- | --- | --- | --- |"]
     lines += [

@@ -133,7 +133,6 @@ def known(*, without: Container[str] = ()) -> Iterator[File]:
 
 
 def main() -> None:
-    """Parse the command line and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", action="store_true", help="also print the files that are counted as slivers")
     arguments = parser.parse_args()

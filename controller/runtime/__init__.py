@@ -114,7 +114,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         is_namespace_ending as is_namespace_ending,
     )
     from trainwright.controller.runtime.metrics.labelled import LabelledCounter as LabelledCounter
-    from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector
+    from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector, OVERFLOW as OVERFLOW
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
     from trainwright.controller.runtime.collector import (
@@ -123,10 +123,9 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     )
     from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
     from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
-    from trainwright.controller.runtime.leaderelection.fence import Fence as Fence
+    from trainwright.controller.runtime.leaderelection.fence import Fence as Fence, Timing as Timing
     from trainwright.controller.runtime.leaderelection.lock import LeaseLock as LeaseLock
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
-    from trainwright.controller.runtime.leaderelection.fence import Timing as Timing
     from trainwright.controller.runtime.manager.logs import configure_logging as configure_logging
     from trainwright.controller.runtime.manager.manager import Elector as Elector, Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run
@@ -136,7 +135,6 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         ServerSettings as ServerSettings,
     )
     from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS as GRACE_SECONDS, Group as Group
-    from trainwright.controller.runtime.metrics.registry import OVERFLOW as OVERFLOW
     from trainwright.controller.runtime.lag import Pacer as Pacer
     from trainwright.controller.runtime.servers.access import BearerAccess as BearerAccess
     from trainwright.controller.runtime.servers.addresses import parse_address as parse_address
@@ -174,7 +172,6 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         webhooks_by_url as webhooks_by_url,
     )
     from trainwright.controller.runtime.webhook.jsonpatch import json_patch as json_patch
-    from trainwright.controller.runtime.webhook.webhooks import certificates_for as certificates_for
     from trainwright.controller.runtime.webhook.reach import dry_run_proof as dry_run_proof
     from trainwright.controller.runtime.webhook.review import (
         MalformedReview as MalformedReview,
@@ -189,6 +186,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         ByURL as ByURL,
         SharedCertificates as SharedCertificates,
         Webhooks as Webhooks,
+        certificates_for as certificates_for,
     )
     from trainwright.controller.runtime.workqueue.limiters import (
         Capped as Capped,

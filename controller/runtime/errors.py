@@ -232,17 +232,7 @@ class Terminal(KubernetesError):
 
 _BY_CODE: dict[int, type[ApiError]] = {
     kind.code: kind
-    for kind in (
-        BadRequest,
-        Unauthorized,
-        Forbidden,
-        NotFound,
-        Conflict,
-        Gone,
-        TooLarge,
-        Invalid,
-        TooManyRequests,
-    )
+    for kind in (BadRequest, Unauthorized, Forbidden, NotFound, Conflict, Gone, TooLarge, Invalid, TooManyRequests)
 }
 
 
@@ -260,30 +250,10 @@ def reason_of(error: OSError) -> str:
     return os.strerror(error.errno)
 
 
-def api_error(
-    code: int,
-    message: str,
-    *,
-    reason: str = "",
-    causes: tuple[ErrorCause, ...] = (),
-    retry_after: float | None = None,
-    request: str = "",
-    attempts: int = 1,
-) -> ApiError:
-    """The exception for the HTTP status and the reason of an answer."""
-    kind = _BY_CODE.get(code)
+def error_type(code: int, reason: str, causes: tuple[ErrorCause, ...]) -> type[ApiError]:
+    """The exception for the HTTP status, the reason and the causes of an answer."""
     if code == 409 and reason == "AlreadyExists":
-        kind = AlreadyExists
-    elif {"Expired", "Gone", "ResourceVersionTooLarge"} & {reason, *(cause.reason for cause in causes)}:
-        kind = Gone
-    if kind is None:
-        kind = ServerError if code >= 500 else ApiError
-    return kind(
-        message,
-        code=code,
-        reason=reason,
-        causes=causes,
-        retry_after=retry_after,
-        request=request,
-        attempts=attempts,
-    )
+        return AlreadyExists
+    if {"Expired", "Gone", "ResourceVersionTooLarge"} & {reason, *(cause.reason for cause in causes)}:
+        return Gone
+    return _BY_CODE.get(code) or (ServerError if code >= 500 else ApiError)

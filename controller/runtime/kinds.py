@@ -91,6 +91,14 @@ class Codec(Generic[T]):
         return obj
 
 
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
+    """What is no object of a kind. Raises DecodeError that begins with `what`."""
+    try:
+        return nesting.decode(decoder, body)
+    except msgspec.MsgspecError as error:
+        raise DecodeError(f"{what}: {error}") from error
+
+
 def name_type(obj: AnyObject, resource: Resource) -> None:
     """Set apiVersion and kind of a decoded object to those of its resource."""
     if isinstance(obj, dict):

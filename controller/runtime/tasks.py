@@ -6,8 +6,9 @@ failure of a task cancels the others. It is raised as itself, not in a group; ot
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -49,6 +50,18 @@ class TaskScope:
         events = [self.start(f"{self.name}/event", one.wait()) for one in waited if isinstance(one, asyncio.Event)]
         tasks: list[asyncio.Task[Any]] = [one for one in waited if isinstance(one, asyncio.Task)]
         await asyncio.wait([*tasks, *events], return_when=asyncio.FIRST_COMPLETED)
+
+
+@asynccontextmanager
+async def limited(limit: asyncio.Timeout, late: Callable[[], Exception]) -> AsyncIterator[None]:
+    """Raise what `late` returns when the limit ends the block. A TimeoutError of the block itself is passed on."""
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise late() from None
 
 
 async def made_in_thread(make: Callable[[], T], discard: Callable[[T], object]) -> T:

@@ -5,9 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema.published.kinds import (
-    RecordedDefault,
-)
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault
 
 Document = dict[str, Any]
 
@@ -22,7 +20,6 @@ class SeenField:
 
 
 def defaults_of(seen: dict[tuple[str, str], list[SeenField]]) -> dict[str, list[RecordedDefault]]:
-    """The defaults that explain what was seen."""
     made: dict[str, list[RecordedDefault]] = {}
     unexplained: list[str] = []
     for (model, name), observed in sorted(seen.items()):

@@ -64,8 +64,6 @@ Seen = dict[tuple[str, str], list[SeenField]]
 
 
 class Examination:
-    """What the objects of one kind show."""
-
     def __init__(self, server: RealServer, kind: RecordedKind, samples: list[Document], seen: Seen) -> None:
         self._server, self._kind, self._seen = server, kind, seen
         self._samples = [self._named(sample, index) for index, sample in enumerate(samples)]
@@ -82,7 +80,6 @@ class Examination:
         return made
 
     async def run(self) -> None:
-        """Learn everything."""
         stored = [await self._store(sample) for sample in self._samples]
         try:
             await self._table(stored)
@@ -267,19 +264,20 @@ class Examination:
     async def _could_be_new(self, document: Document) -> bool:
         """Whether the changed object would be a good new one, so that only the change is refused."""
         body = {key: value for key, value in document.items() if key != "status"}
-        metadata = body["metadata"]
-        name = f"9{metadata['name']}" if self._kind.name_format == "subdomain" else metadata["name"]
-        body["metadata"] = {"name": name}
+        body["metadata"] = {"name": self._other_name(body)}
         status, answer = await self._server.ask("POST", self._path, body, dryRun="All")
         return status == 201 or answer.get("reason") == "AlreadyExists"
+
+    def _other_name(self, document: Document) -> str:
+        """A name that no sample has, where names may begin with a digit."""
+        name: str = document["metadata"]["name"]
+        return f"9{name}" if self._kind.name_format == "subdomain" else name
 
     async def _refusal(self, body: Document, path: str, value: Any) -> str:
         """Reason and field of the one error that a value at a path has; empty if there is none, or another."""
         new = copy.deepcopy(body)
         set_value(new, path, value)
-        new["metadata"]["name"] = (
-            "9" + new["metadata"]["name"] if self._kind.name_format == "subdomain" else new["metadata"]["name"]
-        )
+        new["metadata"]["name"] = self._other_name(new)
         _, answer = await self._server.ask("POST", self._path, new, dryRun="All")
         found = _reasons(answer)
         own = {one for one in found if one.partition(" ")[2] == path}
@@ -308,13 +306,12 @@ class Examination:
 
     async def _words(self, body: Document, path: str, schema: Document, rule: RecordedRule) -> None:
         choices = schema.get("enum") or ()
+        rule.other = await self._refusal(body, path, "X9")
         if choices:
-            rule.other = await self._refusal(body, path, "X9")
             if rule.other:
                 refused = [one for one in choices if await self._refusal(body, path, one) == rule.other]
                 rule.choices = tuple(one for one in choices if one not in refused)
             return
-        rule.other = await self._refusal(body, path, "X9")
         if rule.other.startswith("FieldValueNotSupported"):
             new = copy.deepcopy(body)
             set_value(new, path, "X9")
@@ -391,7 +388,5 @@ def _causes(answer: Document) -> list[Document]:
 
 def _format_of(signature: list[bool]) -> str:
     """The format that takes just the words that the server takes; empty if there is none."""
-    for name, check in FORMATS.items():
-        if [not check(word) for word in _WORDS] == signature:
-            return name
-    return ""
+    fitting = (name for name, check in FORMATS.items() if [not check(word) for word in _WORDS] == signature)
+    return next(fitting, "")

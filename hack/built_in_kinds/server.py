@@ -8,10 +8,7 @@ import re
 from typing import Any
 
 from trainwright.controller.local.apiserver.schema.published import models_by_kind
-from trainwright.controller.local.apiserver.schema.published.kinds import (
-    RecordedKind,
-    RecordedSubresource,
-)
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, RecordedSubresource
 from trainwright.controller.runtime import HTTPTransport
 from trainwright.controller.runtime.client.transport import Request
 
@@ -23,8 +20,6 @@ _NOT_SERVED = frozenset({"ComponentStatus", "CustomResourceDefinition"})
 
 
 class RealServer:
-    """The real one."""
-
     def __init__(self, transport: HTTPTransport) -> None:
         self._transport = transport
         self.warnings: tuple[str, ...] = ()

@@ -6,22 +6,19 @@
 
 import argparse
 import contextlib
-import signal
 import sys
-import threading
 import time
 
 from hack.node import debian, images
 from hack.node.cluster import PROGRAMS, NodeCluster
 from hack.node.places import ROOT, cache, must_be_possible, step, why_not
-from hack.run_real import follow, stay
+from hack.run_real import on_signals, stay, train
 from trainwright.controller.runtime.testing.binaries import look_up
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 from trainwright.controller.runtime.testing.tools import TOOLS
 
 SAMPLE = ROOT / "config" / "samples" / "09-xgboost.yaml"
 JOB = "xgboost-digits"
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
@@ -35,8 +32,7 @@ def main() -> int:
         reason = missing()
         print(reason or "the node's programs and images are in the cache")
         return 1 if reason else 0
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: sys.exit(0))
+    on_signals(lambda: sys.exit(0))
     try:
         if arguments.command == "run":
             run(arguments.port)
@@ -70,17 +66,13 @@ def provide() -> None:
 def run(port: int | None) -> None:
     """A cluster with our manager, a training, and then whatever the user does, until Ctrl-C."""
     provide()
-    stop = threading.Event()
     began = time.monotonic()
     print("starting the node …", flush=True)
     with NodeCluster(port=port) as cluster:
         print(f"node: ready after {time.monotonic() - began:.1f} s", flush=True)
         with step("make deploy"):
             cluster.deploy()
-        cluster.kubectl("apply", "--server-side", f"--filename={SAMPLE}")
-        print(f"{SAMPLE.relative_to(ROOT)}: applied; following TrainJob {JOB}", flush=True)
-        for line in follow(cluster, JOB):
-            print(f"  {time.monotonic() - began:5.1f} s  {line}", flush=True)
+        train(cluster, SAMPLE, JOB, began)
         with contextlib.suppress(ControlPlaneError):  # the pods may be deleted already
             print(cluster.kubectl("logs", "--prefix", f"--selector=jobset.sigs.k8s.io/jobset-name={JOB}"))
         print(
@@ -92,10 +84,7 @@ def run(port: int | None) -> None:
 Ctrl-C ends it, and nothing of it stays but the cache {cache()}.""",
             flush=True,
         )
-        for number in SIGNALS:
-            signal.signal(number, lambda *_: stop.set())
-        stay(cluster, stop)
-        print("stopping …", flush=True)
+        stay(cluster)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,6 @@ def node() -> Path:
 
 
 def install(run: Callable[..., object], packages: Sequence[str]) -> None:
-    """Install packages with apt."""
     variables = {"DEBIAN_FRONTEND": "noninteractive"}
     run("apt-get", "update", "--quiet", variables=variables)
     run("apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *packages, variables=variables)
@@ -105,10 +104,10 @@ def mirror() -> str:
         text=True,
         check=False,
     ).stdout
-    for site in told.split():
-        if re.search(r"/debian/?$", site):
-            return site
-    raise NodeError("apt names no mirror of Debian: add one to its sources, then run `apt-get update`")
+    site = next((site for site in told.split() if re.search(r"/debian/?$", site)), None)
+    if site is None:
+        raise NodeError("apt names no mirror of Debian: add one to its sources, then run `apt-get update`")
+    return site
 
 
 def _fresh(folder: Path) -> Path:

@@ -79,8 +79,6 @@ def store() -> Path:
 
 
 class Podman:
-    """podman in a workshop."""
-
     def __init__(self, spaces: Spaces) -> None:
         self._spaces = spaces
 
@@ -183,7 +181,6 @@ def _import(folder: Path, tars: Sequence[Path]) -> None:
 
 
 def answers(spaces: Spaces) -> bool:
-    """Whether containerd answers."""
     return subprocess.run(spaces.command("ctr", "version"), capture_output=True, check=False).returncode == 0
 
 

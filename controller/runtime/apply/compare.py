@@ -28,8 +28,6 @@ _METADATA_IGNORED = frozenset(
 
 
 class FieldComparison(Enum):
-    """Result of a comparison."""
-
     SAME = "same"
     UNCLEAR = "unclear"
     DIFFERENT = "different"
@@ -144,18 +142,13 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
 
 
 def _position(keys: Document, live: list[Any]) -> int | None:
-    for index, item in enumerate(live):
-        if has_keys(item, keys):
-            return index
-    return None
+    return next((index for index, item in enumerate(live) if has_keys(item, keys)), None)
 
 
 def _entry_for(item: Any, entries: Entries, taken: set[int]) -> int | None:
     """The owned entry that has the item's keys."""
-    for index, (keys, _) in enumerate(entries):
-        if index not in taken and may_have_keys(item, keys):
-            return index
-    return None
+    free = ((index, keys) for index, (keys, _) in enumerate(entries) if index not in taken)
+    return next((index for index, keys in free if may_have_keys(item, keys)), None)
 
 
 def _label(item: Any) -> str:

@@ -35,15 +35,14 @@ def covered(live: Document) -> Document:
 class ApplyMemory:
     """Digests of document and answer, by object and subresource."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
 
     def remember(self, uid: str, subresource: str, document: Document, answer: Document) -> None:
         """The server answered `document` with `answer`."""
         self._seen[uid, subresource] = (document_digest(document), document_digest(_part(answer, subresource)))
         self._seen.move_to_end((uid, subresource))
-        while len(self._seen) > self._limit:
+        while len(self._seen) > LIMIT:
             self._seen.popitem(last=False)
 
     def answered(self, uid: str, subresource: str, document: Document, live: Document) -> bool:

@@ -26,7 +26,7 @@ from trainwright.controller.runtime.cache.mutation import MutationDetector
 from trainwright.controller.runtime.cache.reflector import CacheScope
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.client.observer import PendingWrite
+from trainwright.controller.runtime.client.session import PendingWrite
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError, NotCached, NotSynced
 from trainwright.controller.runtime.kinds import Codec, Described, Kind, KindOf, T, resource_of
@@ -109,7 +109,7 @@ class Cache:
             self._client,
             kind,
             scope,
-            transform=chain((self._trim, *steps)),
+            transform=chain(self._trim, *steps),
             streaming=self._streaming,
             on_store=self._detector.watch if self._detector else None,
         )
@@ -345,23 +345,20 @@ def _reader(informers: Sequence[Informer], namespace: str) -> Informer | None:
     return None
 
 
-class CachedWrite:
-    """Reports the end of a write to every informer of the kind; see PendingWrite."""
+class CachedWrite(PendingWrite):
+    """Reports the end of a write to every informer of the kind."""
 
     def __init__(self, flights: list[tuple[Informer, Flight]]) -> None:
         self._flights = flights
 
     def written(self, codec: Codec[Any], obj: AnyObject) -> None:
-        """The server answered with the written object."""
         for informer, flight in self._flights:
             informer.landed(flight, codec, obj)
 
     def deleted(self, uid: str) -> None:
-        """The server answered that the object is deleted."""
         for informer, flight in self._flights:
             informer.landed_deleted(flight, uid)
 
     def failed(self) -> None:
-        """The write was refused, or its outcome is unknown."""
         for informer, flight in self._flights:
             informer.crashed(flight)

@@ -15,7 +15,7 @@ from trainwright.api.objects import AnyObject, Key
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.versions import at_least
 
-Deliver = Callable[[str, Event[AnyObject], str], None]
+Deliver = Callable[[str, Event[AnyObject]], None]
 
 LIMIT = 4096
 """Maximum of remembered answers; those that the watch has passed are dropped first."""
@@ -33,7 +33,7 @@ class Flight:
 
 
 class EchoGuard:
-    """One per informer. `deliver(writer, event, version)` delivers an event to the handlers of one controller."""
+    """One per informer. `deliver(writer, event)` delivers an event to the handlers of one controller."""
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
@@ -57,7 +57,7 @@ class EchoGuard:
             if version and seen == version:
                 echoed = True
             else:
-                self._deliver(flight.writer, event, seen)
+                self._deliver(flight.writer, event)
         if version and not echoed and not at_least(watched, version):
             if len(self._answered) >= LIMIT:
                 self._prune(watched)

@@ -15,15 +15,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import (
-    AnyObject,
-    Document,
-    Key,
-    applied_at,
-    key_of,
-    resource_version_of,
-    uid_of,
-)
+from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
@@ -343,7 +335,7 @@ class Informer:
         if key not in self._complained:
             self._complained.add(key)
             log.error("%s %s does not fit its model and is kept as a dictionary: %s", self.resource.kind, key, error)
-        return Undecodable(key, version, document, str(error))
+        return Undecodable(key, version, document)
 
     def _advance(self, version: str) -> None:
         if version:
@@ -379,7 +371,7 @@ class Informer:
             if subscription.controller not in withheld or not subscription.controller:
                 self._call(subscription, event)
 
-    def _deliver_to(self, controller: str, event: Event[AnyObject], version: str) -> None:  # noqa: ARG002 - the signature that the guard calls
+    def _deliver_to(self, controller: str, event: Event[AnyObject]) -> None:
         for subscription in tuple(self._subscriptions):
             if subscription.controller == controller and controller:
                 self._call(subscription, event)
@@ -400,7 +392,6 @@ class Undecodable:
     key: Key
     version: str
     document: Document
-    error: str
 
 
 class _Filling:
@@ -430,5 +421,4 @@ class _Filling:
             self._objects[key] = kept
 
     async def finish(self, version: str) -> None:
-        """The list is complete."""
         await self._informer.replace(self._objects.values(), self._unfit, version)

@@ -73,6 +73,3 @@ def _first_difference(a: Any, b: Any, path: str) -> str:
             if x != y:
                 return _first_difference(x, y, f"{path}[{index}]")
     return f"{path or '.'} ({a!r} became {b!r})"
-
-
-__all__ = ["MutationDetector", "MutationError", "compare"]

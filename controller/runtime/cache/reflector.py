@@ -28,7 +28,6 @@ from trainwright.controller.runtime.client.watch import Frame, StreamSilent
 from trainwright.controller.runtime.errors import (
     ApiError,
     ConnectionLost,
-    DecodeError,
     Forbidden,
     Gone,
     KubernetesError,
@@ -38,7 +37,7 @@ from trainwright.controller.runtime.errors import (
     Unauthorized,
     Unreachable,
 )
-from trainwright.controller.runtime.kinds import Kind
+from trainwright.controller.runtime.kinds import Kind, decoded
 from trainwright.controller.runtime.lag import Pacer
 from trainwright.controller.runtime.selectors import LabelSelector, parse_label_selector
 
@@ -182,7 +181,7 @@ class ReflectorSink(Protocol):
 
 
 class Reflector:
-    """Runs until cancelled. `rand` returns numbers in [0, 1)."""
+    """Runs until cancelled."""
 
     def __init__(
         self,
@@ -192,17 +191,13 @@ class Reflector:
         sink: ReflectorSink,
         *,
         streaming: bool = True,
-        page: int = PAGE,
-        rand: Callable[[], float] = fraction,
     ) -> None:
         self._client = client
         self._kind = kind
         self._scope = scope
         self._sink = sink
         self._streaming = streaming
-        self._page = page
-        self._rand = rand
-        self._delays = RetryDelays(rand)
+        self._delays = RetryDelays()
         self._version = ""
         self._version_unavailable = False
         self._no_stream_list_until = float("-inf")
@@ -290,7 +285,7 @@ class Reflector:
             self._sink.failed(error)
 
     async def _list_from(self, version: str) -> None:
-        limit = self._page if version in {"", "0"} else 0
+        limit = PAGE if version in {"", "0"} else 0
         filling = self._sink.fill()
         pacer = Pacer()
         listed, token = "", ""
@@ -331,7 +326,7 @@ class Reflector:
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
-        seconds = int(WATCH_SECONDS * (1.0 + self._rand()))
+        seconds = int(WATCH_SECONDS * (1.0 + fraction()))
         follow = _Follow(self, self._sink.fill() if initial else None)
         lost: KubernetesError | None = None
         answered = False
@@ -371,13 +366,6 @@ class Reflector:
         return answered and follow.seen == 0 and isinstance(lost, StreamSilent)
 
 
-def _bookmark_of(frame: Frame) -> _Meta:
-    try:
-        return _BOOKMARK.decode(frame.object).metadata
-    except msgspec.MsgspecError as error:
-        raise DecodeError(f"watch: not a bookmark: {error}") from error
-
-
 class _Follow:
     """Handles the frames of one stream: collects a list up to its end marker, then applies changes."""
 
@@ -396,7 +384,7 @@ class _Follow:
             if frame.type == "ERROR":
                 raise error_of(0, {}, frame.object, request="watch")
             if frame.type == "BOOKMARK":
-                await self._bookmark(_bookmark_of(frame))
+                await self._bookmark(decoded(_BOOKMARK, frame.object, "watch: not a bookmark").metadata)
             elif self.filling is not None:
                 self.filling.add(frame)
             else:

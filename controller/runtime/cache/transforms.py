@@ -98,13 +98,8 @@ def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
     return transform
 
 
-def chain(transforms: Iterable[Transform]) -> Transform | None:
-    """One transform that applies all in order and stops at the first None. None if there are no transforms."""
-    steps = tuple(transforms)
-    if not steps:
-        return None
-    if len(steps) == 1:
-        return steps[0]
+def chain(*steps: Transform) -> Transform:
+    """One transform that applies all in order and stops at the first None."""
 
     def transform(obj: AnyObject) -> AnyObject | None:
         current: AnyObject | None = obj

@@ -42,7 +42,7 @@ def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> KeyPair:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
-        _builder(subject, subject, key.public_key(), now, lifetime)
+        certificate_builder(subject, subject, key.public_key(), now, lifetime)
         .add_extension(_AUTHORITY, critical=True)
         .add_extension(_usage(signs=True), critical=True)
     )
@@ -59,11 +59,11 @@ def cross_sign(former: KeyPair, authority: x509.Certificate, *, now: datetime) -
         raise TypeError(f"an authority cannot have a key of this type: {type(key).__name__}")
     lifetime = min(former.certificate.not_valid_after_utc, authority.not_valid_after_utc) - now
     builder = (
-        _builder(authority.subject, former.certificate.subject, key, now, lifetime)
+        certificate_builder(authority.subject, former.certificate.subject, key, now, lifetime)
         .add_extension(_AUTHORITY, critical=True)
         .add_extension(_usage(signs=True), critical=True)
     )
-    return _signed(builder, former)
+    return signed(builder, former)
 
 
 def issue_certificate(authority: KeyPair, hosts: Iterable[str], *, now: datetime, lifetime: timedelta) -> KeyPair:
@@ -72,7 +72,7 @@ def issue_certificate(authority: KeyPair, hosts: Iterable[str], *, now: datetime
     names = list(hosts)
     lifetime = min(lifetime, authority.certificate.not_valid_after_utc - now)
     builder = (
-        _builder(
+        certificate_builder(
             x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])]),
             authority.certificate.subject,
             key.public_key(),
@@ -84,7 +84,7 @@ def issue_certificate(authority: KeyPair, hosts: Iterable[str], *, now: datetime
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     )
-    return KeyPair(_signed(builder, authority), key)
+    return KeyPair(signed(builder, authority), key)
 
 
 def strict_defects(authority: x509.Certificate) -> list[str]:
@@ -144,13 +144,14 @@ def _spki(key: object) -> bytes:
     )
 
 
-def _builder(
+def certificate_builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey,
     now: datetime,
     lifetime: timedelta,
 ) -> x509.CertificateBuilder:
+    """What all certificates have, for `signed`."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -163,7 +164,8 @@ def _builder(
     )
 
 
-def _signed(builder: x509.CertificateBuilder, authority: KeyPair) -> x509.Certificate:
+def signed(builder: x509.CertificateBuilder, authority: KeyPair) -> x509.Certificate:
+    """The certificate, with the identifier of the authority's key: verifiers as strict as RFC 5280 want it."""
     try:
         identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from trainwright.api.kubernetes.admissionregistration.v1 import (
     MutatingWebhookConfiguration,
@@ -39,13 +39,10 @@ class InjectionTarget:
 
 async def fetch_configuration(client: Client, target: InjectionTarget) -> Configuration | None:
     """Read a configuration; None if it does not exist."""
-    found: Any
     try:
-        found = await client.get(target.kind, target.name)
+        return await client.get(target.kind, target.name)
     except NotFound:
         return None
-    configuration: Configuration = found
-    return configuration
 
 
 def bundles(configuration: Configuration) -> Mapping[str, bytes]:

@@ -57,10 +57,6 @@ class CertificateVault:
             document = {"metadata": {"name": self.name, "namespace": self.namespace}, "type": "Opaque", "data": data}
             created = await self._client.create(document, kind=Secret.RESOURCE)
             return HeldSecret(material, resource_version_of(created))
-        if NEXT_CA_KEY not in data:
-            patch_data: dict[str, str | None] = {**data, NEXT_CA_KEY: None}
-        else:
-            patch_data = {**data}
-        patch = {"metadata": {"resourceVersion": held.version}, "data": patch_data}
+        patch = {"metadata": {"resourceVersion": held.version}, "data": {NEXT_CA_KEY: None, **data}}
         patched = await self._client.patch(Secret, self.name, self.namespace, patch)
         return HeldSecret(material, resource_version_of(patched))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from trainwright.api.kubernetes.meta.v1 import Status
-from trainwright.controller.runtime.errors import ApiError, ErrorCause, api_error
+from trainwright.controller.runtime.errors import ApiError, ErrorCause, error_type
 
 _REASONS = {
     400: "BadRequest",
@@ -46,10 +46,11 @@ def error_of(
     header = headers.get("retry-after", "")
     asked = float(header) if header.isdigit() else details.retry_after_seconds
     causes = tuple(ErrorCause(c.reason or "", c.field_ or "", c.message or "") for c in details.causes or ())
-    return api_error(
-        code,
+    reason = status.reason or _REASONS.get(code, "")
+    return error_type(code, reason, causes)(
         status.message or text or f"HTTP {code}",
-        reason=status.reason or _REASONS.get(code, ""),
+        code=code,
+        reason=reason,
         causes=causes,
         retry_after=asked,
         request=request,

@@ -125,7 +125,8 @@ class Connections:
         """A connection of this request's own, and whether it was used before."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_usable(self._loop.time() - IDLE_SECONDS):
+            is_fresh = connection.idle_since > self._loop.time() - IDLE_SECONDS
+            if is_fresh and not connection.transport.is_closing():
                 return connection, True
             connection.abort()
         try:
@@ -247,9 +248,6 @@ class _Connection(asyncio.BufferedProtocol):
         self._pool = pool
         self._parser = httptools.HttpResponseParser(self)
         self.socket: socket.socket | None = None
-
-    def is_usable(self, since: float) -> bool:
-        return self.idle_since > since and not self.transport.is_closing()
 
     def release(self) -> None:
         self._pool.release(self)

@@ -94,7 +94,6 @@ class RawAnswer:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Lower-case names."""
         return Headers(self.fields)
 
     def warnings(self) -> tuple[str, ...]:
@@ -118,11 +117,9 @@ class RawAnswer:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def read(self) -> bytes:
-        """The rest of the body."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives."""
         while True:
             if self._parts:
                 yield self.body()
@@ -147,7 +144,6 @@ class RawAnswer:
     # ------------------------------------------------------------------ called by the connection
 
     def field(self, name: bytes, value: bytes) -> None:
-        """A header."""
         if self._is_complete:  # of an answer that nothing was asked for
             self._keep = False
         else:
@@ -179,7 +175,6 @@ class RawAnswer:
         return bool(self.status) and not any(name.lower() in lengths for name, _ in self.fields)
 
     def add(self, body: bytes) -> None:
-        """A part of the body."""
         if self._is_complete:
             return
         if self._inflate is not None:

@@ -14,15 +14,17 @@ import logging
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 from trainwright.api import times
 from trainwright.controller.runtime.client.config import ExternalCredentials
 from trainwright.controller.runtime.client.credentials import ClientCertificate, Credential
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.tasks import limited
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +39,12 @@ class ExternalAuthorization:
 
     def __init__(self, source: ExternalCredentials) -> None:
         self._where = f"credentials of context {source.context!r}"
-        command = source.plugin.get("command") if source.plugin is not None else None
-        self._what = (
-            f"the plugin {command}" if command else "the auth provider" if source.plugin is None else "the plugin"
-        )
-        self._ask: Callable[[], tuple[Credential, float]] = (
-            _ExecPlugin(source).ask if source.plugin is not None else _AuthProvider(source).ask
-        )
+        self._ask: Callable[[], tuple[Credential, float]]
+        if source.plugin is None:
+            self._what, self._ask = "the auth provider", _AuthProvider(source).ask
+        else:
+            self._what = f"the plugin {source.plugin.get('command') or ''}".rstrip()
+            self._ask = partial(_ask_plugin, source.plugin, source)
         self._lock = asyncio.Lock()
         self._credential = Credential()
         self._good_until = -math.inf
@@ -64,20 +65,13 @@ class ExternalAuthorization:
                 await self._renew()
         return self._credential if self._credential != refused else None
 
-    @asynccontextmanager
-    async def _asked(self) -> AsyncIterator[None]:
+    def _asked(self) -> AbstractAsyncContextManager[None]:
         """Limit the wait, also for a request that waits behind others."""
-        limit = asyncio.timeout(ASK_SECONDS)
-        try:
-            async with limit:
-                yield
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise ConfigurationError(
-                f"{self._where}: {self._what} has not answered within {ASK_SECONDS:g} s; if it waits for a login,"
-                " log in and try again"
-            ) from error
+        text = (
+            f"{self._where}: {self._what} has not answered within {ASK_SECONDS:g} s; if it waits for a login,"
+            " log in and try again"
+        )
+        return limited(asyncio.timeout(ASK_SECONDS), lambda: ConfigurationError(text))
 
     async def _renew(self) -> None:
         try:
@@ -113,37 +107,32 @@ def _in_thread(ask: Callable[[], tuple[Credential, float]]) -> "asyncio.Future[t
     return asyncio.wrap_future(answer)
 
 
-class _ExecPlugin:
-    def __init__(self, source: ExternalCredentials) -> None:
-        self._source = source
+def _ask_plugin(plugin: dict[str, Any], source: ExternalCredentials) -> tuple[Credential, float]:
+    from kubernetes.config.exec_provider import ExecProvider  # noqa: PLC0415 - see the module's first paragraph
+    from kubernetes.config.kube_config import ConfigNode  # noqa: PLC0415
 
-    def ask(self) -> tuple[Credential, float]:
-        from kubernetes.config.exec_provider import ExecProvider  # noqa: PLC0415 - see the module's first paragraph
-        from kubernetes.config.kube_config import ConfigNode  # noqa: PLC0415
-
-        plugin: Any = self._source.plugin
-        node: Any = ConfigNode  # the package has no types here
-        provider: Any = ExecProvider
-        try:
-            made = provider(node("exec", plugin), self._source.folder, node("cluster", self._source.cluster))
-            status = made.run()
-        except FileNotFoundError as error:
-            hint = plugin.get("installHint")
-            raise ConfigurationError(f"{error}; {hint}" if hint else str(error)) from error
-        certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
-        if bool(certificate) != bool(key):
-            raise ConfigurationError("the plugin returned only one of clientCertificateData and clientKeyData")
-        token = status.get("token")
-        if not (token or certificate):
-            raise ConfigurationError("the plugin returned neither a token nor a client certificate")
-        expiry = status.get("expirationTimestamp")
-        return (
-            Credential(
-                f"Bearer {token}" if token else None,
-                ClientCertificate(certificate.encode(), key.encode()) if certificate else None,
-            ),
-            times.parse(expiry).timestamp() if expiry else math.inf,
-        )
+    node: Any = ConfigNode  # the package has no types here
+    provider: Any = ExecProvider
+    try:
+        made = provider(node("exec", plugin), source.folder, node("cluster", source.cluster))
+        status = made.run()
+    except FileNotFoundError as error:
+        hint = plugin.get("installHint")
+        raise ConfigurationError(f"{error}; {hint}" if hint else str(error)) from error
+    certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
+    if bool(certificate) != bool(key):
+        raise ConfigurationError("the plugin returned only one of clientCertificateData and clientKeyData")
+    token = status.get("token")
+    if not (token or certificate):
+        raise ConfigurationError("the plugin returned neither a token nor a client certificate")
+    expiry = status.get("expirationTimestamp")
+    return (
+        Credential(
+            f"Bearer {token}" if token else None,
+            ClientCertificate(certificate.encode(), key.encode()) if certificate else None,
+        ),
+        times.parse(expiry).timestamp() if expiry else math.inf,
+    )
 
 
 class _AuthProvider:

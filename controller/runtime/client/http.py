@@ -119,11 +119,11 @@ class HTTPTransport:
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Stream]:
         credential = await self._authorization.credential()
-        answer = await self._exchange(request, credential, stream=True)
+        answer = await self._open_stream(request, credential)
         try:
             if answer.status == 401 and (other := await self._authorization.renew(credential)):
                 answer.end()
-                answer = await self._exchange(request, other, stream=True)
+                answer = await self._open_stream(request, other)
             yield answer
         finally:
             answer.end()
@@ -159,12 +159,12 @@ class HTTPTransport:
         finally:
             answer.end()
 
-    async def _exchange(self, request: Request, credential: Credential, *, stream: bool) -> "RawAnswer | SessionAnswer":
+    async def _open_stream(self, request: Request, credential: Credential) -> "RawAnswer | SessionAnswer":
         await self._renew_tls(credential.certificate)
         if self._proxy is not None:
-            return await self._pools.sessions.exchange(request, self._headers(credential), stream=stream)
-        pool = self._pools.streams if stream else self._pools.requests
-        return await pool.exchange(request, self._prefix + request.path, self._head(credential), stream=stream)
+            return await self._pools.sessions.exchange(request, self._headers(credential), stream=True)
+        target = self._prefix + request.path
+        return await self._pools.streams.exchange(request, target, self._head(credential), stream=True)
 
     async def _open_socket(
         self, request: Request, protocols: Sequence[str], limit: int, credential: Credential

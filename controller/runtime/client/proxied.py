@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests through a proxy, and websockets, over aiohttp: the only module of the client that imports that library.
 
-`http` imports this module when a proxy or a websocket is asked for. There are two pools: the one for requests is
-bounded; the one for streams and websockets is not, because each watch holds a connection for minutes and must never
-delay a write.
+`http` imports this module when a proxy or a websocket is asked for, and says why there are two pools.
 """
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import aiohttp
@@ -18,11 +17,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.tracing import Trace
 from yarl import URL
 
-from trainwright.controller.runtime.client.connections import (
-    CONNECT_SECONDS,
-    IDLE_SECONDS,
-    drop_after,
-)
+from trainwright.controller.runtime.client.connections import CONNECT_SECONDS, IDLE_SECONDS, drop_after
 from trainwright.controller.runtime.client.exchange import warnings_in
 from trainwright.controller.runtime.client.transport import READS, SECONDS, Request, Response, WritePermission
 from trainwright.controller.runtime.errors import (
@@ -96,7 +91,6 @@ class Sessions:
         return SessionAnswer(request, answer)
 
     async def connect(self, request: Request, headers: Headers, protocols: Sequence[str], limit: int) -> "HTTPSocket":
-        """Ask for a websocket."""
         answers: list[aiohttp.ClientResponse] = []
         refusals: list[Response] = []
 
@@ -147,10 +141,8 @@ def _sent_once(request: Request) -> aiohttp.ClientMiddlewareType:
     """Turn errors into our own, which aiohttp does not know: by itself it sends a GET, PUT or DELETE again."""
 
     async def send(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        try:
+        with _translated(request):
             return await handler(asked)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _lost(request, error) from error
 
     return send
 
@@ -180,7 +172,6 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
     async def close(self, *, abort_ssl: bool = True) -> None:
-        """Close every connection."""
         await super().close(abort_ssl=abort_ssl)
         self._cut()
 
@@ -193,11 +184,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _GuardedBody(aiohttp.BytesPayload):
-    """A body that checks the write permission as the last step before headers and body are sent.
-
-    The kernel drops data that it could not deliver while the permission lasted. Otherwise it would retry for minutes,
-    even after this process has ended, and could deliver the write of a former leader once the network is back.
-    """
+    """A body that checks the write permission as the last step before headers and body are sent."""
 
     def __init__(self, body: bytes, permission: WritePermission) -> None:
         super().__init__(body)
@@ -231,21 +218,16 @@ class SessionAnswer:
         return {name.lower(): value for name, value in self._answer.headers.items()}
 
     def warnings(self) -> tuple[str, ...]:
-        """The texts of `Warning` headers with code 299."""
         return warnings_in(self._answer.headers.getall("Warning", []))
 
     async def read(self) -> bytes:
-        try:
+        with _translated(self._request):
             return await self._answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _lost(self._request, error) from error
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        try:
+        with _translated(self._request):
             async for chunk in self._answer.content.iter_any():
                 yield chunk
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _lost(self._request, error) from error
 
     def end(self) -> None:
         """Abort an answer that is still arriving. A connection whose answer was read is back in the pool."""
@@ -270,10 +252,8 @@ class HTTPSocket:
 
     async def receive(self) -> bytes | None:
         assert self._opened is not None
-        try:
+        with _translated(self._request):
             message = await self._opened.receive()
-        except (aiohttp.ClientError, OSError) as error:
-            raise _lost(self._request, error) from error
         if message.type is aiohttp.WSMsgType.BINARY:
             return bytes(message.data)
         if message.type is aiohttp.WSMsgType.TEXT:
@@ -288,10 +268,8 @@ class HTTPSocket:
 
     async def send(self, message: bytes) -> None:
         assert self._opened is not None
-        try:
+        with _translated(self._request):
             await self._opened.send_bytes(message)
-        except (aiohttp.ClientError, OSError) as error:
-            raise _lost(self._request, error) from error
 
     def abort(self) -> None:
         if self._answer is not None:
@@ -306,6 +284,15 @@ def abort(answer: aiohttp.ClientResponse) -> None:
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
     answer.close()
+
+
+@contextmanager
+def _translated(request: Request) -> Iterator[None]:
+    """Raise our own errors for those of aiohttp."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise _lost(request, error) from error
 
 
 def _lost(request: Request, error: Exception) -> TransportError:

@@ -16,8 +16,9 @@ from trainwright.controller.runtime.client.session import ApiSession
 from trainwright.controller.runtime.client.slices import Slices, cut
 from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
-from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound, RequestTimeout
-from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, codec_of
+from trainwright.controller.runtime.errors import BadRequest, NotFound, RequestTimeout
+from trainwright.controller.runtime.kinds import Described, Kind, KindOf, T, codec_of, decoded
+from trainwright.controller.runtime.tasks import limited
 
 PAGE = 500
 """Objects per page of a list."""
@@ -26,7 +27,6 @@ PAGE = 500
 class _ListMeta(msgspec.Struct):
     resource_version: str = msgspec.field(name="resourceVersion", default="")
     continue_: str = msgspec.field(name="continue", default="")
-    remaining: int | None = msgspec.field(name="remainingItemCount", default=None)
 
 
 class _ListBody(msgspec.Struct):
@@ -138,10 +138,7 @@ class ReadVerbs(ApiSession):
             with suppress(msgspec.MsgspecError):
                 meta = nesting.decode(_LIST, long.envelope).metadata
                 return Page(long.items, meta.resource_version, meta.continue_)
-        try:
-            body = nesting.decode(_LIST, response.body)
-        except msgspec.MsgspecError as error:
-            raise DecodeError(f"{request}: not a list: {error}") from error
+        body = decoded(_LIST, response.body, f"{request}: not a list")
         return Page(body.items or (), body.metadata.resource_version, body.metadata.continue_)
 
     async def list(
@@ -205,12 +202,11 @@ class ReadVerbs(ApiSession):
         }
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        accept = codec.accept.replace("PartialObjectMetadataList", "PartialObjectMetadata")
         request = Request(
             "GET",
             collection_path(codec.resource, namespace),
             {name: value for name, value in query.items() if value},
-            {"Accept": accept},
+            {"Accept": codec.accept},
         )
         limit = idle if callable(idle) else lambda: idle
         async with AsyncExitStack() as opened:
@@ -267,11 +263,5 @@ async def _limited(
 
 async def _answered(request: Request, answer: Awaitable[T], limit: float | None) -> T:
     """Wait for a part of an answer. Raises RequestTimeout."""
-    scope = asyncio.timeout(limit)
-    try:
-        async with scope:
-            return await answer
-    except TimeoutError:
-        if not scope.expired():
-            raise
-        raise RequestTimeout(f"{request}: no answer within {limit:g} s") from None
+    async with limited(asyncio.timeout(limit), lambda: RequestTimeout(f"{request}: no answer within {limit:g} s")):
+        return await answer

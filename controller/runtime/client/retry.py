@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from trainwright.controller.runtime.client.transport import READS, Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError
+from trainwright.controller.runtime.tasks import limited
 
 RETRIES = 10
 """Retries per request, where a client has no other number."""
@@ -48,10 +49,16 @@ async def send_with_retries(
     time = asyncio.get_running_loop().time
     deadline = time() + limit
     attempt = 0
+
+    def late() -> RequestTimeout:
+        return RequestTimeout(f"{request}: no answer within {limit:g} s")
+
     while True:
         attempt += 1
         try:
-            response = await _within(deadline, send, request, limit)
+            # Whatever it waits for counts: a connection, the client's own limit of requests, credentials.
+            async with limited(asyncio.timeout_at(deadline), late):
+                response = await send(request)
         except TransportError as error:
             if on_attempt:
                 on_attempt(request, None)
@@ -70,17 +77,3 @@ async def send_with_retries(
         if time() + wait >= deadline:
             return response, attempt
         await asyncio.sleep(wait)
-
-
-async def _within(
-    deadline: float, send: Callable[[Request], Awaitable[Response]], request: Request, limit: float
-) -> Response:
-    """One attempt. Whatever it waits for counts: a connection, the client's own limit of requests, credentials."""
-    scope = asyncio.timeout_at(deadline)
-    try:
-        async with scope:
-            return await send(request)
-    except TimeoutError:
-        if not scope.expired():
-            raise
-        raise RequestTimeout(f"{request}: no answer within {limit:g} s") from None

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all verbs of a client share: credentials, retries, warnings, errors, and defaults of writes.
+"""What all verbs of a client share: credentials, retries, warnings, errors, defaults of writes, and observers.
 
-`reads`, `writes` and `exec` build the verbs on it; `client` combines them.
+The cache is an observer: it must know of a write before it is sent, because the watch event of the write often arrives
+before the answer. `reads`, `writes` and `exec` build the verbs on it; `client` combines them.
 """
 
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import trainwright
-from trainwright.api.objects import AnyObject
+from trainwright.api.base import Resource
+from trainwright.api.objects import AnyObject, Key
 from trainwright.controller.runtime.client.answers import error_of
-from trainwright.controller.runtime.client.observer import RequestObserver, WriteObserver
 from trainwright.controller.runtime.client.retry import RETRIES, send_with_retries
 from trainwright.controller.runtime.client.transport import (
     READS,
@@ -42,9 +43,39 @@ class WriteDefaults:
     dry_run: bool = False
 
 
-class ApiSession:
-    """Base of all verbs."""
+class PendingWrite:
+    """A write that has started. Exactly one of the three methods is called at its end.
 
+    This one is of a client without a cache: its methods do nothing.
+    """
+
+    def written(self, codec: Codec[Any], obj: Any) -> None:
+        """The server answered with the written object."""
+
+    def deleted(self, uid: str) -> None:
+        """The server answered that the object is deleted. `uid` is empty if the answer had none."""
+
+    def failed(self) -> None:
+        """The write was refused, or its outcome is unknown. The watch shows what happened."""
+
+
+class WriteObserver(Protocol):
+    """Is called before every write."""
+
+    def begin(self, resource: Resource, key: Key, *, applies: bool = False) -> PendingWrite:
+        """A write of this object is about to be sent. `applies`: by server-side apply, which may change nothing."""
+        ...
+
+
+class RequestObserver(Protocol):
+    """Is called after every attempt."""
+
+    def attempt(self, request: Request, status: int | None) -> None:
+        """An attempt ended with this HTTP status; None: without an answer."""
+        ...
+
+
+class ApiSession:
     def __init__(
         self,
         transport: Transport,

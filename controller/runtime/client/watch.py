@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.client.transport import Stream
-from trainwright.controller.runtime.errors import ConnectionLost, DecodeError
+from trainwright.controller.runtime.errors import ConnectionLost
+from trainwright.controller.runtime.kinds import decoded
 
 T = TypeVar("T")
 
@@ -135,8 +135,5 @@ def _frame(line: bytes) -> Frame:
         kind, middle, rest = line[len(_BEGIN) :].partition(_MIDDLE)
         if middle and kind.isalpha():
             return Frame(kind.decode(), msgspec.Raw(rest[:-1]))
-    try:
-        decoded = nesting.decode(_DECODER, line)
-    except msgspec.MsgspecError as error:
-        raise DecodeError(f"watch: not a frame: {error}") from error
-    return Frame(decoded.type, decoded.object)
+    whole = decoded(_DECODER, line, "watch: not a frame")
+    return Frame(whole.type, whole.object)

@@ -9,8 +9,7 @@ import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, name_of, namespace_of, wire
-from trainwright.controller.runtime.client.observer import IgnoredWrite, PendingWrite
-from trainwright.controller.runtime.client.session import ApiSession, O
+from trainwright.controller.runtime.client.session import ApiSession, O, PendingWrite
 from trainwright.controller.runtime.client.transport import Request, collection_path, object_path
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Codec, Kind, KindOf, T, codec_of
@@ -161,7 +160,7 @@ class WriteVerbs(ApiSession):
             gracePeriodSeconds=grace_period,
             dryRun=["All"] if dry else None,
         )
-        pending = IgnoredWrite() if dry or self._writes is None else self._writes.begin(codec.resource, key)
+        pending = PendingWrite() if dry or self._writes is None else self._writes.begin(codec.resource, key)
         try:
             response = await self.send(request)
             answer = _DELETED.decode(response.body)
@@ -227,7 +226,7 @@ class WriteVerbs(ApiSession):
         return await self._send_write(codec, request, _key(codec.resource, name_of(obj), namespace_of(obj)))
 
     async def _send_write(self, codec: Codec[T], request: Request, key: Key) -> T:
-        pending: PendingWrite = IgnoredWrite()
+        pending = PendingWrite()
         if self._writes is not None and key.name and "dryRun" not in request.query:
             applies = request.headers["Content-Type"] == _APPLY
             pending = self._writes.begin(codec.resource, key, applies=applies)

@@ -22,7 +22,7 @@ from trainwright.api.surroundings import ticks
 from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.controller.sources import KindSource, Source
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, KubernetesError, NotLeading, Terminal
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.tasks import TaskScope, limited
 from trainwright.controller.runtime.workqueue.entries import QueueItem, QueueStatistics
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 
@@ -294,24 +294,18 @@ class Controller:
 
     async def _call(self, key: Key) -> Result:
         try:
-            if self.settings.timeout is None:
+            seconds = self.settings.timeout
+            if seconds is None:
                 return await self._reconcile(key)
-            return await self._limited(key, asyncio.timeout(self.settings.timeout))
+            text = f"the reconcile was cancelled after {seconds} s"
+            async with limited(asyncio.timeout(seconds), lambda: ReconcileTimeout(text)):
+                return await self._reconcile(key)
         except asyncio.CancelledError as error:
             worker = asyncio.current_task()
             if worker is None or worker.cancelling():
                 raise
             # The reconciler awaited a cancelled task. The worker must go on.
             raise RuntimeError("the reconcile was cancelled, but not by its controller") from error
-
-    async def _limited(self, key: Key, limit: asyncio.Timeout) -> Result:
-        try:
-            async with limit:
-                return await self._reconcile(key)
-        except TimeoutError:
-            if limit.expired():
-                raise ReconcileTimeout(f"the reconcile was cancelled after {self.settings.timeout} s") from None
-            raise
 
     def _settle(self, item: QueueItem[Key], result: object) -> str:
         """Act on a result; returns the name of the outcome. Raises TypeError for anything that is not a result."""

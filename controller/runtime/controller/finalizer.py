@@ -14,14 +14,7 @@ until it says that it is done, and then the finalizer is taken off. Both must be
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from trainwright.api.objects import (
-    AnyObject,
-    deletion_timestamp_of,
-    finalizers_of,
-    key_of,
-    resource_version_of,
-    uid_of,
-)
+from trainwright.api.objects import AnyObject, deletion_timestamp_of, finalizers_of, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.controller.controller import Done, Result
 from trainwright.controller.runtime.errors import NotFound

@@ -11,11 +11,17 @@ All memory is bounded; a series that is dropped is written a last time.
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from trainwright.api.objects import Document
 from trainwright.api.times import format_micro_time, format_time
-from trainwright.controller.runtime.events.occurrence import NOTE_BYTES, EventObject, Occurrence, cut, event_name
+from trainwright.controller.runtime.events.occurrence import (
+    NOTE_BYTES,
+    EventKind,
+    EventObject,
+    Occurrence,
+    cut,
+    event_name,
+)
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -63,16 +69,6 @@ class SeriesCount:
         }
 
 
-class _Kind(NamedTuple):
-    """Common fields of events that differ only in their note."""
-
-    regarding: EventObject
-    related: EventObject | None
-    type: str
-    reason: str
-    action: str
-
-
 @dataclass(slots=True)
 class _Notes:
     different: set[str] = field(default_factory=set)
@@ -88,8 +84,8 @@ class Correlator:
             "reportingComponent": controller,
             "reportingInstance": instance,
         }
-        self._notes: OrderedDict[_Kind, _Notes] = OrderedDict()
-        self._series: OrderedDict[tuple[_Kind, str], SeriesCount] = OrderedDict()
+        self._notes: OrderedDict[EventKind, _Notes] = OrderedDict()
+        self._series: OrderedDict[tuple[EventKind, str], SeriesCount] = OrderedDict()
         self._buckets: OrderedDict[tuple[EventObject, str], TokenBucket] = OrderedDict()
         self._now = 0.0
         self.refused = 0
@@ -98,7 +94,7 @@ class Correlator:
     def take(self, occurrence: Occurrence, now: float, wall: datetime) -> list[SeriesCount]:
         """Take one occurrence; returns the series to write, usually one or none."""
         self._now = now
-        kind = _Kind(*occurrence[:5])
+        kind = occurrence.kind
         note = self._note(kind, occurrence.note, now)
         key = (kind, COMBINED if note.startswith(COMBINED) else note)
         series = self._series.get(key)
@@ -130,7 +126,7 @@ class Correlator:
             if held is series:
                 del self._series[key]
 
-    def _note(self, kind: _Kind, note: str, now: float) -> str:
+    def _note(self, kind: EventKind, note: str, now: float) -> str:
         notes = self._notes.get(kind)
         if notes is None or now - notes.seen > COMBINED_SECONDS:
             notes = self._notes[kind] = _Notes()
@@ -142,7 +138,7 @@ class Correlator:
             notes.different.add(note)
         return cut(COMBINED + note, NOTE_BYTES) if len(notes.different) >= DIFFERENT_NOTES else note
 
-    def _passes(self, kind: _Kind) -> bool:
+    def _passes(self, kind: EventKind) -> bool:
         key = (kind.regarding, kind.type)
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -155,7 +151,7 @@ class Correlator:
             return False
         return True
 
-    def _make(self, kind: _Kind, note: str, now: float, wall: datetime) -> SeriesCount:
+    def _make(self, kind: EventKind, note: str, now: float, wall: datetime) -> SeriesCount:
         document: Document = {
             "eventTime": format_micro_time(wall),
             # For the many programs that know these alone, such as the Kubeflow SDK.

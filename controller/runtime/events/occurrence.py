@@ -37,14 +37,18 @@ class EventObject(NamedTuple):
         return {name: value for name, value in values if value}
 
 
-class Occurrence(NamedTuple):
-    """One recorded event."""
+class EventKind(NamedTuple):
+    """Common fields of events that differ only in their note."""
 
     regarding: EventObject
     related: EventObject | None
     type: str
     reason: str
     action: str
+
+
+class Occurrence(NamedTuple):
+    kind: EventKind
     note: str
 
 

@@ -31,6 +31,7 @@ from trainwright.controller.runtime.events.occurrence import (
     NOTE_BYTES,
     TYPES,
     WORD_BYTES,
+    EventKind,
     NormalOrWarning,
     Occurrence,
     cut,
@@ -106,13 +107,12 @@ class EventRecorder:
         `reason` is a word in CamelCase, `action` what was done (default: the reason), `note` a sentence. Raises
         ConfigurationError for an object without apiVersion and kind. Call it only from the thread of the event loop.
         """
-        occurrence = Occurrence(
+        kind = EventKind(
             event_object(regarding),
             event_object(related) if related is not None else None,
             type,
             cut(reason, WORD_BYTES),
             cut(action or reason, WORD_BYTES),
-            cut(note, NOTE_BYTES),
         )
         if type not in TYPES:
             log.error("event %s dropped: its type %r is not Normal or Warning", reason, type)
@@ -122,6 +122,7 @@ class EventRecorder:
             self._statistics.dropped += 1
             return
         loop = asyncio.get_running_loop()
+        occurrence = Occurrence(kind, cut(note, NOTE_BYTES))
         for series in self._correlator.take(occurrence, loop.time(), self._now()):
             self._put(series)
 
@@ -247,7 +248,6 @@ class EventRecorder:
 
 
 def event_metrics(now: RecorderStatistics) -> Iterator[Metric]:
-    """The metrics of a recorder."""
     yield CounterMetricFamily("event_recorder_events", "Events recorded.", value=now.recorded)
     writes = CounterMetricFamily("event_recorder_writes", "Events written.", labels=["verb"])
     writes.add_metric(["create"], now.created)

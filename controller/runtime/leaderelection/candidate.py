@@ -18,8 +18,7 @@ from trainwright.api.surroundings import fraction
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
 from trainwright.controller.runtime.leaderelection.fence import JITTER, Clock, Fence, Timing, steady_clock
-from trainwright.controller.runtime.leaderelection.lock import Lock
-from trainwright.controller.runtime.leaderelection.record import LeaseRecord, held_by, released
+from trainwright.controller.runtime.leaderelection.lock import LeaseRecord, Lock, held_by, released
 
 log = logging.getLogger(__name__)
 

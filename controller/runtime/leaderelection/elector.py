@@ -33,13 +33,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 log = logging.getLogger(__name__)
 
 
-def new_identity() -> str:
-    """A unique identity: the host name and a UUID."""
-    return f"{host()}_{new_uid()}"
-
-
 def end_process(reason: str) -> None:
-    """End the process at once."""
     log.critical("leader election: exiting: %s", reason)
     logging.shutdown()
     os._exit(1)
@@ -74,7 +68,7 @@ class LeaderElector:
         self._clock = clock
         self._abort = abort
         self._agent = f"{user_agent} leader-election".strip()
-        self.identity = identity or new_identity()
+        self.identity = identity or f"{host()}_{new_uid()}"
         may_end = abort is end_process and clock is steady_clock
         self.permission = Fence(self._timing, clock, deadline=kernel_deadline() if may_end else None)
         """Checked by leader-elected work before each write."""

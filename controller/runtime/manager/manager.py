@@ -169,8 +169,8 @@ class Manager:
             self.serve("debug", settings.debug).add_route("/debug/statistics", json_route(self.statistics))
 
     def _wire_up(self) -> None:
-        self.metrics.watch_informers(self.cache.statistics)
-        self.metrics.watch_lag(self.lag)
+        self.metrics.informers = self.cache.statistics
+        self.metrics.lag = self.lag
         self.healthz.add("event-loop", self._stalled)
         self.readyz.add("caches", self._caches_unready)
         self.readyz.add("watches", self._watches_failing)

@@ -89,6 +89,10 @@ class _RunningGroup:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     opened: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def alive(self) -> list[tuple[_Member, asyncio.Task[None]]]:
+        """The members that run, with their tasks."""
+        return [(one, one.task) for one in self.members if one.task is not None and not one.task.done()]
+
 
 class Supervisor:
     """Runs the groups. Leader election waits in `before`, and is left in `after`."""
@@ -142,7 +146,7 @@ class Supervisor:
 
     def ended(self, group: Group) -> bool:
         """Whether nothing of the group runs: it has ended or never started."""
-        return all(member.task is None or member.task.done() for member in self._groups[group].members)
+        return not self._groups[group].alive()
 
     @property
     def stopping(self) -> bool:
@@ -151,12 +155,8 @@ class Supervisor:
 
     def running(self) -> list[str]:
         """Names of the running runnables, in the order of their groups."""
-        return [
-            f"{group.name.lower()}/{member.name}"
-            for group, running in self._groups.items()
-            for member in running.members
-            if member.task is not None and not member.task.done()
-        ]
+        groups = self._groups.items()
+        return [f"{group.name.lower()}/{member.name}" for group, running in groups for member, _ in running.alive()]
 
     async def run(self) -> None:
         """Start everything, wait for `stop` or a failure, stop everything.
@@ -261,9 +261,8 @@ class Supervisor:
     def _cancel_all(self) -> None:
         self.hurry()
         for running in self._groups.values():
-            for member in running.members:
-                if member.task is not None:
-                    member.task.cancel()
+            for _, task in running.alive():
+                task.cancel()
 
     async def _close_all(self) -> GraceExceeded | None:
         self._stopping = True
@@ -301,22 +300,19 @@ class Supervisor:
         if running.host is None:
             return []
         loop = asyncio.get_running_loop()
-        for member in running.members:
-            if member.task is None or member.task.done():
-                continue
+        for member, task in running.alive():
             if isinstance(member.runnable, Stoppable):
                 member.runnable.request_stop()
             else:
-                member.task.cancel()
+                task.cancel()
         tasks = {m.task for m in running.members if m.task is not None}
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, deadline - loop.time()))
-        late = [m.name for m in running.members if m.task is not None and not m.task.done()]
-        for member in running.members:
-            if member.task is not None and not member.task.done():
-                member.task.cancel()
+        late = running.alive()
+        for _, task in late:
+            task.cancel()
         running.closing.set()
         await asyncio.wait({running.host}, timeout=CANCEL_SECONDS if late else None)
         if running.host.done() and not running.host.cancelled() and (error := running.host.exception()) is not None:
             log.error("group %s: %s", running.group.name.lower(), error)
-        return late
+        return [member.name for member, _ in late]

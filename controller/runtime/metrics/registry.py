@@ -6,7 +6,7 @@ statistics at each scrape; only durations and outcomes are recorded when they ha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,7 +21,7 @@ from trainwright.controller.runtime.controller.controller import Controller, Con
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.events.recorder import RecorderStatistics, event_metrics
 from trainwright.controller.runtime.lag import LoopLag
-from trainwright.controller.runtime.metrics.durations import Durations, DurationsCollector
+from trainwright.controller.runtime.metrics.durations import DurationsCollector
 from trainwright.controller.runtime.workqueue.entries import QueueStatistics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -76,18 +76,11 @@ _OF_CACHES: tuple[tuple[_Family, str, str, Callable[[InformerStatistics], float]
 )
 
 
-class QueueDurations:
-    """Records the durations of one queue; a QueueObserver."""
+class QueueDurations(NamedTuple):
+    """What records the durations of one queue; a QueueObserver."""
 
-    def __init__(self, waited: Durations, worked: Durations) -> None:
-        self._waited = waited
-        self._worked = worked
-
-    def waited(self, seconds: float) -> None:
-        self._waited.observe(seconds)
-
-    def worked(self, seconds: float) -> None:
-        self._worked.observe(seconds)
+    waited: Callable[[float], None]
+    worked: Callable[[float], None]
 
 
 class ControllerCounts:
@@ -126,37 +119,40 @@ class Metrics:
         if process:
             ProcessCollector(registry=registry)
             PlatformCollector(registry=registry)
-        prefix = "controller_runtime"
 
         def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
+            return Counter(f"controller_runtime_{name}_total", text, ("controller", *labels), registry=registry)
 
         def durations(name: str, text: str, *labels: str, buckets: Sequence[float]) -> DurationsCollector:
             return DurationsCollector(name, text, labels, buckets=buckets, registry=registry)
 
-        self.reconcile_total = counter(f"{prefix}_reconcile_total", "Reconciles by outcome.", "controller", "result")
-        self.reconcile_errors = counter(f"{prefix}_reconcile_errors_total", "Reconciles that failed.", "controller")
-        text = "Reconciles that failed and are not retried."
-        self.terminal_errors = counter(f"{prefix}_terminal_reconcile_errors_total", text, "controller")
-        text = "Reconciles that raised an unexpected exception."
-        self.panics = counter(f"{prefix}_reconcile_panics_total", text, "controller")
-        text = "Reconciles cancelled for taking too long."
-        self.timeouts = counter(f"{prefix}_reconcile_timeouts_total", text, "controller")
+        self.reconcile_total = counter("reconcile", "Reconciles by outcome.", "result")
+        self.reconcile_errors = counter("reconcile_errors", "Reconciles that failed.")
+        self.terminal_errors = counter("terminal_reconcile_errors", "Reconciles that failed and are not retried.")
+        self.panics = counter("reconcile_panics", "Reconciles that raised an unexpected exception.")
+        self.timeouts = counter("reconcile_timeouts", "Reconciles cancelled for taking too long.")
         self.reconcile_seconds = durations(
-            f"{prefix}_reconcile_time_seconds", "Length of a reconcile.", "controller", buckets=RECONCILE_BUCKETS
+            "controller_runtime_reconcile_time_seconds",
+            "Length of a reconcile.",
+            "controller",
+            buckets=RECONCILE_BUCKETS,
         )
         text = "Time from ready to taken by a worker."
         self.queue_waited = durations("workqueue_queue_duration_seconds", text, *_QUEUE, buckets=QUEUE_BUCKETS)
         text = "Time from taken by a worker to done."
         self.queue_worked = durations("workqueue_work_duration_seconds", text, *_QUEUE, buckets=QUEUE_BUCKETS)
         text = "Requests to the API server by outcome."
-        self.requests = counter("rest_client_requests_total", text, "code", "method", "host")
-        self._runtime = _RuntimeMetrics()
-        registry.register(StatisticsCollector(self._runtime.families))
+        self.requests = Counter("rest_client_requests_total", text, ("code", "method", "host"), registry=registry)
+        self._controllers: dict[str, Controller] = {}
+        self._priorities: dict[str, set[int]] = {}
+        self.informers: Callable[[], Iterable[InformerStatistics]] = tuple
+        """Returns the statistics of all informers."""
+        self.lag: LoopLag | None = None
+        registry.register(StatisticsCollector(self._families))
 
     def queue(self, name: str) -> QueueDurations:
-        """The observer of the queue of a controller."""
-        return QueueDurations(self.queue_waited.labels(name, name), self.queue_worked.labels(name, name))
+        waited, worked = (durations.labels(name, name) for durations in (self.queue_waited, self.queue_worked))
+        return QueueDurations(waited.observe, worked.observe)
 
     def controller(self, name: str) -> ControllerCounts:
         """The observer of a controller. All its series start at 0, so that the first increase is visible."""
@@ -164,49 +160,18 @@ class Metrics:
 
     def watch_controller(self, controller: Controller) -> None:
         """Expose the statistics of a controller. Raises ConfigurationError for a second one of the same name."""
-        if controller.name in self._runtime.controllers:
+        if controller.name in self._controllers:
             raise ConfigurationError(
                 f"a controller named {controller.name!r} exists already; the name is a metric label: choose another"
             )
-        self._runtime.controllers[controller.name] = controller
-
-    def watch_informers(self, statistics: Callable[[], Iterable[InformerStatistics]]) -> None:
-        self._runtime.informers = statistics
-
-    def watch_lag(self, lag: LoopLag) -> None:
-        self._runtime.lag = lag
+        self._controllers[controller.name] = controller
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
 
+    # ------------------------------------------------------------------ read from statistics at each scrape
 
-class RequestCounts:
-    """Counts attempts by code, method and host; a RequestObserver."""
-
-    def __init__(self, metrics: Metrics, host: str) -> None:
-        self._requests = metrics.requests
-        self._host = host
-        self._children: dict[tuple[str, str], Counter] = {}
-
-    def attempt(self, request: Request, status: int | None) -> None:
-        """An attempt ended; the code is `<error>` without an answer."""
-        key = (str(status) if status is not None else "<error>", request.method)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = self._requests.labels(*key, self._host)
-        child.inc()
-
-
-class _RuntimeMetrics:
-    """What is read from statistics at each scrape."""
-
-    def __init__(self) -> None:
-        self.controllers: dict[str, Controller] = {}
-        self.informers: Callable[[], Iterable[InformerStatistics]] = tuple
-        self.lag: LoopLag | None = None
-        self._priorities: dict[str, set[int]] = {}
-
-    def families(self) -> Iterator[Metric]:
+    def _families(self) -> Iterator[Metric]:
         yield from self._queues()
         yield from self._caches()
         if self.lag is not None:
@@ -216,7 +181,7 @@ class _RuntimeMetrics:
             yield CounterMetricFamily("event_loop_stalls", text, value=self.lag.stalls)
 
     def _queues(self) -> Iterator[Metric]:
-        found = {name: controller.statistics() for name, controller in self.controllers.items()}
+        found = {name: controller.statistics() for name, controller in self._controllers.items()}
         depth = GaugeMetricFamily("workqueue_depth", "Ready keys.", labels=[*_QUEUE, "priority"])
         for name, one in found.items():
             for label, count in self._depths(name, one.queue.ready).items():
@@ -253,6 +218,23 @@ class _RuntimeMetrics:
             yield made
 
 
+class RequestCounts:
+    """Counts attempts by code, method and host; a RequestObserver."""
+
+    def __init__(self, metrics: Metrics, host: str) -> None:
+        self._requests = metrics.requests
+        self._host = host
+        self._children: dict[tuple[str, str], Counter] = {}
+
+    def attempt(self, request: Request, status: int | None) -> None:
+        """An attempt ended; the code is `<error>` without an answer."""
+        key = (str(status) if status is not None else "<error>", request.method)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._requests.labels(*key, self._host)
+        child.inc()
+
+
 class StatisticsCollector(Collector):
     """Metrics that a function makes of statistics at each scrape."""
 
@@ -264,7 +246,6 @@ class StatisticsCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """All families."""
         return self._families()
 
 

@@ -153,8 +153,8 @@ class BoundedServer(Listener):
         Raises ConfigurationError for an address that is none.
         """
         super().__init__(name, address)
-        self._endpoint = endpoint
-        self._limits = limits
+        self.endpoint = endpoint
+        self.limits = limits
         self._tls = tls
         self._draining = False
         self.refused = 0
@@ -162,7 +162,7 @@ class BoundedServer(Listener):
 
     async def run(self) -> None:
         """Listen until cancelled, then finish open requests. Raises ConfigurationError: the address cannot be used."""
-        server = _Server(self._answer, self._endpoint, self._limits, self._count_refused)
+        server = _Server(self._answer, self)
         await self.serve(web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS), self._tls)
 
     def begin_drain(self) -> None:
@@ -170,28 +170,25 @@ class BoundedServer(Listener):
         self._draining = True
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        call = BoundedCall(request, self._limits)
+        call = BoundedCall(request, self.limits)
         try:
             # Reading the body has a limit of its own.
-            async with asyncio.timeout(self._limits.read_seconds + self._limits.answer_seconds):
-                answer = await self._endpoint.answer(call)
+            async with asyncio.timeout(self.limits.read_seconds + self.limits.answer_seconds):
+                answer = await self.endpoint.answer(call)
         except BodyIncomplete as error:
             log.debug("%s: %s from %s: %s", self.name, request.method, request.remote, error)
-            answer = self._endpoint.failure(400)
+            answer = self.endpoint.failure(400)
         except TimeoutError:
             log.warning("%s: %s %s took too long", self.name, request.method, call.path[:300])
-            answer = self._endpoint.failure(500)
+            answer = self.endpoint.failure(500)
         except Exception:
             log.exception("%s: %s %s failed", self.name, request.method, call.path[:300])
-            answer = self._endpoint.failure(500)
+            answer = self.endpoint.failure(500)
         response = _response(answer)
         # The start of a next request on this connection may be unknown.
         if self._draining or call.was_cut or not request.content.is_eof():
             response.force_close()
         return response
-
-    def _count_refused(self) -> None:
-        self.refused += 1
 
 
 def _response(answer: BoundedAnswer) -> web.Response:
@@ -199,17 +196,13 @@ def _response(answer: BoundedAnswer) -> web.Response:
 
 
 class _Server(web.Server):
-    """Makes connections of our own class, and holds what they share."""
+    """Makes connections of our own class for a BoundedServer."""
 
     def __init__(
-        self,
-        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        endpoint: Endpoint,
-        limits: BoundedLimits,
-        on_refused: Callable[[], None],
+        self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], owner: BoundedServer
     ) -> None:
         super().__init__(handler)
-        self.endpoint, self.limits, self.on_refused = endpoint, limits, on_refused
+        self.owner = owner
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self)
@@ -225,7 +218,7 @@ class _Connection(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]  # None turns it off
-            keepalive_timeout=server.limits.idle_seconds,
+            keepalive_timeout=server.owner.limits.idle_seconds,
             lingering_time=LINGER_SECONDS,
             auto_decompress=False,
         )
@@ -234,8 +227,8 @@ class _Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if len(self._server.connections) > self._server.limits.connections:
-            self._server.on_refused()
+        if len(self._server.connections) > self._server.owner.limits.connections:
+            self._server.owner.refused += 1
             self._abort()
             return
         self._expect_header()
@@ -261,12 +254,12 @@ class _Connection(web.RequestHandler):
             # The frames of the traceback hold the exception and this connection. Such a cycle lives until a full
             # collection, which is rare, so a client could fill the memory with malformed requests.
             exc.__traceback__ = None
-        response = _response(self._server.endpoint.failure(400 if status < 500 else 500))
+        response = _response(self._server.owner.endpoint.failure(400 if status < 500 else 500))
         response.force_close()
         return response
 
     def _expect_header(self) -> None:
-        self._deadline = self._loop.call_later(self._server.limits.read_seconds, self._give_up)
+        self._deadline = self._loop.call_later(self._server.owner.limits.read_seconds, self._give_up)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:

@@ -142,29 +142,20 @@ def probe_routes(*probes: Checks) -> dict[str, Handler]:
     """Routes for each set of checks and for each single check."""
     routes: dict[str, Handler] = {}
     for checks in probes:
-        routes[checks.path] = _all(checks)
-        routes[checks.path + "/{check}"] = _single(checks)
+        routes[checks.path] = routes[checks.path + "/{check}"] = _probe(checks)
     return routes
 
 
-def _all(checks: Checks) -> Handler:
+def _probe(checks: Checks) -> Handler:
     async def handle(request: web.Request) -> web.Response:
-        results = await checks.run(exclude=request.query.getall("exclude", ()))
-        healthy = all(results.values())
-        verbose = "verbose" in request.query or not healthy
-        return web.Response(status=200 if healthy else 500, text=describe(results) if verbose else "ok")
-
-    return handle
-
-
-def _single(checks: Checks) -> Handler:
-    async def handle(request: web.Request) -> web.Response:
+        single = request.match_info.get("check")
         try:
-            results = await checks.run(only=request.match_info["check"])
+            results = await checks.run(exclude=request.query.getall("exclude", ()), only=single)
         except KeyError:
             return web.Response(status=404, text="no such check\n")
         healthy = all(results.values())
-        return web.Response(status=200 if healthy else 500, text="ok" if healthy else describe(results))
+        verbose = not healthy or (single is None and "verbose" in request.query)
+        return web.Response(status=200 if healthy else 500, text=describe(results) if verbose else "ok")
 
     return handle
 

@@ -17,8 +17,6 @@ Check: TypeAlias = Callable[[], Awaitable[str | None] | str | None]
 
 
 class Checks:
-    """The checks of one path."""
-
     def __init__(self, path: str) -> None:
         self.path = path
         self._checks: dict[str, Check] = {}
@@ -28,10 +26,6 @@ class Checks:
     def add(self, name: str, check: Check) -> None:
         """Add or replace a check. Its name is a path below this one."""
         self._checks[name] = check
-
-    def names(self) -> list[str]:
-        """Names in the order of adding."""
-        return list(self._checks)
 
     async def run(self, *, exclude: Iterable[str] = (), only: str | None = None) -> dict[str, bool]:
         """Run the checks; returns which passed. Without checks `ping` passes. Raises KeyError for an unknown `only`."""

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trainwright.controller.runtime.certificates.authority import (
+    certificate_builder,
     certificate_pem,
     issue_certificate,
     key_pem,
     make_authority,
+    signed,
 )
 
 _LIFETIME = datetime.timedelta(days=7)
@@ -49,22 +51,14 @@ class Authority:
 
     def client(self, user: str, groups: Sequence[str]) -> tuple[Path, Path]:
         """Certificate and key files of the client `user`, a member of `groups`."""
-        key, own = ec.generate_private_key(ec.SECP256R1()), self._own.key
-        assert isinstance(own, ec.EllipticCurvePrivateKey)
-        attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)]))
-            .issuer_name(self._own.certificate.subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(self._own.certificate.not_valid_before_utc)
-            .not_valid_after(self._own.certificate.not_valid_after_utc)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-            # Python 3.13 verifies as strictly as RFC 5280 asks.
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(own.public_key()), critical=False)
-        )
-        return self._store(f"user-{user}", certificate.sign(own, hashes.SHA256()), key_pem(key))
+        key, own = ec.generate_private_key(ec.SECP256R1()), self._own.certificate
+        names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+        left = own.not_valid_after_utc - _now()
+        builder = certificate_builder(subject, own.subject, key.public_key(), _now(), left)
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        certificate = signed(builder.add_extension(usage, critical=False), self._own)
+        return self._store(f"user-{user}", certificate, key_pem(key))
 
     def _store(self, folder_name: str, certificate: x509.Certificate, key: bytes) -> tuple[Path, Path]:
         folder = self._folder / folder_name

@@ -214,7 +214,6 @@ class Components:
         self.wait(name)
 
     def stop_one(self, name: str, *, kill: bool) -> None:
-        """Stop or crash one program."""
         component, _ = self._find(name)
         del self._running[name]
         if kill:

@@ -180,7 +180,6 @@ def webhooks_by_url(manifest: Path, prefix: str, *, port: int, authority: bytes)
 
 
 def jobset_webhooks(binaries: Binaries, files: Files, *, webhook_port: int) -> list[dict[str, Any]]:
-    """JobSet's webhook configurations."""
     manifest = binaries.manifests["jobset-webhooks.yaml"]
     documents = webhooks_by_url(manifest, "jobset", port=webhook_port, authority=files.authority.pem)
     for document in documents:

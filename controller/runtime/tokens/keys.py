@@ -60,8 +60,6 @@ class _KeySet(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """One key of an issuer."""
-
     id: str
     checks: dict[str, _Check]
     """By algorithm."""

@@ -18,7 +18,8 @@ from trainwright.api.rights import Rule
 from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import DecodeError, KubernetesError, TokensUnavailable
+from trainwright.controller.runtime.errors import KubernetesError, TokensUnavailable
+from trainwright.controller.runtime.kinds import decoded
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
 K = TypeVar("K", bound=Hashable)
@@ -66,6 +67,7 @@ class _Review(msgspec.Struct):
     status: dict[str, Any] | None = None
 
 
+_REVIEW = msgspec.json.Decoder(_Review)
 _HEADERS = {"Accept": "application/json", "Content-Type": "application/json"}
 _PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 
@@ -172,14 +174,7 @@ async def post_review(client: Client, path: str, review: dict[str, Any], *, atte
             await asyncio.sleep(wait * (1 + 0.2 * fraction()))
             wait *= RETRY_FACTOR
         else:
-            return _status_of(response.body)
-
-
-def _status_of(body: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(body, type=_Review).status or {}
-    except msgspec.MsgspecError as error:
-        raise DecodeError(f"the answer to a review: {error}") from error
+            return decoded(_REVIEW, response.body, "the answer to a review").status or {}
 
 
 def _loop_time() -> float:

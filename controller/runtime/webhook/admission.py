@@ -202,11 +202,9 @@ def _decoded(kind: type[O], raw: msgspec.Raw, what: str) -> O | None:
     if bytes(raw) == _ABSENT:
         return None
     try:
-        obj: Any = codec_of(kind).decode(raw)
+        return codec_of(kind).decode(raw)
     except DecodeError as error:
         raise DecodeError(f"{what}: {error}") from error
-    decoded: O = obj
-    return decoded
 
 
 def _judged(verdict: AdmissionResponse) -> ReviewResponse:

@@ -17,8 +17,7 @@ from trainwright.controller.runtime.errors import ConfigurationError
 
 Kind: TypeAlias = type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
 KINDS: dict[str, Kind] = {
-    "MutatingWebhookConfiguration": MutatingWebhookConfiguration,
-    "ValidatingWebhookConfiguration": ValidatingWebhookConfiguration,
+    kind.RESOURCE.kind: kind for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 }
 
 

@@ -66,8 +66,6 @@ def dry_run_proof(client: Client, document: Document, *, kind: Resource) -> Proo
 
 
 class Reach:
-    """A readiness check for one server and its configurations."""
-
     def __init__(
         self,
         client: Client,

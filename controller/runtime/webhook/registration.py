@@ -20,8 +20,6 @@ LABEL = "trainwright.dev/registered-by-url"
 
 
 class WebhookRegistration:
-    """The webhook configurations of one process."""
-
     def __init__(self, client: Client, documents: Sequence[Document], url: str, *, field_manager: str) -> None:
         """`documents`: as in an installation. `url`: scheme, host and port for the API server to call."""
         self._client = client

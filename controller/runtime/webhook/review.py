@@ -92,24 +92,20 @@ def read_review(body: bytes) -> ReviewRequest:
 
 def write_review(request: ReviewRequest, response: ReviewResponse) -> bytes:
     """Encode the review that answers a request, with its uid and version."""
+    causes = [{"reason": c.reason, "message": c.message, "field": c.field} for c in response.causes]
+    about = {
+        "status": "" if response.allowed else "Failure",
+        "message": response.message,
+        "reason": response.reason,
+        "details": {"causes": causes} if causes else None,
+    }
     written: dict[str, Any] = {"uid": request.uid, "allowed": response.allowed}
-    status: dict[str, Any] = {"metadata": {}, "code": response.code}
-    if not response.allowed:
-        status["status"] = "Failure"
-    if response.message:
-        status["message"] = response.message
-    if response.reason:
-        status["reason"] = response.reason
-    if response.causes:
-        status["details"] = {
-            "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in response.causes]
-        }
-    written["status"] = status
+    written["status"] = {"metadata": {}, "code": response.code, **{name: one for name, one in about.items() if one}}
     if response.patch:
         written["patchType"] = "JSONPatch"
         written["patch"] = base64.b64encode(_ENCODER.encode(response.patch)).decode()
     if response.warnings:
-        written["warnings"] = list(response.warnings)
+        written["warnings"] = response.warnings
     if response.annotations:
         written["auditAnnotations"] = response.annotations
     return _ENCODER.encode({"kind": _KIND, "apiVersion": request.api_version, "response": written})

@@ -60,12 +60,10 @@ class WebhookMetrics:
             f"{prefix}_panics_total", "Admissions whose handler raised an exception.", [], registry=registry
         )
 
-    def path(self, path: str) -> "PathMetrics":
-        """The metrics of one path; all its series start at 0."""
-        return PathMetrics(self, path)
-
 
 class PathMetrics:
+    """The metrics of one path; all its series start at 0."""
+
     def __init__(self, metrics: WebhookMetrics, path: str) -> None:
         self._requests = {code: metrics.requests.labels(path, str(code)) for code in (200, 500)}
         self._seconds = metrics.seconds.labels(path)
@@ -73,7 +71,6 @@ class PathMetrics:
         self._panics = metrics.panics
 
     def began(self) -> None:
-        """A request has arrived."""
         self._in_flight.inc()
 
     def ended(self, status: int, seconds: float) -> None:
@@ -83,7 +80,6 @@ class PathMetrics:
         self._seconds.observe(seconds)
 
     def crashed(self) -> None:
-        """A handler has raised an exception."""
         self._panics.inc()
 
 
@@ -179,7 +175,7 @@ class WebhookServer(Listener):
     # ------------------------------------------------------------------ one request
 
     def _route(self, path: str, handler: AdmissionHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        metrics = self._metrics.path(path)
+        metrics = PathMetrics(self._metrics, path)
 
         async def handle(request: web.Request) -> web.StreamResponse:
             begin = perf_counter()

@@ -63,10 +63,10 @@ class QueueStatistics:
 class QueueObserver(Protocol):
     """Is told durations. Counts and depths are read from `statistics`."""
 
-    def waited(self, seconds: float) -> None:
+    def waited(self, seconds: float, /) -> None:
         """A worker took a key that had been ready for this long."""
         ...
 
-    def worked(self, seconds: float) -> None:
+    def worked(self, seconds: float, /) -> None:
         """A worker finished a key after this long."""
         ...

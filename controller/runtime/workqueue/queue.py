@@ -314,15 +314,13 @@ class WorkQueue(Generic[K]):
     def shut_down(self) -> None:
         """Hand out no more keys: every `get` returns None, ready and delayed keys are dropped. Idempotent."""
         self._shut_down = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         self._entries.clear()
         self._parked.clear()
         self._buckets.clear()
         self._priorities.clear()
         self._delayed.clear()
         self._delayed_count = 0
+        self._arm()
         while self._getters:
             waiter = self._getters.popleft()
             if not waiter.done():

@@ -20,7 +20,7 @@ from trainwright.controller.runtime.errors import (
 )
 from trainwright.controller.runtime.leaderelection.candidate import Candidate
 from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
-from trainwright.controller.runtime.leaderelection.record import LeaseRecord
+from trainwright.controller.runtime.leaderelection.lock import LeaseRecord
 from trainwright.controller.runtime.testing.clock import jumping, settle
 
 TIMING = Timing()

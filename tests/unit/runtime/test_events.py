@@ -14,7 +14,14 @@ from trainwright.api.objects import Document
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost, Unreachable
 from trainwright.controller.runtime.events.correlator import BURST, COMBINED, ENTRIES, Correlator, SeriesCount
-from trainwright.controller.runtime.events.occurrence import EventObject, Occurrence, cut, event_name, event_object
+from trainwright.controller.runtime.events.occurrence import (
+    EventKind,
+    EventObject,
+    Occurrence,
+    cut,
+    event_name,
+    event_object,
+)
 from trainwright.controller.runtime.events.recorder import QUEUE, EventRecorder
 from trainwright.controller.runtime.metrics.registry import EventCollector
 from trainwright.controller.runtime.testing.clock import jumping, settle
@@ -26,7 +33,7 @@ SHOP = config_map("shop", version="7", uid="u")
 
 
 def occurrence(note: str = "n", reason: str = "R", name: str = "shop", kind: str = "Normal") -> Occurrence:
-    return Occurrence(EventObject("v1", "ConfigMap", "default", name, "u"), None, kind, reason, "A", note)
+    return Occurrence(EventKind(EventObject("v1", "ConfigMap", "default", name, "u"), None, kind, reason, "A"), note)
 
 
 class Written:
