@@ -13,7 +13,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Collection, Container
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -32,23 +32,26 @@ class GaveUp(AssertionError):  # noqa: N818 - what the waiting did; pytest shows
         self.last = last
 
 
-class WaitLimits(TypedDict, total=False):
-    """How long a state is waited for."""
-
-    seconds: float
-    """At most; SECONDS where nothing is said."""
-    what: str
-    """Names the wanted state in the error, where the call does not say enough."""
-    ignore: tuple[type[Exception], ...]
-    """Exceptions of `look` that mean "not yet"."""
-
-
-def eventually_sync(look: Callable[[], T], holds: Callable[[T], object] = bool, **limits: Unpack[WaitLimits]) -> T:
+def eventually_sync(
+    look: Callable[[], T],
+    holds: Callable[[T], object] = bool,
+    *,
+    seconds: float = SECONDS,
+    what: str = "",
+    ignore: tuple[type[Exception], ...] = (),
+) -> T:
     """Poll `look` until its value `holds`; returns the value. Blocks the thread.
 
-    Raises GaveUp with what was last seen.
+    Args:
+        look: reads the state.
+        holds: whether the state is the wanted one.
+        seconds: how long to wait at most.
+        what: names the wanted state in the error, where the call does not say enough.
+        ignore: exceptions of `look` that mean "not yet".
+
+    Raises:
+        GaveUp: with what was last seen.
     """
-    seconds, ignore = limits.get("seconds", SECONDS), limits.get("ignore", ())
     deadline = time.monotonic() + seconds
     while True:
         last: Any
@@ -60,24 +63,40 @@ def eventually_sync(look: Callable[[], T], holds: Callable[[T], object] = bool, 
             if holds(found):
                 return found
         if time.monotonic() > deadline:
-            raise _gave_up(limits.get("what"), seconds, last)
+            raise _gave_up(what, seconds, last)
         time.sleep(POLL_SECONDS)
 
 
 @overload
 async def eventually(
-    look: Callable[[], Awaitable[T]], holds: Callable[[T], object] = bool, **limits: Unpack[WaitLimits]
+    look: Callable[[], Awaitable[T]],
+    holds: Callable[[T], object] = bool,
+    *,
+    seconds: float = SECONDS,
+    what: str = "",
+    ignore: tuple[type[Exception], ...] = (),
 ) -> T: ...
 @overload
-async def eventually(look: Callable[[], T], holds: Callable[[T], object] = bool, **limits: Unpack[WaitLimits]) -> T: ...
 async def eventually(
-    look: Callable[[], Any], holds: Callable[[Any], object] = bool, **limits: Unpack[WaitLimits]
+    look: Callable[[], T],
+    holds: Callable[[T], object] = bool,
+    *,
+    seconds: float = SECONDS,
+    what: str = "",
+    ignore: tuple[type[Exception], ...] = (),
+) -> T: ...
+async def eventually(
+    look: Callable[[], Any],
+    holds: Callable[[Any], object] = bool,
+    *,
+    seconds: float = SECONDS,
+    what: str = "",
+    ignore: tuple[type[Exception], ...] = (),
 ) -> Any:
     """As `eventually_sync`, without blocking the event loop. `look` may be a coroutine function.
 
     A look that takes longer than the time left is cancelled.
     """
-    seconds, ignore = limits.get("seconds", SECONDS), limits.get("ignore", ())
     last: Any = _NOTHING
     now = asyncio.get_running_loop().time
     began = now()
@@ -100,10 +119,10 @@ async def eventually(
     except TimeoutError:
         if not limit.expired():
             raise
-        raise _gave_up(limits.get("what"), seconds, last, now() - began) from None
+        raise _gave_up(what, seconds, last, now() - began) from None
 
 
-def _gave_up(what: str | None, seconds: float, last: Any, looking: float = 0.0) -> GaveUp:
+def _gave_up(what: str, seconds: float, last: Any, looking: float = 0.0) -> GaveUp:
     """`looking`: seconds since the last look began, which ended without an answer if that is long ago."""
     seen = "nothing" if last is _NOTHING else last if isinstance(last, str) and last else repr(last)
     if len(seen) > _SHOWN:
