@@ -156,7 +156,7 @@ class Informer:
         await waiter
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """See Store.add_index. Can be called at any time."""
+        """See InformerStore.add_index. Can be called at any time."""
         self.store.add_index(name, function)
 
     def add_handler(self, handler: Handler, *, controller: str = "", undecodable: bool = False) -> Subscription:

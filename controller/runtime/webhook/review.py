@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """AdmissionReview on the wire: `admission.k8s.io` v1 and v1beta1.
 
-Objects stay encoded until their model is known. A request that cannot be read is `Malformed`. Its answer names neither
-version nor uid, because neither is known.
+Objects stay encoded until their model is known. A request that cannot be read is `MalformedReview`. Its answer names
+neither version nor uid, because neither is known.
 """
 
 import base64
@@ -73,7 +73,7 @@ class ReviewResponse:
 
 
 def read_review(body: bytes) -> ReviewRequest:
-    """Decode the request of a review. Raises Malformed."""
+    """Decode the request of a review. Raises MalformedReview."""
     try:
         review = nesting.decode(_DECODER, body)
     except msgspec.MsgspecError as error:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """All webhooks of one process: server, certificate, registration, readiness.
 
+    certificates = SharedCertificates(secret="hooks-cert", namespace="system", hosts=["hooks.system.svc"])
     hooks = Webhooks(manager.client, manager.metrics.registry, "0.0.0.0:9443", configurations=documents,
-                     certificates=Shared(secret="hooks-cert", namespace="system", hosts=["hooks.system.svc"]))
+                     certificates=certificates)
     hooks.server.validate(Web, validate)
     manager.add(hooks, Group.WEBHOOKS, "webhooks")
     manager.readyz.add("webhooks", hooks.unready)
 
-There are three sources of the certificate: `Shared` (a Secret that the replicas keep together), `Folder` (files that
-another program keeps), and outside a cluster `ByURL` (made for this process, which also registers the configurations).
+There are three sources of the certificate: `SharedCertificates` (a Secret that the replicas keep together),
+`CertificateFolder` (files that another program keeps), and outside a cluster `ByURL` (made for this process, which also
+registers the configurations).
 """
 
 import asyncio
@@ -101,7 +103,7 @@ class Webhooks:
         """`configurations`: the documents of an installation; their paths and names are used.
 
         `serving`: pass it to choose TLS versions and ciphers, or to share the certificate with other servers.
-        `proof`: such as `reach.dry_run`; only used with `ByURL`, see `reach`.
+        `proof`: such as `reach.dry_run_proof`; only used with `ByURL`, see `reach`.
         Raises ConfigurationError for an invalid URL.
         """
         self.serving = serving or ServingCertificate(registry)
@@ -138,7 +140,7 @@ class Webhooks:
 
     @staticmethod
     def rules(configurations: Sequence[Document], *, managed: bool) -> tuple[Rule, ...]:
-        """Rights on the configurations in a cluster; `managed`: with `Shared`, which sets their CA bundle."""
+        """Rights on the configurations in a cluster. `managed`: `SharedCertificates` sets their CA bundle."""
         verbs = (*READ, "patch") if managed else ("get",)
         targets = [injection_target_of(document) for document in configurations]
         return tuple(Rule.on(target.kind.RESOURCE, *verbs, names=[target.name]) for target in targets)

@@ -379,7 +379,8 @@ async def test_nobody_waits_for_an_informer_that_was_removed(scenario_class: Any
 
 
 @jumping
-async def test_a_shared_object_that_is_changed_is_reported(scenario_class: Any) -> None:
+@pytest.mark.parametrize("stops", [False, True], ids=["while it runs", "at the stop"])
+async def test_a_shared_object_that_is_changed_is_reported(scenario_class: Any, stops: bool) -> None:
     s = scenario_class(detect_mutation=True)
     s.transport.answer(is_list, listing("10", config_map("a", version="1", data={"k": "v"})))
     s.transport.stream(is_watch)
@@ -387,5 +388,7 @@ async def test_a_shared_object_that_is_changed_is_reported(scenario_class: Any) 
     task = asyncio.ensure_future(s.cache.run())
     await settle()
     s.cache.get(ConfigMap, "a", "default").data["k"] = "mine"
+    if stops:
+        task.cancel()
     with pytest.raises(Exception, match=r"ConfigMap default/a was changed at .data.k \('v' became 'mine'\)"):
         await task
