@@ -19,10 +19,10 @@ from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.answering import DashboardSite
 from trainwright.controller.cli.dashboard.keys import KeptKeys
-from trainwright.controller.cli.dashboard.reports import KeptReports
 from trainwright.controller.cli.dashboard.security import PageGuard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
+from trainwright.controller.cli.progress.reports import KeptReports
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
 from trainwright.controller.runtime.errors import Unreachable

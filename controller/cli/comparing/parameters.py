@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from trainwright.api.messages import one_line
 from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
@@ -33,22 +35,19 @@ Empty: the same for all jobs of a cluster.
 _ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ParameterName:
+class Parameter(msgspec.Struct, frozen=True):
     group: str
+    """One of GROUPS."""
     name: str
 
-    def __str__(self) -> str:
-        return f"env {self.name}" if self.group == ENVIRONMENT else self.name
 
-
-def parameters_of(job: Document, jobset: Document | None = None) -> dict[ParameterName, str]:
+def parameters_of(job: Document, jobset: Document | None = None) -> dict[Parameter, str]:
     """What the job was run with. `jobset`: that of the job, if it can be had."""
-    found: dict[ParameterName, str] = {}
+    found: dict[Parameter, str] = {}
     for group, name, value in _all(job, jobset):
         if len(found) >= MOST:
             break
-        found[ParameterName(group, one_line(name))] = one_line(value)
+        found[Parameter(group, one_line(name))] = one_line(value)
     return found
 
 

@@ -21,8 +21,8 @@ from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog, why_no_log
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import RenderedObjects
-from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
+from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
 from trainwright.controller.runtime import (
     BadRequest,
     Client,

@@ -11,8 +11,8 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, Key
 from trainwright.api.times import Now
 from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, Missing, compare
-from trainwright.controller.cli.dashboard.reports import KeptReport
 from trainwright.controller.cli.dashboard.watching import HeldJob
+from trainwright.controller.cli.progress.reports import KeptReport
 from trainwright.controller.runtime import Client, KubernetesError
 
 READ_SECONDS = 5.0
