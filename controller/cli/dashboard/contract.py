@@ -151,8 +151,6 @@ class Spark(PageAnswer):
 
 
 class Runtime(PageAnswer):
-    """The runtime that the job names."""
-
     kind: str
     """`ClusterTrainingRuntime` or `TrainingRuntime`."""
     name: str
@@ -246,8 +244,6 @@ class Rows(PageAnswer):
 
 
 class ConditionView(PageAnswer):
-    """A condition of the TrainJob."""
-
     type: str
     status: str
     """`True`, `False` or `Unknown`."""
@@ -274,8 +270,6 @@ class Moment(PageAnswer):
 
 
 class ContainerView(PageAnswer):
-    """One container of a pod."""
-
     name: str
     init: bool
     """An init container."""
@@ -554,8 +548,6 @@ class Found(PageAnswer):
 
 
 class ObjectView(PageAnswer):
-    """One object that the job becomes."""
-
     kind: str
     api_version: str
     namespace: str

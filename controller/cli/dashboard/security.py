@@ -60,11 +60,6 @@ class PageRequest:
 class PageGuard:
     keys: Keys = field(default_factory=Keys)
 
-    @property
-    def place(self) -> str:
-        """The path below which the page and its data are, and to which the cookie goes."""
-        return self.keys.place
-
     def refusal(self, asked: PageRequest, cookie: str) -> PageProblem | None:
         """Why a request is not answered; None: it is. `cookie`: its name."""
         return self._foreign(asked) or self._unknown(asked, cookie)
@@ -78,7 +73,7 @@ class PageGuard:
         if origin is not None and origin.lower() != f"http://{host}".lower():
             return _refused("ForeignOrigin", "this server answers no pages of other sites")
         is_entry = (
-            asked.path in ("/", f"{self.place}/") and asked.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+            asked.path in ("/", f"{self.keys.place}/") and asked.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
         )
         if not is_entry and asked.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             return _refused("ForeignOrigin", "this server answers no pages of other sites")
@@ -86,12 +81,12 @@ class PageGuard:
 
     def _unknown(self, asked: PageRequest, cookie: str) -> PageProblem | None:
         """What lacks the token, or wants to change something and may not."""
-        is_action = asked.method == "POST" and _ACTION.fullmatch(asked.path.removeprefix(self.place)) is not None
+        is_action = asked.method == "POST" and _ACTION.fullmatch(asked.path.removeprefix(self.keys.place)) is not None
         if asked.method != "GET" and not is_action:
             return PageProblem(code=405, reason="MethodNotAllowed", message="the dashboard only reads here: use GET")
         if asked.method == "GET" and asked.path == PROOF:
             return None  # it tells nothing
-        is_inside = _same(asked.path[: len(self.place) + 1], f"{self.place}/")
+        is_inside = _same(asked.path[: len(self.keys.place) + 1], f"{self.keys.place}/")
         if not self.is_entering(asked) and not (is_inside and _same(asked.cookies.get(cookie), self.keys.session)):
             return _refused(
                 "NoToken", "open the address that the dashboard printed: it holds the token that this page lacks"
@@ -107,7 +102,7 @@ class PageGuard:
 
     def cookie(self, name: str) -> str:
         """The value of Set-Cookie. Cookies do not know ports, so the name has to."""
-        return f"{name}={self.keys.session}; Path={self.place}; HttpOnly; SameSite=Strict"
+        return f"{name}={self.keys.session}; Path={self.keys.place}; HttpOnly; SameSite=Strict"
 
 
 def cookie_name(port: int) -> str:

@@ -180,7 +180,7 @@ class WatchedJobs:
         while True:
             await self._has_ended.wait()
             self._has_ended.clear()
-            while self.is_looked_at:
+            while self.streams:
                 unread = {key: held.job for key, held in self._jobs.items() if self._ended.is_unread(held.job)}
                 await self._ended.read(unread.values())
                 for key, job in unread.items():
@@ -205,10 +205,6 @@ class WatchedJobs:
     def held(self, key: Key) -> HeldJob | None:
         return self._jobs.get(key)
 
-    def row(self, key: Key) -> contract.JobRow | None:
-        held = self._jobs.get(key)
-        return self.row_of(held) if held is not None else None
-
     def row_of(self, held: HeldJob) -> contract.JobRow:
         attempt = self._attempts.get(held.uid)
         return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)
@@ -226,7 +222,7 @@ class WatchedJobs:
         )
 
     def rows(self, changed: set[Key], deleted: set[Key]) -> contract.Rows:
-        found = [row for row in map(self.row, changed) if row is not None]
+        found = [self.row_of(held) for key in changed if (held := self._jobs.get(key)) is not None]
         return contract.Rows(
             now=format_time(self.now()), changed=found, deleted=[reference(key) for key in sorted(deleted)]
         )
@@ -234,11 +230,8 @@ class WatchedJobs:
     # ------------------------------------------------------------------ telling
 
     @property
-    def is_looked_at(self) -> bool:
-        return bool(self._subscribers)
-
-    @property
     def streams(self) -> int:
+        """How many there are: pages that are open."""
         return len(self._subscribers)
 
     def subscribe(self, only: Key | None = None) -> Subscriber:
