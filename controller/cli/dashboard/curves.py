@@ -108,11 +108,6 @@ def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: i
     return answer
 
 
-def replaced(uid: str) -> contract.Points:
-    """Tells the page to read the series again."""
-    return contract.Points(uid=uid, number=0, replace=True)
-
-
 def _names(seen: Sequence[KeptReport]) -> Collection[str]:
     found: dict[str, None] = {}
     for one in seen:

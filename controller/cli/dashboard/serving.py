@@ -22,11 +22,11 @@ from trainwright.api.objects import Key
 from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.comparing.measures import Direction
 from trainwright.controller.cli.comparing.tables import as_csv
-from trainwright.controller.cli.dashboard import contract, logbook
+from trainwright.controller.cli.dashboard import contract, logbook, security
 from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
-from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, is_free
-from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageGuard, PageRequest, cookie_name
+from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, Keys, is_free
+from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageRequest, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.runtime import BadRequest, ConfigurationError, KubernetesError, NotFound, listening
 from trainwright.plugins.contract import RegistryError
@@ -100,7 +100,7 @@ class Server:
         """
         self.port = port
         self._site = site
-        self._guard = PageGuard()
+        self.keys = Keys()
         self._kept = kept
         self._command = command
         self._files = files_of() if files is None else files
@@ -108,7 +108,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        return self._guard.keys.address
+        return self.keys.address
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Listen until cancelled; `ready` is called once. Raises ConfigurationError: the port cannot be used."""
@@ -155,7 +155,7 @@ class Server:
         """Listen on the port of the last run, or on a free one if another program has taken it."""
         if self._kept is None:
             async with listening("dashboard", runner, HOST, self.port) as self.port:
-                self._guard.keys = replace(self._guard.keys, port=self.port)
+                self.keys = replace(self.keys, port=self.port)
                 yield
             return
         keys = await asyncio.to_thread(self._kept.read)
@@ -163,13 +163,13 @@ class Server:
         if keys.port and not port:
             log.warning("another program uses port %s of the dashboard, which gets a new address", keys.port)
         async with listening("dashboard", runner, HOST, port) as self.port:
-            self._guard.keys = await asyncio.to_thread(self._kept.listens, keys, self.port)
+            self.keys = await asyncio.to_thread(self._kept.listens, keys, self.port)
             yield
 
     def _renew_keys(self) -> None:
         """Take new keys, which `up --new-token` has written."""
-        if self._kept is not None and (found := self._kept.changed(self._guard.keys)) is not None:
-            self._guard.keys = found
+        if self._kept is not None and (found := self._kept.changed(self.keys)) is not None:
+            self.keys = found
 
     async def _end_streams(self, _: web.Application) -> None:
         self._site.close()
@@ -184,16 +184,16 @@ class Server:
                 request.method, request.path, request.headers, request.cookies, request.query.get("token")
             )
             cookie = cookie_name(self.port)
-            refusal = self._guard.refusal(asked, cookie)
+            refusal = security.refusal(self.keys, asked, cookie)
             if refusal is not None:
-                response: web.StreamResponse = _refusal(request, refusal, f"{self._guard.keys.place}/")
-            elif self._guard.is_entering(asked):
+                response: web.StreamResponse = _refusal(request, refusal, f"{self.keys.place}/")
+            elif security.is_entering(self.keys, asked):
                 response = web.Response(
                     status=303,
                     headers={
                         **HEADERS,
-                        "Location": f"{self._guard.keys.place}/",
-                        "Set-Cookie": self._guard.cookie(cookie),
+                        "Location": f"{self.keys.place}/",
+                        "Set-Cookie": security.cookie_of(self.keys, cookie),
                     },
                 )
             else:
@@ -215,7 +215,7 @@ class Server:
     # ------------------------------------------------------------------ answers
 
     async def _page(self, request: web.Request) -> web.Response:
-        found = self._files.get(request.path.removeprefix(self._guard.keys.place))
+        found = self._files.get(request.path.removeprefix(self.keys.place))
         if found is None:
             raise web.HTTPNotFound
         return web.Response(body=found.read_bytes(), headers={**HEADERS, "Content-Type": TYPES[found.suffix]})
@@ -224,10 +224,10 @@ class Server:
         nonce = request.query.get("nonce", "")
         if _NONCE.fullmatch(nonce) is None:
             raise BadRequest("nonce has 16 to 128 letters and digits")
-        return web.Response(text=self._guard.keys.proof(nonce), headers={**HEADERS, "Content-Type": "text/plain"})
+        return web.Response(text=self.keys.proof(nonce), headers={**HEADERS, "Content-Type": "text/plain"})
 
     async def _session(self, _: web.Request) -> web.Response:
-        keys = self._guard.keys
+        keys = self.keys
         return _answer(contract.PageSession(proof_key=keys.proof_key, action_token=keys.action, command=self._command))
 
     async def _jobs(self, _: web.Request) -> web.Response:
@@ -338,7 +338,7 @@ class Server:
             return _problem(contract.PageProblem(code=503, reason="TooManyStreams", message=message))
         response = _stream("text/event-stream")
         self._streams += 1
-        keys = self._guard.keys
+        keys = self.keys
         try:
             await response.prepare(request)
             await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
@@ -346,7 +346,7 @@ class Server:
             async with aclosing(events):
                 async for name, data in events:
                     self._renew_keys()
-                    if self._guard.keys is not keys:
+                    if self.keys is not keys:
                         break  # the page asks again, and is told that its token counts no more
                     number += 1
                     # JSON has no line break in it, so one line of data holds it.
