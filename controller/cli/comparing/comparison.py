@@ -57,8 +57,6 @@ class Missing(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
-    """Answer of `/compare`."""
-
     now: str
     jobs: list[Compared]
     """In the order in which they were asked for."""

@@ -216,8 +216,6 @@ class Cluster(PageAnswer):
 
 
 class JobList(PageAnswer):
-    """Answer of `/api/v1/jobs`, and event `snapshot`."""
-
     contract: int
     """VERSION."""
     program: str
@@ -381,8 +379,6 @@ class UnreadPart(PageAnswer):
 
 
 class Job(PageAnswer):
-    """Answer of `/api/v1/jobs/{namespace}/{name}`, and event `job`."""
-
     now: str
     cluster: Cluster
     connection: Connection
@@ -408,8 +404,6 @@ class Job(PageAnswer):
 
 
 class Actions(PageAnswer):
-    """Answer of `/actions`."""
-
     allowed: list[str]
     """Of `stop`, `resume`, `delete`, `again`: what the user may do with jobs of the namespace."""
     why: str
@@ -417,8 +411,6 @@ class Actions(PageAnswer):
 
 
 class ActionDone(PageAnswer):
-    """Answer of a POST to `/actions/{action}`."""
-
     message: str
     namespace: str
     name: str
@@ -534,8 +526,6 @@ class Lines(PageAnswer):
 
 
 class Found(PageAnswer):
-    """Answer of `/lines/find`."""
-
     total: int
     """Lines that were searched."""
     lines: list[int]
