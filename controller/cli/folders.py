@@ -26,20 +26,13 @@ _FILES = frozenset(
         "run.json",
         "run.json.new",
         "cluster.log",
-        "curves.db",
-        "curves.db-journal",
-        "curves.db-shm",
-        "curves.db-wal",
         "curves.db.damaged",
         "dashboard.json",
         "kubeconfig",
         "merged.json",
         "port",
         "status-port",
-        "state.db",
-        "state.db-journal",
-        "state.db-shm",
-        "state.db-wal",
+        *(f"{database}{more}" for database in ("curves.db", "state.db") for more in ("", "-journal", "-shm", "-wal")),
     }
 )
 _FOLDERS = frozenset({"pki", "pods", "logs", "volumes", "writer"})

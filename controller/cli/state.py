@@ -84,18 +84,13 @@ def _is_locked(file: TextIO, how: Literal["alone", "shared", "not"]) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    if not is_cluster(folder):
+    if not (folder / "lock").is_file():  # the first file of a cluster
         return False
     try:
         with (folder / "lock").open(encoding="utf-8") as lock:
             return not _is_locked(lock, "shared")
     except OSError:
         return False
-
-
-def is_cluster(folder: Path) -> bool:
-    """Whether the folder is that of a cluster, whose first file is its lock."""
-    return (folder / "lock").is_file()
 
 
 def write(folder: Path, run: ClusterRun) -> None:

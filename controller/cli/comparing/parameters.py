@@ -8,7 +8,6 @@ shown: neither what comes from a Secret, nor a value whose name looks like one.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -54,7 +53,7 @@ def parameters_of(job: Document, jobset: Document | None = None) -> dict[Paramet
 def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str]]:
     spec = _mapping(job.get("spec"))
     trainer = _mapping(spec.get("trainer"))
-    yield from _shape(spec, trainer, _Built.of(jobset))
+    yield from _shape(spec, trainer, *_built(jobset))
     yield from _code(annotations_of(job))
     yield from _arguments([*_texts(trainer.get("command")), *_texts(trainer.get("args"))])
     yield from _environment(trainer.get("env"), "")
@@ -67,11 +66,14 @@ def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str
         yield from _patch(_mapping(patch.get("trainingRuntimeSpec")), "")
 
 
-def _shape(spec: Mapping[str, Any], trainer: Mapping[str, Any], built: "_Built") -> Iterator[tuple[str, str, str]]:
+def _shape(
+    spec: Mapping[str, Any], trainer: Mapping[str, Any], image: str, nodes: int | None
+) -> Iterator[tuple[str, str, str]]:
+    """`image` and `nodes` are those of the JobSet, for a job that leaves them to its runtime."""
     found = {
         "runtime": _mapping(spec.get("runtimeRef")).get("name"),
-        "image": within(str(trainer.get("image") or built.image)),
-        "nodes": trainer.get("numNodes") if trainer.get("numNodes") is not None else built.nodes,
+        "image": within(str(trainer.get("image") or image)),
+        "nodes": trainer.get("numNodes") if trainer.get("numNodes") is not None else nodes,
         "processes per node": trainer.get("numProcPerNode"),
         "deadline in seconds": spec.get("activeDeadlineSeconds"),
     }
@@ -88,23 +90,16 @@ def _code(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         yield CODE, "git changes", "uncommitted" if annotations[ANNOTATION_DIRTY] == "true" else "none"
 
 
-@dataclass(frozen=True, slots=True)
-class _Built:
-    image: str = ""
-    nodes: int | None = None
-
-    @classmethod
-    def of(cls, jobset: Document | None) -> "_Built":
-        for part in _documents(dig(jobset, "spec.replicatedJobs")):
-            if _mapping(dig(part, "template.metadata.labels")).get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
-                continue
-            containers = _documents(dig(part, "template.spec.template.spec.containers"))
-            container: Document = next(
-                (one for one in containers if one.get("name") == NODE), next(iter(containers), {})
-            )
-            nodes = dig(part, "template.spec.parallelism")
-            return cls(str(container.get("image") or ""), nodes if isinstance(nodes, int) else None)
-        return cls()
+def _built(jobset: Document | None) -> tuple[str, int | None]:
+    """Image and number of nodes of the trainer, where the JobSet tells them."""
+    for part in _documents(dig(jobset, "spec.replicatedJobs")):
+        if _mapping(dig(part, "template.metadata.labels")).get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
+            continue
+        containers = _documents(dig(part, "template.spec.template.spec.containers"))
+        container: Document = next((one for one in containers if one.get("name") == NODE), next(iter(containers), {}))
+        nodes = dig(part, "template.spec.parallelism")
+        return str(container.get("image") or ""), nodes if isinstance(nodes, int) else None
+    return "", None
 
 
 def _arguments(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:

@@ -230,17 +230,12 @@ async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
     listed = await jobs.all()
     if any(name_of(job) == given for job in listed):
         return given
-    found = newest_first(
-        listed if given == LATEST else [job for job in listed if job["metadata"].get("generateName") == f"{given}-"]
-    )
+    some = [job for job in listed if given == LATEST or job["metadata"].get("generateName") == f"{given}-"]
+    # Times of creation have whole seconds.
+    found = sorted(some, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
     if only and given != LATEST and len(found) > 1:
         raise RefusedError(f"{given} may be any of {', '.join(map(name_of, found))}: name one, or the last as {LATEST}")
     return name_of(found[0]) if found else given
-
-
-def newest_first(jobs: Sequence[Document]) -> list[Document]:
-    """Jobs by the time at which they were created, which has whole seconds; then by their last change."""
-    return sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
 
 
 def _stored(job: Document) -> int:
