@@ -14,7 +14,7 @@ import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, name_of, uid_of
-from trainwright.api.times import Now, format_time, parse, wall_clock
+from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.causes import shown_explanation
 from trainwright.controller.cli.comparing.measures import finite
@@ -45,20 +45,13 @@ _PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attemp
 
 class Details:
     def __init__(
-        self,
-        client: Client,
-        cluster: contract.Cluster,
-        plugins: Sequence[Explains] = (),
-        *,
-        logs: Path | None = None,
-        now: Now = wall_clock,
+        self, client: Client, cluster: contract.Cluster, plugins: Sequence[Explains] = (), *, logs: Path | None = None
     ) -> None:
         """`logs`: the folder of a local node's logs, which has those of pods that are gone."""
         self._cluster = cluster
-        self._reader = Reader(client, plugins, now=now)
+        self._reader = Reader(client, plugins)
         self._usage = Usage(client)
         self._logs = logs
-        self._now = now
 
     async def read(self, namespace: str, name: str, history: History, connection: contract.Connection) -> contract.Job:
         """The job as it is now.
@@ -71,7 +64,7 @@ class Details:
         """
         picture, explanation = await self._reader.picture(namespace, name, also=_wanted)
         gone = await asyncio.to_thread(_gone, self._logs, picture) if self._logs is not None else []
-        job = job_of(picture, explanation, history, self._cluster, connection, self._now(), gone)
+        job = job_of(picture, explanation, history, self._cluster, connection, wall_clock(), gone)
         if any(pod.phase == "Running" for pod in job.pods):
             used = await self._usage.read(namespace, name)
             for pod in job.pods:

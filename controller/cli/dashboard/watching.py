@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from trainwright import __version__
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
-from trainwright.api.times import Now, format_time, parse, wall_clock
+from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
 from trainwright.controller.cli.causes import ReferenceView
@@ -137,16 +137,14 @@ class Subscriber:
 class WatchedJobs:
     """The jobs of one namespace, or of all (empty)."""
 
-    def __init__(
-        self, client: Client, cluster: contract.Cluster, *, reports: KeptReports | None = None, now: Now = wall_clock
-    ) -> None:
+    def __init__(self, client: Client, cluster: contract.Cluster, *, reports: KeptReports | None = None) -> None:
         self.cluster = cluster
         self.reports = reports
         self._kept: dict[str, list[KeptReport]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
         """The present attempts by uid of the job, of JobSets that may be listed."""
-        self.now = now
+        self.now = wall_clock
         self._jobs: dict[Key, HeldJob] = {}
         self._undecodable: dict[Key, None] = {}
         self._subscribers: set[Subscriber] = set()
@@ -154,9 +152,9 @@ class WatchedJobs:
         self.is_closing = False
         """The dashboard stops: streams say so and end."""
         self.connection = contract.Connection(
-            state="connecting", message="", since=format_time(now()), last_contact=None
+            state="connecting", message="", since=format_time(wall_clock()), last_contact=None
         )
-        self._ended = Ended(client, now=now)
+        self._ended = Ended(client)
         self._has_ended = asyncio.Event()
         self._cache = Cache(client, namespace=cluster.namespace)
         self.informer = self._cache.informer(TrainJob)

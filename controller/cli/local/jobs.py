@@ -375,13 +375,12 @@ def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | Non
     another one failed by itself a little later: programs close their connections before they end.
     """
     written = sorted(
-        ((entry.stopped, entry.at, index, entry) for index, pod in enumerate(pods) for entry in written_failures(pod)),
-        key=lambda one: one[:3],
+        ((pod, entry) for pod in pods for entry in written_failures(pod)), key=lambda one: (one[1].stopped, one[1].at)
     )
     if written:
-        _, _, index, entry = _first_cause(pods, written, words or {})
-        ends = (end for name, _, end in _failed_runs(pods[index]) if name == entry.container)
-        return _failure(pods[index], entry.code, next((end for end in ends if end["exitCode"] == entry.code), {}))
+        pod, entry = _first_cause(written, words or {})
+        ends = (end for name, _, end in _failed_runs(pod) if name == entry.container)
+        return _failure(pod, entry.code, next((end for end in ends if end["exitCode"] == entry.code), {}))
     found = [(pod, end) for pod in pods for *_, end in _failed_runs(pod)]
     if not found:
         return None
@@ -389,26 +388,26 @@ def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | Non
     return _failure(pod, int(end["exitCode"]), end)
 
 
-_Written: TypeAlias = tuple[bool, str, int, WrittenFailure]
+_Written: TypeAlias = tuple[Document, WrittenFailure]
 
 
-def _first_cause(pods: list[Document], written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
-    first = written[0]
-    began = parse(program_ended(_words(pods, first, words), first[1]))
+def _first_cause(written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
+    _, first = written[0]
+    began = parse(program_ended(_words(written[0], words), first.at))
     for one in written:
-        stopped, at, _, ended = one
-        if stopped or (parse(at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
+        _, ended = one
+        if ended.stopped or (parse(ended.at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
             break
-        lines = _words(pods, one, words)
-        is_late = (parse(program_ended(lines, at)) - began).total_seconds() > LATE_SECONDS
+        lines = _words(one, words)
+        is_late = (parse(program_ended(lines, ended.at)) - began).total_seconds() > LATE_SECONDS
         if not is_late and not is_consequence(telling_line(lines, ended.code)):
             return one
-    return first
+    return written[0]
 
 
-def _words(pods: list[Document], one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
-    _, _, index, entry = one
-    return words.get((uid_of(pods[index]), entry.container, entry.run), ())
+def _words(one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
+    pod, entry = one
+    return words.get((uid_of(pod), entry.container, entry.run), ())
 
 
 def _failure(pod: Document, code: int, ended: Document) -> RunFailure:

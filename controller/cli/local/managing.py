@@ -287,16 +287,14 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
     return lines
 
 
-def show_objects(found: object, form: str) -> None:
+def show_objects(found: Document | list[Document], form: str) -> None:
     """Print an object, or a list of objects, as `json` or `yaml`, without the fields that only machines read."""
-    if isinstance(found, list):
-        found = {"apiVersion": "v1", "kind": "List", "items": [_plain(one) for one in found]}
-    else:
-        found = _plain(found)
+    several = isinstance(found, list)
+    shown = {"apiVersion": "v1", "kind": "List", "items": [*map(_plain, found)]} if several else _plain(found)
     if form == "json":
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
-        yaml.safe_dump(found, sys.stdout, sort_keys=False, allow_unicode=True)
+        yaml.safe_dump(shown, sys.stdout, sort_keys=False, allow_unicode=True)
 
 
 def _plain(found: Any) -> Any:
