@@ -40,7 +40,7 @@ from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JO
 
 _LOG_LINES = 20
 """Of a failed container, that are shown."""
-_PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts"}
+_PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts", JOBSET.plural: "attempts"}
 
 
 class Details:
@@ -172,9 +172,7 @@ def _unread(picture: Picture) -> Iterator[contract.UnreadPart]:
     """The parts that are incomplete, each message once."""
     told: dict[tuple[str, str], contract.UnreadPart] = {}
     for query, message in picture.unread.items():
-        part = "pods" if query.verb is Verb.LOG else _PARTS.get(query.resource.plural)
-        if query.resource.plural == JOBSET.plural:
-            part = "attempts"
+        part = _PARTS.get(query.resource.plural)
         if part is None or query.verb is Verb.LOG:
             continue  # only the explanation asks for it, and says so
         text = why_unread(query, message)

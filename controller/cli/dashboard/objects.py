@@ -6,6 +6,7 @@ reads with the rights of the user and applies nothing.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -19,7 +20,7 @@ from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.rendering.cluster import ClusterView, shown
-from trainwright.controller.runtime import ApiError, Client, NotFound
+from trainwright.controller.runtime import ApiError, Client
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
 from trainwright.plugins.contract import (
@@ -66,12 +67,9 @@ class RenderedObjects:
             return self._refused(str(error))
 
     async def _runtime(self, job: TrainJob) -> Runtime | None:
-        try:
+        # It was not built yet, or the user may not read ConfigMaps; the runtime is most often the same.
+        with suppress(ApiError):
             return runtime_in(await self._client.get(ConfigMap, name_of_snapshot(job), job.namespace), job)
-        except NotFound:
-            pass  # it was not built yet
-        except ApiError:
-            pass  # the user may not read ConfigMaps; the runtime is most often the same
         runtime = await self._view.runtime(job)
         if runtime is not None:
             runtime.set_defaults()
