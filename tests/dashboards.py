@@ -19,10 +19,9 @@ from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.answering import DashboardSite
 from trainwright.controller.cli.dashboard.keys import KeptKeys
-from trainwright.controller.cli.dashboard.reports import KeptReports
-from trainwright.controller.cli.dashboard.security import PageGuard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
+from trainwright.controller.cli.progress.reports import KeptReports
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
 from trainwright.controller.runtime.errors import Unreachable
@@ -287,7 +286,7 @@ async def dashboard(
         reports=reports,
         changes=changes,
     )
-    server = Server(site, PageGuard(), files=files, kept=kept)
+    server = Server(site, files=files, kept=kept)
     ready = asyncio.Event()
     async with TaskScope("test dashboard") as tasks:
         tasks.start("test dashboard/server", server.run(ready.set))

@@ -26,20 +26,13 @@ _FILES = frozenset(
         "run.json",
         "run.json.new",
         "cluster.log",
-        "curves.db",
-        "curves.db-journal",
-        "curves.db-shm",
-        "curves.db-wal",
         "curves.db.damaged",
         "dashboard.json",
         "kubeconfig",
         "merged.json",
         "port",
         "status-port",
-        "state.db",
-        "state.db-journal",
-        "state.db-shm",
-        "state.db-wal",
+        *(f"{database}{more}" for database in ("curves.db", "state.db") for more in ("", "-journal", "-shm", "-wal")),
     }
 )
 _FOLDERS = frozenset({"pki", "pods", "logs", "volumes", "writer"})
@@ -61,21 +54,17 @@ def claim(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise ForeignFolderError(f"{folder} is not a folder: give --dir another name") from error
-    found = _format(folder)
-    if found > FORMAT:
-        raise ForeignFolderError(_later(folder, found))
-    strangers = _strangers(folder)
+    found, strangers = _format(folder), _strangers(folder)
+    why = ""
     if not found and strangers:
         if _is_of_earlier_release(folder):
             return  # it goes on to work, but is not ours alone: it gets neither a mode nor the marker
+        why = f"it holds files that are not a cluster's, such as {strangers[0]}"
+    elif not found and not _may_be_adopted(folder):
+        why = "it is not the folder of a cluster"
+    if why:
         raise ForeignFolderError(
-            f"{folder}: not used, because it holds files that are not a cluster's, such as {strangers[0]}: "
-            "give --dir an empty folder, or one that does not exist yet"
-        )
-    if not found and not _may_be_adopted(folder):
-        raise ForeignFolderError(
-            f"{folder}: not used, because it is not the folder of a cluster: "
-            "give --dir an empty folder, or one that does not exist yet"
+            f"{folder}: not used, because {why}: give --dir an empty folder, or one that does not exist yet"
         )
     folder.chmod(0o700)
     if not found:
@@ -94,10 +83,7 @@ def check_deletable(folder: Path, given: Path | None) -> None:
         raise ForeignFolderError(f"{named}: not deleted, because it is a link; delete with --dir={named.resolve()}")
     if not folder.is_dir():
         return
-    found = _format(folder)
-    if found > FORMAT:
-        raise ForeignFolderError(_later(folder, found))
-    if found:
+    if _format(folder):
         return
     if not (folder / _LOCK).is_file() or not (_is_of_earlier_release(folder) or _may_be_adopted(folder)):
         raise ForeignFolderError(f"{folder}: not deleted, because it is not the folder of a cluster")
@@ -132,7 +118,7 @@ def delete(folder: Path) -> list[str]:
 
 
 def _format(folder: Path) -> int:
-    """The format that the folder is marked with; 0 if it is not."""
+    """The format that the folder is marked with; 0 if it is not. Raises ForeignFolderError: of a later version."""
     file = folder / MARKER
     if file.is_symlink():
         return 0
@@ -141,14 +127,14 @@ def _format(folder: Path) -> int:
     except (OSError, ValueError):
         return 0
     number = found.get("format") if isinstance(found, dict) else None
-    return number if isinstance(number, int) and number > 0 else 0
-
-
-def _later(folder: Path, found: int) -> str:
-    return (
-        f"{folder} was made by a later version of Trainwright (format {found}, this version knows {FORMAT}): "
-        "use that version, or another folder"
-    )
+    if not isinstance(number, int) or number < 1:
+        return 0
+    if number > FORMAT:
+        raise ForeignFolderError(
+            f"{folder} was made by a later version of Trainwright (format {number}, this version knows {FORMAT}): "
+            "use that version, or another folder"
+        )
+    return number
 
 
 def _strangers(folder: Path) -> list[str]:

@@ -8,15 +8,12 @@ import sys
 
 from trainwright.controller.cli import state
 
-_REFUSED, _NO_PROGRAM = 1, 127
+_NO_PROGRAM = 127
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run kubectl in place of this process. Returns only where that is impossible: 1 no cluster, 127 no kubectl."""
-    folder, why = state.only_running()
-    if folder is None:
-        print(f"error: {why}", file=sys.stderr)
-        return _REFUSED
+    """Run kubectl in place of this process. Returns 127 if there is none. Raises UserError if no cluster runs."""
+    folder = state.only_running()
     program = shutil.which("kubectl")
     if program is None:
         print(

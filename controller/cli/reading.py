@@ -66,8 +66,9 @@ def chosen_cluster(arguments: argparse.Namespace) -> ClusterConfig:
     try:
         return load_config(arguments.kubeconfig, arguments.context)
     except NoClusterError as error:
-        folder, why = state.only_running()
-        if folder is None:
+        try:
+            folder = state.only_running()
+        except UserError as why:
             raise NoClusterError(f"{error}; and {why}") from None
         print(f"no kubeconfig is set: using the local cluster {folder.name}", file=sys.stderr)
         arguments.kubeconfig = folder / "kubeconfig"  # for those that read it again later

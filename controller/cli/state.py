@@ -84,18 +84,13 @@ def _is_locked(file: TextIO, how: Literal["alone", "shared", "not"]) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    if not is_cluster(folder):
+    if not (folder / "lock").is_file():  # the first file of a cluster
         return False
     try:
         with (folder / "lock").open(encoding="utf-8") as lock:
             return not _is_locked(lock, "shared")
     except OSError:
         return False
-
-
-def is_cluster(folder: Path) -> bool:
-    """Whether the folder is that of a cluster, whose first file is its lock."""
-    return (folder / "lock").is_file()
 
 
 def write(folder: Path, run: ClusterRun) -> None:
@@ -136,17 +131,19 @@ def all_running() -> list[tuple[Path, ClusterRun | None]]:
     return [(folder, running(folder)) for folder in sorted(root().iterdir()) if folder.is_dir()]
 
 
-def only_running() -> tuple[Path | None, str]:
+def only_running() -> Path:
     """The folder of the cluster that is meant where none is named: the default one, or the only one that runs.
 
-    Without one: None, and why.
+    Raises UserError without one.
     """
     found = [folder for folder, run in all_running() if run is not None]
     if root() / DEFAULT in found:
-        return root() / DEFAULT, ""
+        return root() / DEFAULT
     if len(found) == 1:
-        return found[0], ""
+        return found[0]
     if not found:
-        return None, "no local cluster runs; start one with: trainwright local up"
+        raise UserError("no local cluster runs; start one with: trainwright local up")
     names = ", ".join(folder.name for folder in found)
-    return None, f"several local clusters run ({names}); set KUBECONFIG to the file of one, which `up --name` prints"
+    raise UserError(
+        f"several local clusters run ({names}); set KUBECONFIG to the file of one, which `up --name` prints"
+    )

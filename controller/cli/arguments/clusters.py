@@ -3,7 +3,7 @@
 
 import argparse
 
-from trainwright.controller.cli.arguments.values import add_kubeconfig, add_namespaces, add_output, whole
+from trainwright.controller.cli.arguments.values import add_flag, add_kubeconfig, add_namespaces, add_output, whole
 
 
 def dashboard(parser: argparse.ArgumentParser) -> None:
@@ -19,12 +19,10 @@ def dashboard(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="port on 127.0.0.1 (default: a free one)",
     )
-    parser.add_argument(
-        "--allow-changes",
-        action="store_true",
-        help="let the page stop, resume, delete and repeat jobs, where you have the rights",
+    add_flag(
+        parser, "--allow-changes", help="let the page stop, resume, delete and repeat jobs, where you have the rights"
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
+    add_flag(parser, "--no-browser", help="print the address, and open no browser")
     add_kubeconfig(parser)
 
 
@@ -53,11 +51,9 @@ def explain(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
     parser.add_argument("-n", "--namespace", help="its namespace (default: the one of the kubeconfig's context)")
-    parser.add_argument("--all", action="store_true", help="show all causes that were found, not only the first two")
+    add_flag(parser, "--all", help="show all causes that were found, not only the first two")
     add_output(parser, "text", "json")
-    parser.add_argument(
-        "--watch", action="store_true", help="go on until the job is over, and show each change (Ctrl-C ends it)"
-    )
+    add_flag(parser, "--watch", help="go on until the job is over, and show each change (Ctrl-C ends it)")
     add_kubeconfig(parser)
 
 
@@ -69,10 +65,10 @@ def progress(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("job", metavar="JOB", nargs="?", help="name of a TrainJob (default: all)")
     add_namespaces(parser)
-    parser.add_argument(
+    add_flag(
+        parser,
         "-w",
         "--watch",
-        action="store_true",
         help="go on, and show changes: a live picture on a terminal, else one line for each change. Ends with the job "
         "that is named, or with Ctrl-C",
     )

@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trainwright.controller.cli.arguments.values import add_config, add_list, add_output, gates
+from trainwright.controller.cli.arguments.values import add_config, add_flag, add_list, add_output, gates
 
 ZAP_WITHOUT_EFFECT = ("zap-stacktrace-level", "zap-time-encoding")
 _LEVELS = ("debug", "info", "warning", "error")
@@ -52,12 +52,8 @@ def initialize(parser: argparse.ArgumentParser) -> None:
             "--output", metavar="FOLDER", help=f"where to (default: the variable OUTPUT_PATH, or /workspace/{kind})"
         )
         do = one.add_mutually_exclusive_group()
-        do.add_argument("--dry-run", action="store_true", help="list files, sizes and free space, and write nothing")
-        do.add_argument(
-            "--verify",
-            action="store_true",
-            help="hash the files that are there, and say which are damaged; nothing is fetched",
-        )
+        add_flag(do, "--dry-run", help="list files, sizes and free space, and write nothing")
+        add_flag(do, "--verify", help="hash the files that are there, and say which are damaged; nothing is fetched")
 
 
 def kubectl(parser: argparse.ArgumentParser) -> None:
@@ -167,15 +163,15 @@ def render(parser: argparse.ArgumentParser) -> None:
         help="format; diff compares the objects with the runtime's template, or with --cluster with the existing "
         "objects (default: yaml; with --cluster diff)",
     )
-    parser.add_argument(
+    add_flag(
+        parser,
         "--cluster",
-        action="store_true",
         help="read runtimes that no file has, and existing objects, from a cluster; nothing in it is changed",
     )
     parser.add_argument("--kubeconfig", type=Path, help="kubeconfig for --cluster (default: as for the manager)")
     parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
     add_config(parser, ", whose section plugins is used")
-    parser.add_argument("--explain", action="store_true", help="say which plugin or patch set each value, and why")
+    add_flag(parser, "--explain", help="say which plugin or patch set each value, and why")
 
 
 def _webhook_url(text: str) -> str:
@@ -227,4 +223,4 @@ def generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--crds", type=Path, metavar="FOLDER", help="where the CustomResourceDefinitions go (default: crds beside DIR)"
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
+    add_flag(parser, "--check", help="write nothing; show the files that are not up to date")

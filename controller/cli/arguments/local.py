@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli import state
-from trainwright.controller.cli.arguments.values import add_list, add_output, age, number, whole
+from trainwright.controller.cli.arguments.values import add_flag, add_list, add_output, age, number, whole
 
 ISOLATION = ("auto", "namespaces", "rewrite")
 NETWORK = ("shared", "isolated")
@@ -39,27 +39,25 @@ def up(parser: argparse.ArgumentParser) -> None:
     )
     add_place(parser)
     add_node(parser)
-    parser.add_argument("--foreground", action="store_true", help="run it in this terminal until Ctrl-C")
+    add_flag(parser, "--foreground", help="run it in this terminal until Ctrl-C")
     parser.add_argument(
         "--only",
         choices=("apiserver",),
         default="",
         help="start the API server alone, without controllers, node and manager: a server to test operators on",
     )
-    parser.add_argument("--memory", action="store_true", help="keep the objects in memory only")
-    parser.add_argument(
+    add_flag(parser, "--memory", help="keep the objects in memory only")
+    add_flag(
+        parser,
         "--new-token",
-        action="store_true",
         help="give the dashboard a new address; the old one, and pages that are open with it, stop working",
     )
-    parser.add_argument(
+    add_flag(
+        parser,
         "--merge-kubeconfig",
-        action="store_true",
         help="add the cluster to your own kubeconfig and keep a copy of the file; `down` removes it again",
     )
-    parser.add_argument(
-        "--use-context", action="store_true", help="with --merge-kubeconfig: make it the current context"
-    )
+    add_flag(parser, "--use-context", help="with --merge-kubeconfig: make it the current context")
 
 
 def down(parser: argparse.ArgumentParser) -> None:
@@ -68,9 +66,9 @@ def down(parser: argparse.ArgumentParser) -> None:
         "The objects stay for the next `up`."
     )
     add_place(parser)
-    parser.add_argument(
+    add_flag(
+        parser,
         "--delete",
-        action="store_true",
         help="delete its files too: all objects, logs and volumes; what others put into its folder stays",
     )
 
@@ -78,7 +76,7 @@ def down(parser: argparse.ArgumentParser) -> None:
 def status(parser: argparse.ArgumentParser) -> None:
     parser.description = "Exit code 0 if it runs, 1 if it does not."
     add_place(parser)
-    parser.add_argument("--limits", action="store_true", help="say what a local cluster is not, of any cluster")
+    add_flag(parser, "--limits", help="say what a local cluster is not, of any cluster")
 
 
 def nothing(_: argparse.ArgumentParser) -> None:
@@ -115,7 +113,7 @@ def logs(parser: argparse.ArgumentParser) -> None:
         "lines that the record of failures holds. With --follow, the exit code is that of `run`."
     )
     _add_job(parser)
-    parser.add_argument("--follow", "-f", action="store_true", help="follow the log until the job ends")
+    add_flag(parser, "--follow", "-f", help="follow the log until the job ends")
     add_list(parser, "--rank", metavar="RANK", help="only this rank, such as 0 or node-0; may be given several times")
     parser.add_argument("--since", type=age, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
     parser.add_argument("--tail", type=number, metavar="N", help="only the last N lines of each container")
@@ -138,7 +136,7 @@ def delete(parser: argparse.ArgumentParser) -> None:
         "the trainings wrote elsewhere stay."
     )
     several(parser, "*")
-    parser.add_argument("--all", dest="everything", action="store_true", help="all jobs of the namespace")
+    add_flag(parser, "--all", dest="everything", help="all jobs of the namespace")
 
 
 def clean(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +153,7 @@ def clean(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="leave the last N (default: %(default)s)",
     )
-    parser.add_argument("--yes", "-y", action="store_true", help="delete them; without it nothing is deleted")
+    add_flag(parser, "--yes", "-y", help="delete them; without it nothing is deleted")
 
 
 def wait(parser: argparse.ArgumentParser) -> None:
@@ -185,9 +183,9 @@ def outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "outputs", nargs="*", metavar="OUTPUT", help="name of an output or of its job; `latest` for the newest"
     )
-    parser.add_argument("--delete", action="store_true", help="delete the outputs that are named")
-    parser.add_argument("--all", dest="everything", action="store_true", help="all outputs")
-    parser.add_argument("--yes", "-y", action="store_true", help="delete without a question")
+    add_flag(parser, "--delete", help="delete the outputs that are named")
+    add_flag(parser, "--all", dest="everything", help="all outputs")
+    add_flag(parser, "--yes", "-y", help="delete without a question")
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -233,14 +231,14 @@ def add_node(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a variable of this shell that all pods get; may be given several times",
     )
-    parser.add_argument("--share-gpus", action="store_true", help="leave all GPUs visible to every pod")
-    parser.add_argument(
+    add_flag(parser, "--share-gpus", help="leave all GPUs visible to every pod")
+    add_flag(
+        parser,
         "--rbac",
-        action="store_true",
         help="give users and service accounts only the rights of their roles and bindings, as on a cluster; the "
         "kubeconfig keeps all rights (default: every user with a token may do everything)",
     )
-    parser.add_argument("--verbose", action="store_true", help="log what the controllers do")
+    add_flag(parser, "--verbose", help="log what the controllers do")
 
 
 def several(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
@@ -263,7 +261,7 @@ def _add_namespaces(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
     where = parser.add_mutually_exclusive_group()
     _add_namespace(where)
-    where.add_argument("--all-namespaces", "-A", action="store_true", help="jobs of all namespaces")
+    add_flag(where, "--all-namespaces", "-A", help="jobs of all namespaces")
 
 
 def _name(text: str) -> str:

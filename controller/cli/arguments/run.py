@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from trainwright.controller.cli.arguments.local import LocalParser, add_node, add_place
-from trainwright.controller.cli.arguments.values import add_list, age, whole
+from trainwright.controller.cli.arguments.values import add_flag, add_list, age, whole
 
 _MOST_RETRIES = 100
 """As `api.trainer.v1alpha1.recovery` says; the help is printed without loading that."""
@@ -107,12 +107,10 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 def _add_how(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how")
-    how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
-    how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")
-    how.add_argument(
-        "--keep", action="store_true", help="let the job go on if this command ends before it, by Ctrl-C or --timeout"
-    )
-    how.add_argument("--rm", action="store_true", help="delete the job with its lines when it has ended")
+    add_flag(how, "--dry-run", help="print the TrainJob of the script, run nothing")
+    add_flag(how, "--detach", help="submit it and return; needs a cluster that runs")
+    add_flag(how, "--keep", help="let the job go on if this command ends before it, by Ctrl-C or --timeout")
+    add_flag(how, "--rm", help="delete the job with its lines when it has ended")
     how.add_argument(
         "--restarts",
         choices=("none", "as-cluster"),
@@ -153,9 +151,9 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
         help="warn when a rank has ended or fallen silent for so long while the job goes on: 30s, 10m, 2h or never "
         "(default: 10m)",
     )
-    how.add_argument(
+    add_flag(
+        how,
         "--stall-stop",
-        action="store_true",
         help="stop the job then, with exit code 123; with --keep, suspend it; with --retries, restart its ranks",
     )
 

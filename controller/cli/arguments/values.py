@@ -40,6 +40,11 @@ def add_list(parser: Any, *names: str, **more: Any) -> None:
     parser.add_argument(*names, action="append", default=[], **more)
 
 
+def add_flag(parser: Any, *names: str, **more: Any) -> None:
+    """An option without a value."""
+    parser.add_argument(*names, action="store_true", **more)
+
+
 def age(text: str) -> int:
     """A time as seconds."""
     found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text)

@@ -2,7 +2,7 @@
 """Several runs in one table: the parameters that differ, and what each metric came to. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -13,28 +13,20 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.comparing.measures import (
     Direction,
     Measure,
-    MeasuredReport,
     direction_of,
     measures_of,
     sorted_metrics,
 )
-from trainwright.controller.cli.comparing.parameters import GROUPS, ParameterName, parameters_of
+from trainwright.controller.cli.comparing.parameters import GROUPS, Parameter, parameters_of
 from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.reports import KeptReport
 from trainwright.controller.cli.progress.view import view_of
 
 MOST = 24
 """Jobs of one comparison: more lines in one chart cannot be told apart."""
 
 
-class Parameter(msgspec.Struct, kw_only=True, rename="camel"):
-    group: str
-    """`job`, `code`, `argument`, `environment` or `patch`."""
-    name: str
-
-
-class Same(msgspec.Struct, kw_only=True, rename="camel"):
-    group: str
-    name: str
+class Same(Parameter, kw_only=True, frozen=True):
     value: str
 
 
@@ -65,8 +57,6 @@ class Missing(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
-    """Answer of `/compare`."""
-
     now: str
     jobs: list[Compared]
     """In the order in which they were asked for."""
@@ -79,9 +69,9 @@ class JobComparison(msgspec.Struct, kw_only=True, rename="camel"):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
     job: Document
-    reports: Sequence[MeasuredReport] = ()
+    reports: Sequence[KeptReport] = ()
     """Of the whole run, oldest first, as far as they are known."""
-    jobset: Document | None = field(default=None)
+    jobset: Document | None = None
     """What the job became, if it can be had."""
 
 
@@ -111,7 +101,7 @@ def compare(runs: Sequence[ComparedRun], now: datetime, missing: Sequence[Missin
     return JobComparison(
         now=format_time(now),
         jobs=jobs,
-        parameters=[Parameter(group=name.group, name=name.name) for name in differing],
+        parameters=differing,
         same=[
             Same(group=name.group, name=name.name, value=parameters[0][name])
             for name in names
@@ -122,9 +112,9 @@ def compare(runs: Sequence[ComparedRun], now: datetime, missing: Sequence[Missin
     )
 
 
-def _names(parameters: Sequence[Mapping[ParameterName, str]]) -> list[ParameterName]:
+def _names(parameters: Sequence[Mapping[Parameter, str]]) -> list[Parameter]:
     """All names by group; in a group as the jobs have them."""
-    found: dict[ParameterName, None] = {}
+    found: dict[Parameter, None] = {}
     for one in parameters:
         found.update(dict.fromkeys(one))
     return sorted(found, key=lambda name: GROUPS.index(name.group))

@@ -4,10 +4,11 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from trainwright.controller.cli.progress.reports import KeptReport
 from trainwright.controller.cli.progress.view import COUNTERS
 
 Direction: TypeAlias = Literal["low", "high"]
@@ -34,34 +35,17 @@ def finite(text: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class MeasuredReport(Protocol):
-    """One report of a training, or several in a row that stand as one."""
-
-    @property
-    def at(self) -> float:
-        """Seconds since 1970."""
-        ...
-
-    @property
-    def step(self) -> float | None: ...
-
-    @property
-    def values(self) -> Mapping[str, float]: ...
-    def low(self, metric: str) -> float | None: ...
-    def high(self, metric: str) -> float | None: ...
-
-
 class Measure(msgspec.Struct, kw_only=True, rename="camel"):
-    last: str
+    last: str = ""
     """As it was reported: may be `NaN`, `Infinity`, or no number."""
-    last_number: float | None
+    last_number: float | None = None
     """The same, if it is a finite number."""
-    lowest: float | None
+    lowest: float | None = None
     """Over all attempts. Null: there was no finite number."""
-    lowest_step: float | None
+    lowest_step: float | None = None
     """At about which step. Null: the training told no steps."""
-    highest: float | None
-    highest_step: float | None
+    highest: float | None = None
+    highest_step: float | None = None
 
     def best(self, direction: Direction | None) -> float | None:
         """The best value; None if it is not known which one that is."""
@@ -90,15 +74,15 @@ def direction_of(metric: str) -> Direction | None:
     return None
 
 
-def measures_of(reports: Iterable[MeasuredReport], last: Mapping[str, str]) -> dict[str, Measure]:
+def measures_of(reports: Iterable[KeptReport], last: Mapping[str, str]) -> dict[str, Measure]:
     """The metrics of a run. `last`: those of its last report, as they were reported."""
     found: dict[str, Measure] = {}
     for report in reports:
         for name, value in report.values.items():
             if name in COUNTERS:
                 continue
-            low, high = report.low(name), report.high(name)
-            _take(found, name, repr(value), value if low is None else low, value if high is None else high, report.step)
+            low, high = report.lows.get(name, value), report.highs.get(name, value)
+            _take(found, name, repr(value), low, high, report.step)
     step = finite(last.get("current_step"))
     for name, text in last.items():
         if name not in COUNTERS:
@@ -115,11 +99,7 @@ def sorted_metrics(names: Iterable[str]) -> list[str]:
 def _take(
     found: dict[str, Measure], name: str, text: str, low: float | None, high: float | None, step: float | None
 ) -> None:
-    measure = found.get(name)
-    if measure is None:
-        measure = found[name] = Measure(
-            last="", last_number=None, lowest=None, lowest_step=None, highest=None, highest_step=None
-        )
+    measure = found.setdefault(name, Measure())
     # The history keeps six digits; the last report repeats a value with all of them.
     measure.last, measure.last_number = text, finite(text)
     if low is not None and (measure.lowest is None or low < measure.lowest):

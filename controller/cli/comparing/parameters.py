@@ -8,8 +8,9 @@ shown: neither what comes from a Secret, nor a value whose name looks like one.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from trainwright.api.messages import one_line
 from trainwright.api.objects import Document, annotations_of, dig
@@ -33,29 +34,26 @@ Empty: the same for all jobs of a cluster.
 _ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ParameterName:
+class Parameter(msgspec.Struct, frozen=True):
     group: str
+    """One of GROUPS."""
     name: str
 
-    def __str__(self) -> str:
-        return f"env {self.name}" if self.group == ENVIRONMENT else self.name
 
-
-def parameters_of(job: Document, jobset: Document | None = None) -> dict[ParameterName, str]:
+def parameters_of(job: Document, jobset: Document | None = None) -> dict[Parameter, str]:
     """What the job was run with. `jobset`: that of the job, if it can be had."""
-    found: dict[ParameterName, str] = {}
+    found: dict[Parameter, str] = {}
     for group, name, value in _all(job, jobset):
         if len(found) >= MOST:
             break
-        found[ParameterName(group, one_line(name))] = one_line(value)
+        found[Parameter(group, one_line(name))] = one_line(value)
     return found
 
 
 def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str]]:
     spec = _mapping(job.get("spec"))
     trainer = _mapping(spec.get("trainer"))
-    yield from _shape(spec, trainer, _Built.of(jobset))
+    yield from _shape(spec, trainer, *_built(jobset))
     yield from _code(annotations_of(job))
     yield from _arguments([*_texts(trainer.get("command")), *_texts(trainer.get("args"))])
     yield from _environment(trainer.get("env"), "")
@@ -68,11 +66,14 @@ def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str
         yield from _patch(_mapping(patch.get("trainingRuntimeSpec")), "")
 
 
-def _shape(spec: Mapping[str, Any], trainer: Mapping[str, Any], built: "_Built") -> Iterator[tuple[str, str, str]]:
+def _shape(
+    spec: Mapping[str, Any], trainer: Mapping[str, Any], image: str, nodes: int | None
+) -> Iterator[tuple[str, str, str]]:
+    """`image` and `nodes` are those of the JobSet, for a job that leaves them to its runtime."""
     found = {
         "runtime": _mapping(spec.get("runtimeRef")).get("name"),
-        "image": within(str(trainer.get("image") or built.image)),
-        "nodes": trainer.get("numNodes") if trainer.get("numNodes") is not None else built.nodes,
+        "image": within(str(trainer.get("image") or image)),
+        "nodes": trainer.get("numNodes") if trainer.get("numNodes") is not None else nodes,
         "processes per node": trainer.get("numProcPerNode"),
         "deadline in seconds": spec.get("activeDeadlineSeconds"),
     }
@@ -89,23 +90,16 @@ def _code(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         yield CODE, "git changes", "uncommitted" if annotations[ANNOTATION_DIRTY] == "true" else "none"
 
 
-@dataclass(frozen=True, slots=True)
-class _Built:
-    image: str = ""
-    nodes: int | None = None
-
-    @classmethod
-    def of(cls, jobset: Document | None) -> "_Built":
-        for part in _documents(dig(jobset, "spec.replicatedJobs")):
-            if _mapping(dig(part, "template.metadata.labels")).get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
-                continue
-            containers = _documents(dig(part, "template.spec.template.spec.containers"))
-            container: Document = next(
-                (one for one in containers if one.get("name") == NODE), next(iter(containers), {})
-            )
-            nodes = dig(part, "template.spec.parallelism")
-            return cls(str(container.get("image") or ""), nodes if isinstance(nodes, int) else None)
-        return cls()
+def _built(jobset: Document | None) -> tuple[str, int | None]:
+    """Image and number of nodes of the trainer, where the JobSet tells them."""
+    for part in _documents(dig(jobset, "spec.replicatedJobs")):
+        if _mapping(dig(part, "template.metadata.labels")).get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
+            continue
+        containers = _documents(dig(part, "template.spec.template.spec.containers"))
+        container: Document = next((one for one in containers if one.get("name") == NODE), next(iter(containers), {}))
+        nodes = dig(part, "template.spec.parallelism")
+        return str(container.get("image") or ""), nodes if isinstance(nodes, int) else None
+    return "", None
 
 
 def _arguments(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from trainwright.api.objects import Key
-from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.api.times import format_time
 from trainwright.controller.cli.comparing.comparison import MOST, JobComparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.changing import Changing
@@ -21,8 +21,8 @@ from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog, why_no_log
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import RenderedObjects
-from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
+from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
 from trainwright.controller.runtime import (
     BadRequest,
     Client,
@@ -56,17 +56,16 @@ class DashboardSite:
         reports: KeptReports | None = None,
         logs: Path | None = None,
         changes: bool = False,
-        now: Now = wall_clock,
     ) -> None:
         self.changing = Changing(client, is_on=changes)
-        self.watched = WatchedJobs(client, cluster, reports=reports, now=now)
+        self.watched = WatchedJobs(client, cluster, reports=reports)
         self._reports = reports
         self._client = client
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client)
-        self.looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs, now=now), client)
-        self._comparing = Comparing(client, now)
-        self.rendered = RenderedObjects(client, pipeline, now=now)
+        self.looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs), client)
+        self._comparing = Comparing(client)
+        self.rendered = RenderedObjects(client, pipeline)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""

@@ -19,10 +19,9 @@ from trainwright.controller.cli.dashboard.answering import DashboardSite
 from trainwright.controller.cli.dashboard.contract import Cluster
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.dashboard.renewal import Renewing
-from trainwright.controller.cli.dashboard.reports import FILE, KeptReports
-from trainwright.controller.cli.dashboard.security import PageGuard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
+from trainwright.controller.cli.progress.reports import FILE, KeptReports
 from trainwright.controller.cli.reading import chosen_cluster
 from trainwright.controller.runtime import (
     Client,
@@ -113,7 +112,7 @@ def server_of(
         logs=logs,
         changes=changes,
     )
-    return Server(site, PageGuard(), port=port, kept=kept, command=command)
+    return Server(site, port=port, kept=kept, command=command)
 
 
 @asynccontextmanager

@@ -9,10 +9,10 @@ import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, Key
-from trainwright.api.times import Now
+from trainwright.api.times import wall_clock
 from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, Missing, compare
-from trainwright.controller.cli.dashboard.reports import KeptReport
 from trainwright.controller.cli.dashboard.watching import HeldJob
+from trainwright.controller.cli.progress.reports import KeptReport
 from trainwright.controller.runtime import Client, KubernetesError
 
 READ_SECONDS = 5.0
@@ -31,8 +31,8 @@ class _Read:
 
 
 class Comparing:
-    def __init__(self, client: Client, now: Now) -> None:
-        self._client, self._now = client, now
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._read: dict[str, _Read] = {}
         """By uid of the job."""
 
@@ -46,7 +46,7 @@ class Comparing:
             for (_, held, seen), jobset in zip(found, jobsets, strict=True)
         ]
         told = [Missing(namespace=key.namespace, name=key.name, message=why) for key, why in missing.items()]
-        return compare(runs, self._now(), told)
+        return compare(runs, wall_clock(), told)
 
     async def _jobsets(self, jobs: Sequence[tuple[Key, str]]) -> list[Document | None]:
         now = asyncio.get_running_loop().time()

@@ -52,7 +52,7 @@ class ServerLink:
         loop = asyncio.get_running_loop()
         while True:
             self.look(loop.time())
-            if self._watched.is_looked_at and loop.time() >= self._probe_at:
+            if self._watched.streams and loop.time() >= self._probe_at:
                 await self._probe()
                 self.look(loop.time())
                 is_live = self._watched.connection.state == "live"

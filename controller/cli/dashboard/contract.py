@@ -151,8 +151,6 @@ class Spark(PageAnswer):
 
 
 class Runtime(PageAnswer):
-    """The runtime that the job names."""
-
     kind: str
     """`ClusterTrainingRuntime` or `TrainingRuntime`."""
     name: str
@@ -218,8 +216,6 @@ class Cluster(PageAnswer):
 
 
 class JobList(PageAnswer):
-    """Answer of `/api/v1/jobs`, and event `snapshot`."""
-
     contract: int
     """VERSION."""
     program: str
@@ -246,8 +242,6 @@ class Rows(PageAnswer):
 
 
 class ConditionView(PageAnswer):
-    """A condition of the TrainJob."""
-
     type: str
     status: str
     """`True`, `False` or `Unknown`."""
@@ -274,8 +268,6 @@ class Moment(PageAnswer):
 
 
 class ContainerView(PageAnswer):
-    """One container of a pod."""
-
     name: str
     init: bool
     """An init container."""
@@ -387,8 +379,6 @@ class UnreadPart(PageAnswer):
 
 
 class Job(PageAnswer):
-    """Answer of `/api/v1/jobs/{namespace}/{name}`, and event `job`."""
-
     now: str
     cluster: Cluster
     connection: Connection
@@ -414,8 +404,6 @@ class Job(PageAnswer):
 
 
 class Actions(PageAnswer):
-    """Answer of `/actions`."""
-
     allowed: list[str]
     """Of `stop`, `resume`, `delete`, `again`: what the user may do with jobs of the namespace."""
     why: str
@@ -423,8 +411,6 @@ class Actions(PageAnswer):
 
 
 class ActionDone(PageAnswer):
-    """Answer of a POST to `/actions/{action}`."""
-
     message: str
     namespace: str
     name: str
@@ -540,8 +526,6 @@ class Lines(PageAnswer):
 
 
 class Found(PageAnswer):
-    """Answer of `/lines/find`."""
-
     total: int
     """Lines that were searched."""
     lines: list[int]
@@ -554,8 +538,6 @@ class Found(PageAnswer):
 
 
 class ObjectView(PageAnswer):
-    """One object that the job becomes."""
-
     kind: str
     api_version: str
     namespace: str

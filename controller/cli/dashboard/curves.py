@@ -10,7 +10,7 @@ from datetime import datetime
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.reports import KeptReport, falls
+from trainwright.controller.cli.progress.reports import KeptReport, falls
 from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
 from trainwright.controller.trainer.progress.report import is_finite
 
@@ -106,11 +106,6 @@ def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: i
         answer.percentages.append(one.percentage)
     answer.curves.extend(_curve(name, seen) for name in _names(seen))
     return answer
-
-
-def replaced(uid: str) -> contract.Points:
-    """Tells the page to read the series again."""
-    return contract.Points(uid=uid, number=0, replace=True)
 
 
 def _names(seen: Sequence[KeptReport]) -> Collection[str]:

@@ -14,7 +14,7 @@ import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, name_of, uid_of
-from trainwright.api.times import Now, format_time, parse, wall_clock
+from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.causes import shown_explanation
 from trainwright.controller.cli.comparing.measures import finite
@@ -40,25 +40,18 @@ from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JO
 
 _LOG_LINES = 20
 """Of a failed container, that are shown."""
-_PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts"}
+_PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts", JOBSET.plural: "attempts"}
 
 
 class Details:
     def __init__(
-        self,
-        client: Client,
-        cluster: contract.Cluster,
-        plugins: Sequence[Explains] = (),
-        *,
-        logs: Path | None = None,
-        now: Now = wall_clock,
+        self, client: Client, cluster: contract.Cluster, plugins: Sequence[Explains] = (), *, logs: Path | None = None
     ) -> None:
         """`logs`: the folder of a local node's logs, which has those of pods that are gone."""
         self._cluster = cluster
-        self._reader = Reader(client, plugins, now=now)
+        self._reader = Reader(client, plugins)
         self._usage = Usage(client)
         self._logs = logs
-        self._now = now
 
     async def read(self, namespace: str, name: str, history: History, connection: contract.Connection) -> contract.Job:
         """The job as it is now.
@@ -71,7 +64,7 @@ class Details:
         """
         picture, explanation = await self._reader.picture(namespace, name, also=_wanted)
         gone = await asyncio.to_thread(_gone, self._logs, picture) if self._logs is not None else []
-        job = job_of(picture, explanation, history, self._cluster, connection, self._now(), gone)
+        job = job_of(picture, explanation, history, self._cluster, connection, wall_clock(), gone)
         if any(pod.phase == "Running" for pod in job.pods):
             used = await self._usage.read(namespace, name)
             for pod in job.pods:
@@ -179,9 +172,7 @@ def _unread(picture: Picture) -> Iterator[contract.UnreadPart]:
     """The parts that are incomplete, each message once."""
     told: dict[tuple[str, str], contract.UnreadPart] = {}
     for query, message in picture.unread.items():
-        part = "pods" if query.verb is Verb.LOG else _PARTS.get(query.resource.plural)
-        if query.resource.plural == JOBSET.plural:
-            part = "attempts"
+        part = _PARTS.get(query.resource.plural)
         if part is None or query.verb is Verb.LOG:
             continue  # only the explanation asks for it, and says so
         text = why_unread(query, message)

@@ -72,6 +72,8 @@ class Book:
         self._of = array("H")
         """The source of each line."""
         self.sources: list[LogRun] = []
+        self.more: asyncio.Queue[list[LogRun]] = asyncio.Queue()
+        """Those that are still to be read."""
         self.problems: dict[LogRun, str] = {}
         self.is_cut = False
         self.used = 0.0
@@ -177,7 +179,6 @@ class Logs:
         self._client = client
         self._books: dict[tuple[str, WantedLog], Book] = {}
         self._scopes: dict[tuple[str, WantedLog], asyncio.Task[None]] = {}
-        self._more: dict[tuple[str, WantedLog], asyncio.Queue[list[LogRun]]] = {}
         self._tasks: TaskScope | None = None
 
     async def run(self) -> None:
@@ -203,28 +204,25 @@ class Logs:
         book = self._books.get(key)
         if book is None:
             book = self._books[key] = Book()
-            self._more[key] = asyncio.Queue()
-            self._scopes[key] = self._tasks.start(
-                f"dashboard/log of {job.row.name}", self._fill(book, job.row.namespace, self._more[key])
-            )
+            filling = self._fill(book, job.row.namespace)
+            self._scopes[key] = self._tasks.start(f"dashboard/log of {job.row.name}", filling)
         book.used = asyncio.get_running_loop().time()
         new = [one for one in sources if one not in book.sources][: MOST_SOURCES - len(book.sources)]
         if new:
             book.sources += new
             book.begin()
-            self._more[key].put_nowait(new)
+            book.more.put_nowait(new)
         return book
 
     def _drop(self, key: tuple[str, WantedLog]) -> None:
         book, task = self._books.pop(key), self._scopes.pop(key)
-        del self._more[key]
         task.add_done_callback(lambda _: book.close())
         task.cancel()
 
-    async def _fill(self, book: Book, namespace: str, more: "asyncio.Queue[list[LogRun]]") -> None:
+    async def _fill(self, book: Book, namespace: str) -> None:
         async with TaskScope("dashboard/log") as tasks:
             while True:
-                sources = await more.get()
+                sources = await book.more.get()
                 book.follows += len(sources)
                 ends = await self._merged(book, namespace, sources)
                 for source, end in zip(sources, ends, strict=True):

@@ -6,6 +6,7 @@ reads with the rights of the user and applies nothing.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -15,11 +16,11 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.manifest import dump
 from trainwright.api.messages import value_text
 from trainwright.api.objects import AnyObject, Document, Key, controller_of, name_of, namespace_of, uid_of
-from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.rendering.cluster import ClusterView, shown
-from trainwright.controller.runtime import ApiError, Client, NotFound
+from trainwright.controller.runtime import ApiError, Client
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
 from trainwright.plugins.contract import (
@@ -37,13 +38,12 @@ VALUE_LENGTH = 100
 
 
 class RenderedObjects:
-    def __init__(self, client: Client, pipeline: Callable[[], Pipeline], *, now: Now = wall_clock) -> None:
+    def __init__(self, client: Client, pipeline: Callable[[], Pipeline]) -> None:
         """`pipeline` is called when the first job is rendered: to load all plugins takes a while."""
         self._client = client
         self._view = ClusterView(client)
         self._load = pipeline
         self._pipeline: Pipeline | None = None
-        self._now = now
 
     async def objects(self, key: Key) -> contract.ObjectsView:
         """The objects of a job; what stands in the way is in `problems`.
@@ -67,12 +67,9 @@ class RenderedObjects:
             return self._refused(str(error))
 
     async def _runtime(self, job: TrainJob) -> Runtime | None:
-        try:
+        # It was not built yet, or the user may not read ConfigMaps; the runtime is most often the same.
+        with suppress(ApiError):
             return runtime_in(await self._client.get(ConfigMap, name_of_snapshot(job), job.namespace), job)
-        except NotFound:
-            pass  # it was not built yet
-        except ApiError:
-            pass  # the user may not read ConfigMaps; the runtime is most often the same
         runtime = await self._view.runtime(job)
         if runtime is not None:
             runtime.set_defaults()
@@ -80,14 +77,14 @@ class RenderedObjects:
 
     def _answer(self, rendering: Rendering) -> contract.ObjectsView:
         return contract.ObjectsView(
-            now=format_time(self._now()),
+            now=format_time(wall_clock()),
             objects=[_object(component.document) for component in rendering.components],
             settings=[_setting(one) for one in rendering.settings],
             overrides=msgspec.convert(rendering.overrides, list[contract.OverrideView], from_attributes=True),
         )
 
     def _refused(self, *problems: str) -> contract.ObjectsView:
-        return contract.ObjectsView(now=format_time(self._now()), problems=list(problems))
+        return contract.ObjectsView(now=format_time(wall_clock()), problems=list(problems))
 
 
 def _without_own(facts: ClusterFacts, job: TrainJob) -> ClusterFacts:

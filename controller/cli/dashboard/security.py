@@ -17,7 +17,7 @@ So before a page that lost its server sends anything else, it asks `/proof` for 
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from trainwright.controller.cli.dashboard.contract import PageProblem
@@ -56,58 +56,49 @@ class PageRequest:
     token: str | None
 
 
-@dataclass(slots=True)
-class PageGuard:
-    keys: Keys = field(default_factory=Keys)
+def refusal(keys: Keys, asked: PageRequest, cookie: str) -> PageProblem | None:
+    """Why a request is not answered; None: it is. `cookie`: its name."""
+    return _foreign(keys, asked) or _unknown(keys, asked, cookie)
 
-    @property
-    def place(self) -> str:
-        """The path below which the page and its data are, and to which the cookie goes."""
-        return self.keys.place
 
-    def refusal(self, asked: PageRequest, cookie: str) -> PageProblem | None:
-        """Why a request is not answered; None: it is. `cookie`: its name."""
-        return self._foreign(asked) or self._unknown(asked, cookie)
+def _foreign(keys: Keys, asked: PageRequest) -> PageProblem | None:
+    """What comes from other sites, and under other names of this machine."""
+    host = asked.headers.get("Host", "")
+    if _name(host) not in HOSTS:
+        return _refused("ForeignHost", "this server answers only under the names 127.0.0.1 and localhost")
+    origin = asked.headers.get("Origin")
+    if origin is not None and origin.lower() != f"http://{host}".lower():
+        return _refused("ForeignOrigin", "this server answers no pages of other sites")
+    is_entry = asked.path in ("/", f"{keys.place}/") and asked.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+    if not is_entry and asked.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
+        return _refused("ForeignOrigin", "this server answers no pages of other sites")
+    return None
 
-    def _foreign(self, asked: PageRequest) -> PageProblem | None:
-        """What comes from other sites, and under other names of this machine."""
-        host = asked.headers.get("Host", "")
-        if _name(host) not in HOSTS:
-            return _refused("ForeignHost", "this server answers only under the names 127.0.0.1 and localhost")
-        origin = asked.headers.get("Origin")
-        if origin is not None and origin.lower() != f"http://{host}".lower():
-            return _refused("ForeignOrigin", "this server answers no pages of other sites")
-        is_entry = (
-            asked.path in ("/", f"{self.place}/") and asked.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+
+def _unknown(keys: Keys, asked: PageRequest, cookie: str) -> PageProblem | None:
+    """What lacks the token, or wants to change something and may not."""
+    is_action = asked.method == "POST" and _ACTION.fullmatch(asked.path.removeprefix(keys.place)) is not None
+    if asked.method != "GET" and not is_action:
+        return PageProblem(code=405, reason="MethodNotAllowed", message="the dashboard only reads here: use GET")
+    if asked.method == "GET" and asked.path == PROOF:
+        return None  # it tells nothing
+    is_inside = _same(asked.path[: len(keys.place) + 1], f"{keys.place}/")
+    if not is_entering(keys, asked) and not (is_inside and _same(asked.cookies.get(cookie), keys.session)):
+        return _refused(
+            "NoToken", "open the address that the dashboard printed: it holds the token that this page lacks"
         )
-        if not is_entry and asked.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
-            return _refused("ForeignOrigin", "this server answers no pages of other sites")
-        return None
+    if is_action and ("Origin" not in asked.headers or not _same(asked.headers.get(ACTION_HEADER), keys.action)):
+        return _refused("ForeignOrigin", "only the page of this dashboard itself may change something")
+    return None
 
-    def _unknown(self, asked: PageRequest, cookie: str) -> PageProblem | None:
-        """What lacks the token, or wants to change something and may not."""
-        is_action = asked.method == "POST" and _ACTION.fullmatch(asked.path.removeprefix(self.place)) is not None
-        if asked.method != "GET" and not is_action:
-            return PageProblem(code=405, reason="MethodNotAllowed", message="the dashboard only reads here: use GET")
-        if asked.method == "GET" and asked.path == PROOF:
-            return None  # it tells nothing
-        is_inside = _same(asked.path[: len(self.place) + 1], f"{self.place}/")
-        if not self.is_entering(asked) and not (is_inside and _same(asked.cookies.get(cookie), self.keys.session)):
-            return _refused(
-                "NoToken", "open the address that the dashboard printed: it holds the token that this page lacks"
-            )
-        if is_action and (
-            "Origin" not in asked.headers or not _same(asked.headers.get(ACTION_HEADER), self.keys.action)
-        ):
-            return _refused("ForeignOrigin", "only the page of this dashboard itself may change something")
-        return None
 
-    def is_entering(self, asked: PageRequest) -> bool:
-        return asked.method == "GET" and asked.path == "/" and _same(asked.token, self.keys.token)
+def is_entering(keys: Keys, asked: PageRequest) -> bool:
+    return asked.method == "GET" and asked.path == "/" and _same(asked.token, keys.token)
 
-    def cookie(self, name: str) -> str:
-        """The value of Set-Cookie. Cookies do not know ports, so the name has to."""
-        return f"{name}={self.keys.session}; Path={self.place}; HttpOnly; SameSite=Strict"
+
+def cookie_of(keys: Keys, name: str) -> str:
+    """The value of Set-Cookie. Cookies do not know ports, so the name has to."""
+    return f"{name}={keys.session}; Path={keys.place}; HttpOnly; SameSite=Strict"
 
 
 def cookie_name(port: int) -> str:

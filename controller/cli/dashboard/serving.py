@@ -22,13 +22,13 @@ from trainwright.api.objects import Key
 from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.comparing.measures import Direction
 from trainwright.controller.cli.comparing.tables import as_csv
-from trainwright.controller.cli.dashboard import contract, logbook
+from trainwright.controller.cli.dashboard import contract, logbook, security
 from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
-from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, is_free
-from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageGuard, PageRequest, cookie_name
+from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, Keys, is_free
+from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageRequest, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
-from trainwright.controller.runtime import ConfigurationError, KubernetesError, listening
+from trainwright.controller.runtime import BadRequest, ConfigurationError, KubernetesError, NotFound, listening
 from trainwright.plugins.contract import RegistryError
 
 log = logging.getLogger(__name__)
@@ -85,29 +85,22 @@ def files_of(folder: Path = PAGE) -> dict[str, Path]:
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class RefusedRequest(Exception):  # noqa: N818 - what happened to the request
-    def __init__(self, problem: contract.PageProblem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
-
-
 class Server:
     def __init__(
         self,
         site: DashboardSite,
-        guard: PageGuard,
         *,
         port: int = 0,
         files: dict[str, Path] | None = None,
         kept: KeptKeys | None = None,
         command: str = "trainwright dashboard",
     ) -> None:
-        """`kept` has port and secret of a local cluster, in place of those of `port` and `guard`. Read `port` once it
+        """`kept` has port and secret of a local cluster, in place of `port` and a new one. Read `port` once it
         listens.
         """
         self.port = port
         self._site = site
-        self._guard = guard
+        self.keys = Keys()
         self._kept = kept
         self._command = command
         self._files = files_of() if files is None else files
@@ -115,7 +108,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        return self._guard.keys.address
+        return self.keys.address
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Listen until cancelled; `ready` is called once. Raises ConfigurationError: the port cannot be used."""
@@ -162,7 +155,7 @@ class Server:
         """Listen on the port of the last run, or on a free one if another program has taken it."""
         if self._kept is None:
             async with listening("dashboard", runner, HOST, self.port) as self.port:
-                self._guard.keys = replace(self._guard.keys, port=self.port)
+                self.keys = replace(self.keys, port=self.port)
                 yield
             return
         keys = await asyncio.to_thread(self._kept.read)
@@ -170,13 +163,13 @@ class Server:
         if keys.port and not port:
             log.warning("another program uses port %s of the dashboard, which gets a new address", keys.port)
         async with listening("dashboard", runner, HOST, port) as self.port:
-            self._guard.keys = await asyncio.to_thread(self._kept.listens, keys, self.port)
+            self.keys = await asyncio.to_thread(self._kept.listens, keys, self.port)
             yield
 
     def _renew_keys(self) -> None:
         """Take new keys, which `up --new-token` has written."""
-        if self._kept is not None and (found := self._kept.changed(self._guard.keys)) is not None:
-            self._guard.keys = found
+        if self._kept is not None and (found := self._kept.changed(self.keys)) is not None:
+            self.keys = found
 
     async def _end_streams(self, _: web.Application) -> None:
         self._site.close()
@@ -191,18 +184,20 @@ class Server:
                 request.method, request.path, request.headers, request.cookies, request.query.get("token")
             )
             cookie = cookie_name(self.port)
-            refusal = self._guard.refusal(asked, cookie)
+            refusal = security.refusal(self.keys, asked, cookie)
             if refusal is not None:
-                response: web.StreamResponse = _refusal(request, refusal, f"{self._guard.place}/")
-            elif self._guard.is_entering(asked):
+                response: web.StreamResponse = _refusal(request, refusal, f"{self.keys.place}/")
+            elif security.is_entering(self.keys, asked):
                 response = web.Response(
                     status=303,
-                    headers={**HEADERS, "Location": f"{self._guard.place}/", "Set-Cookie": self._guard.cookie(cookie)},
+                    headers={
+                        **HEADERS,
+                        "Location": f"{self.keys.place}/",
+                        "Set-Cookie": security.cookie_of(self.keys, cookie),
+                    },
                 )
             else:
                 response = await handler(request)
-        except RefusedRequest as refused:
-            response = _problem(refused.problem)
         except web.HTTPException as error:
             response = _problem(
                 contract.PageProblem(code=error.status, reason="NotFound", message="there is no such page")
@@ -220,7 +215,7 @@ class Server:
     # ------------------------------------------------------------------ answers
 
     async def _page(self, request: web.Request) -> web.Response:
-        found = self._files.get(request.path.removeprefix(self._guard.place))
+        found = self._files.get(request.path.removeprefix(self.keys.place))
         if found is None:
             raise web.HTTPNotFound
         return web.Response(body=found.read_bytes(), headers={**HEADERS, "Content-Type": TYPES[found.suffix]})
@@ -228,11 +223,11 @@ class Server:
     async def _proof(self, request: web.Request) -> web.Response:
         nonce = request.query.get("nonce", "")
         if _NONCE.fullmatch(nonce) is None:
-            raise RefusedRequest(_bad("nonce has 16 to 128 letters and digits"))
-        return web.Response(text=self._guard.keys.proof(nonce), headers={**HEADERS, "Content-Type": "text/plain"})
+            raise BadRequest("nonce has 16 to 128 letters and digits")
+        return web.Response(text=self.keys.proof(nonce), headers={**HEADERS, "Content-Type": "text/plain"})
 
     async def _session(self, _: web.Request) -> web.Response:
-        keys = self._guard.keys
+        keys = self.keys
         return _answer(contract.PageSession(proof_key=keys.proof_key, action_token=keys.action, command=self._command))
 
     async def _jobs(self, _: web.Request) -> web.Response:
@@ -276,7 +271,7 @@ class Server:
         if action not in VERBS:
             raise web.HTTPNotFound
         if not uid:
-            raise RefusedRequest(_bad("uid is that of the job"))
+            raise BadRequest("uid is that of the job")
         done = await self._site.changing.change(key, action, uid)
         log.info("%s of TrainJob %s in namespace %s: %s", action, key.name, key.namespace, done.message)
         return _answer(done)
@@ -293,7 +288,7 @@ class Server:
     async def _find(self, request: web.Request) -> web.Response:
         text = request.query.get("text", "")
         if not 0 < len(text) <= _MOST_TEXT:
-            raise RefusedRequest(_bad(f"text has 1 to {_MOST_TEXT} characters"))
+            raise BadRequest(f"text has 1 to {_MOST_TEXT} characters")
         book = await self._site.book(self._key(request), _wanted(request))
         total = len(book)
         lines, more = await asyncio.to_thread(book.found, text)
@@ -340,10 +335,10 @@ class Server:
     async def _send(self, request: web.Request, events: Events) -> web.StreamResponse:
         if self._streams >= MOST_STREAMS:
             message = f"{MOST_STREAMS} pages are open already; close some"
-            raise RefusedRequest(contract.PageProblem(code=503, reason="TooManyStreams", message=message))
+            return _problem(contract.PageProblem(code=503, reason="TooManyStreams", message=message))
         response = _stream("text/event-stream")
         self._streams += 1
-        keys = self._guard.keys
+        keys = self.keys
         try:
             await response.prepare(request)
             await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
@@ -351,7 +346,7 @@ class Server:
             async with aclosing(events):
                 async for name, data in events:
                     self._renew_keys()
-                    if self._guard.keys is not keys:
+                    if self.keys is not keys:
                         break  # the page asks again, and is told that its token counts no more
                     number += 1
                     # JSON has no line break in it, so one line of data holds it.
@@ -391,16 +386,14 @@ def _refusal(request: web.Request, problem: contract.PageProblem, home: str) -> 
 def _keys(request: web.Request) -> list[Key]:
     found = [Key(*one.split("/", 1)) for one in request.query.getall("job", ()) if "/" in one]
     if any(_NAME.fullmatch(part) is None for key in found for part in key):
-        raise RefusedRequest(_bad("job is namespace/name"))
+        raise BadRequest("job is namespace/name")
     return found
 
 
 def _valid(request: web.Request, part: str) -> str:
     text = request.match_info[part]
     if _NAME.fullmatch(text) is None:
-        raise RefusedRequest(
-            contract.PageProblem(code=404, reason="NotFound", message=f"no object can have this {part}")
-        )
+        raise NotFound(f"no object can have this {part}")
     return text
 
 
@@ -408,9 +401,9 @@ def _wanted(request: web.Request) -> logbook.WantedLog:
     query = request.query
     pod, container, attempt = query.get("pod", ""), query.get("container", ""), query.get("attempt")
     if pod != logbook.ALL and _NAME.fullmatch(pod) is None:
-        raise RefusedRequest(_bad("pod is the name of a pod, or * for all ranks"))
+        raise BadRequest("pod is the name of a pod, or * for all ranks")
     if container and _NAME.fullmatch(container) is None:
-        raise RefusedRequest(_bad("container is the name of a container"))
+        raise BadRequest("container is the name of a container")
     return logbook.WantedLog(
         pod,
         container,
@@ -422,7 +415,7 @@ def _wanted(request: web.Request) -> logbook.WantedLog:
 def _number(text: str, name: str, *, least: int = 0) -> int:
     digits = text.removeprefix("-") if least < 0 else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or int(text) < least:
-        raise RefusedRequest(_bad(f"{name} is a number{f' from {least}' if least >= 0 else ''}"))
+        raise BadRequest(f"{name} is a number{f' from {least}' if least >= 0 else ''}")
     return int(text)
 
 
@@ -430,15 +423,11 @@ def _lines(text: str | None) -> int:
     if text is None:
         return contract.DEFAULT_TAIL
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= contract.MOST_TAIL:
-        raise RefusedRequest(_bad(f"tail is a number from 1 to {contract.MOST_TAIL}"))
+        raise BadRequest(f"tail is a number from 1 to {contract.MOST_TAIL}")
     return int(text)
 
 
 def _flag(text: str | None, name: str) -> bool:
     if text not in (None, "true", "false"):
-        raise RefusedRequest(_bad(f"{name} is true or false"))
+        raise BadRequest(f"{name} is true or false")
     return text == "true"
-
-
-def _bad(message: str) -> contract.PageProblem:
-    return contract.PageProblem(code=400, reason="BadRequest", message=message)

@@ -14,7 +14,7 @@ import msgspec
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.curves import Marker, points_of, replaced
+from trainwright.controller.cli.dashboard.curves import Marker, points_of
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.watching import Subscriber, WatchedJobs
 from trainwright.controller.runtime import KubernetesError
@@ -116,7 +116,7 @@ class _Told:
             points_of(held.uid, held.seen(), self._marker)
             # What was there before the stream is in the series, where the page reads it. It may have read too early
             # where the job is seen later, as by a stream that began before the dashboard's first list.
-            return None if is_new else replaced(held.uid)
+            return None if is_new else contract.Points(uid=held.uid, number=0, replace=True)
         return points_of(held.uid, reports, self._marker, number=held.number) if reports else None
 
     async def job(self) -> "_Event":

@@ -14,16 +14,16 @@ from datetime import UTC, datetime
 from trainwright import __version__
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
-from trainwright.api.times import Now, format_time, parse, wall_clock
+from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
 from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
-from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
 from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
 from trainwright.controller.cli.progress.view import metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
 from trainwright.controller.trainer.job.pods import present_attempt
@@ -137,16 +137,14 @@ class Subscriber:
 class WatchedJobs:
     """The jobs of one namespace, or of all (empty)."""
 
-    def __init__(
-        self, client: Client, cluster: contract.Cluster, *, reports: KeptReports | None = None, now: Now = wall_clock
-    ) -> None:
+    def __init__(self, client: Client, cluster: contract.Cluster, *, reports: KeptReports | None = None) -> None:
         self.cluster = cluster
         self.reports = reports
         self._kept: dict[str, list[KeptReport]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
         """The present attempts by uid of the job, of JobSets that may be listed."""
-        self.now = now
+        self.now = wall_clock
         self._jobs: dict[Key, HeldJob] = {}
         self._undecodable: dict[Key, None] = {}
         self._subscribers: set[Subscriber] = set()
@@ -154,9 +152,9 @@ class WatchedJobs:
         self.is_closing = False
         """The dashboard stops: streams say so and end."""
         self.connection = contract.Connection(
-            state="connecting", message="", since=format_time(now()), last_contact=None
+            state="connecting", message="", since=format_time(wall_clock()), last_contact=None
         )
-        self._ended = Ended(client, now=now)
+        self._ended = Ended(client)
         self._has_ended = asyncio.Event()
         self._cache = Cache(client, namespace=cluster.namespace)
         self.informer = self._cache.informer(TrainJob)
@@ -180,7 +178,7 @@ class WatchedJobs:
         while True:
             await self._has_ended.wait()
             self._has_ended.clear()
-            while self.is_looked_at:
+            while self.streams:
                 unread = {key: held.job for key, held in self._jobs.items() if self._ended.is_unread(held.job)}
                 await self._ended.read(unread.values())
                 for key, job in unread.items():
@@ -205,10 +203,6 @@ class WatchedJobs:
     def held(self, key: Key) -> HeldJob | None:
         return self._jobs.get(key)
 
-    def row(self, key: Key) -> contract.JobRow | None:
-        held = self._jobs.get(key)
-        return self.row_of(held) if held is not None else None
-
     def row_of(self, held: HeldJob) -> contract.JobRow:
         attempt = self._attempts.get(held.uid)
         return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)
@@ -226,7 +220,7 @@ class WatchedJobs:
         )
 
     def rows(self, changed: set[Key], deleted: set[Key]) -> contract.Rows:
-        found = [row for row in map(self.row, changed) if row is not None]
+        found = [self.row_of(held) for key in changed if (held := self._jobs.get(key)) is not None]
         return contract.Rows(
             now=format_time(self.now()), changed=found, deleted=[reference(key) for key in sorted(deleted)]
         )
@@ -234,11 +228,8 @@ class WatchedJobs:
     # ------------------------------------------------------------------ telling
 
     @property
-    def is_looked_at(self) -> bool:
-        return bool(self._subscribers)
-
-    @property
     def streams(self) -> int:
+        """How many there are: pages that are open."""
         return len(self._subscribers)
 
     def subscribe(self, only: Key | None = None) -> Subscriber:

@@ -17,6 +17,7 @@ from trainwright.api.objects import dig
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
+from trainwright.controller.cli.local.jobs import has_ended
 from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 
@@ -28,7 +29,6 @@ RECORD_SECONDS = 2.0
 """How long to wait for the record of the failure, which is taken from the pods."""
 GRACE_SECONDS = 40.0
 _LOOK_SECONDS = 0.05
-_ENDED = ("Succeeded", "Failed")
 
 
 async def end(client: Client, namespace: str, name: str, reason: str, message: str) -> bool:
@@ -50,7 +50,7 @@ async def stopped(client: Client, namespace: str, name: str) -> bool:
     """Wait until no pod of the job runs. Returns True."""
     while True:
         pods = await client.list(Pod.RESOURCE, namespace, label_selector=f"{LABEL_JOBSET}={name}")
-        if all(dig(pod, "status.phase") in _ENDED for pod in pods.items):
+        if all(map(has_ended, pods.items)):
             return True
         await asyncio.sleep(_LOOK_SECONDS)
 

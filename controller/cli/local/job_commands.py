@@ -20,10 +20,10 @@ from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.comparing import comparison
 from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison
 from trainwright.controller.cli.comparing.tables import as_csv, as_text
-from trainwright.controller.cli.dashboard.reports import FILE, KeptReport, KeptReports
 from trainwright.controller.cli.local import kept, lines, managing
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.options import options_of
+from trainwright.controller.cli.progress.reports import FILE, KeptReport, KeptReports
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import TransportError
 

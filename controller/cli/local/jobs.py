@@ -8,7 +8,7 @@ import asyncio
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -228,7 +228,7 @@ class Follower:
         """Show what is left of the logs, end the job, and say how it ended."""
         if not ended.code:
             # The pods have ended, but for those that the job's success does not wait for.
-            over = {(uid, *run) for uid, pod in self._pods.items() for run in ended_runs(pod)}
+            over = {(uid, name, run) for uid, pod in self._pods.items() for name, run, end in _runs(pod) if end}
             await self._finish([copy for key, copy in self._copies.items() if key in over], _READ_SECONDS)
             await self._finish([*self._copies.values()], _DRAIN_SECONDS)
             return ended
@@ -375,45 +375,39 @@ def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | Non
     another one failed by itself a little later: programs close their connections before they end.
     """
     written = sorted(
-        ((entry.stopped, entry.at, index, entry) for index, pod in enumerate(pods) for entry in written_failures(pod)),
-        key=lambda one: one[:3],
+        ((pod, entry) for pod in pods for entry in written_failures(pod)), key=lambda one: (one[1].stopped, one[1].at)
     )
     if written:
-        _, _, index, entry = _first_cause(pods, written, words or {})
-        return _failure(pods[index], entry.code, _ended_with(pods[index], entry.container, entry.code))
-    found = [
-        (str(ended.get("finishedAt")), int(ended["exitCode"]), pod, ended)
-        for pod in pods
-        for status in container_statuses(pod)
-        for ended in _ends(status)
-        if ended.get("exitCode")
-    ]
+        pod, entry = _first_cause(written, words or {})
+        ends = (end for name, _, end in _failed_runs(pod) if name == entry.container)
+        return _failure(pod, entry.code, next((end for end in ends if end["exitCode"] == entry.code), {}))
+    found = [(pod, end) for pod in pods for *_, end in _failed_runs(pod)]
     if not found:
         return None
-    _, code, pod, ended = min(found, key=lambda one: one[:2])
-    return _failure(pod, code, ended)
+    pod, end = min(found, key=lambda one: (str(one[1].get("finishedAt")), int(one[1]["exitCode"])))
+    return _failure(pod, int(end["exitCode"]), end)
 
 
-_Written: TypeAlias = tuple[bool, str, int, WrittenFailure]
+_Written: TypeAlias = tuple[Document, WrittenFailure]
 
 
-def _first_cause(pods: list[Document], written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
-    first = written[0]
-    began = parse(program_ended(_words(pods, first, words), first[1]))
+def _first_cause(written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
+    _, first = written[0]
+    began = parse(program_ended(_words(written[0], words), first.at))
     for one in written:
-        stopped, at, _, ended = one
-        if stopped or (parse(at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
+        _, ended = one
+        if ended.stopped or (parse(ended.at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
             break
-        lines = _words(pods, one, words)
-        is_late = (parse(program_ended(lines, at)) - began).total_seconds() > LATE_SECONDS
+        lines = _words(one, words)
+        is_late = (parse(program_ended(lines, ended.at)) - began).total_seconds() > LATE_SECONDS
         if not is_late and not is_consequence(telling_line(lines, ended.code)):
             return one
-    return first
+    return written[0]
 
 
-def _words(pods: list[Document], one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
-    _, _, index, entry = one
-    return words.get((uid_of(pods[index]), entry.container, entry.run), ())
+def _words(one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
+    pod, entry = one
+    return words.get((uid_of(pod), entry.container, entry.run), ())
 
 
 def _failure(pod: Document, code: int, ended: Document) -> RunFailure:
@@ -437,40 +431,28 @@ def signal_of(code: int) -> str:
         return ""
 
 
-def _ended_with(pod: Document, container: str, code: int) -> Document:
+def _runs(pod: Document) -> Iterator[tuple[str, int, Document | None]]:
+    """The present run of each container and the one before: container, number, and how it ended; None: it runs."""
     for status in container_statuses(pod):
-        for ended in _ends(status):
-            if status.get("name") == container and ended.get("exitCode") == code:
-                return ended
-    return {}
+        for state in (status.get("lastState") or {}, status.get("state") or {}):
+            if ended := state.get("terminated"):
+                yield status["name"], _run_of(status, ended), ended
+        if "running" in (status.get("state") or {}):
+            yield status["name"], status.get("restartCount") or 0, None
 
 
-def _ends(status: Document) -> list[Document]:
-    """The ends of the container's last run and of its present one."""
-    states = (status.get("lastState") or {}, status.get("state") or {})
-    return [ended for state in states if (ended := state.get("terminated"))]
+def _failed_runs(pod: Document) -> Iterator[tuple[str, int, Document]]:
+    return ((name, run, end) for name, run, end in _runs(pod) if end and end.get("exitCode"))
 
 
 def failed_runs(pod: Document) -> list[tuple[str, int]]:
     seen = {(one.container, one.run) for one in written_failures(pod)}
-    for status in container_statuses(pod):
-        seen |= {(status["name"], _run_of(status, ended)) for ended in _ends(status) if ended.get("exitCode")}
-    return sorted(seen)
-
-
-def ended_runs(pod: Document) -> list[tuple[str, int]]:
-    return [(one["name"], _run_of(one, ended)) for one in container_statuses(pod) for ended in _ends(one)]
+    return sorted(seen | {(name, run) for name, run, _ in _failed_runs(pod)})
 
 
 def runs_with_logs(pod: Document) -> list[tuple[str, int]]:
-    """The runs of the pod's containers whose logs can be read: the present one and the one before."""
-    found: list[tuple[str, int]] = []
-    for status in container_statuses(pod):
-        runs = {_run_of(status, ended) for ended in _ends(status)}
-        if "running" in (status.get("state") or {}):
-            runs.add(status.get("restartCount") or 0)
-        found += [(status["name"], run) for run in sorted(runs)]
-    return found
+    """The runs of the pod's containers whose logs can be read."""
+    return [*dict.fromkeys((name, run) for name, run, _ in _runs(pod))]
 
 
 def _run_of(status: Document, ended: Document) -> int:
@@ -487,12 +469,8 @@ def is_starting(pod: Document) -> bool:
     status = pod.get("status") or {}
     if not dig(pod, "spec.nodeName") or status.get("phase") not in (None, "Pending"):
         return False
-    return all(
-        not _ends(one)
-        and "running" not in (state := one.get("state") or {})
-        and dig(state, "waiting.reason") in _STARTING
-        for one in container_statuses(pod)
-    )
+    waits = all(dig(one, "state.waiting.reason") in _STARTING for one in container_statuses(pod))
+    return waits and not any(_runs(pod))
 
 
 def has_ended(pod: Document) -> bool:

@@ -3,10 +3,11 @@
 
 import asyncio
 import json
+import math
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -108,16 +109,13 @@ class LocalJobs:
         if not already:
             await self._suspend(name, suspend=True)
         deadline = time.monotonic() + END_SECONDS
-        async with aclosing(_looks(deadline)) as looks:
-            async for is_last in looks:
-                pods = [pod for pod in await self.pods(name) if not has_ended(pod)]
-                if not pods:
-                    break
-                if is_last:
-                    raise RefusedError(
-                        f"TrainJob {name} is suspended, but {counted(len(pods), 'pod')} did not end within "
-                        f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
-                    )
+        while pods := [pod for pod in await self.pods(name) if not has_ended(pod)]:
+            if time.monotonic() >= deadline:
+                raise RefusedError(
+                    f"TrainJob {name} is suspended, but {counted(len(pods), 'pod')} did not end within "
+                    f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
         return f"TrainJob {name}: {'is stopped already' if already else 'stopped'}"
 
     async def resume(self, name: str) -> str:
@@ -134,20 +132,23 @@ class LocalJobs:
         """Delete a job and wait until it is gone, its pods first; returns what to say. Raises RefusedError."""
         uid = (await self.get(name))["metadata"]["uid"]
         await self.client.delete(TRAINJOB, name, self.namespace, propagation="Foreground")
-        async with aclosing(_looks(time.monotonic() + END_SECONDS)) as looks:
-            async for is_last in looks:
-                found = await if_there(self.client.get(TRAINJOB, name, self.namespace))
-                if found is None or found["metadata"]["uid"] != uid:
-                    break  # it is gone, or somebody made one of the same name
-                if is_last:
-                    raise RefusedError(
-                        f"TrainJob {name} is being deleted, and is still there after {END_SECONDS:.0f} s; "
-                        f"it waits for {', '.join(map(name_of, await self.pods(name))) or 'its finalizers'}"
-                    )
+        deadline = time.monotonic() + END_SECONDS
+        while await self._same(name, uid) is not None:
+            if time.monotonic() >= deadline:
+                raise RefusedError(
+                    f"TrainJob {name} is being deleted, and is still there after {END_SECONDS:.0f} s; "
+                    f"it waits for {', '.join(map(name_of, await self.pods(name))) or 'its finalizers'}"
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
         return f"TrainJob {name}: deleted"
 
     async def _suspend(self, name: str, *, suspend: bool) -> None:
         await self.client.patch(TRAINJOB, name, self.namespace, {"spec": {"suspend": suspend}})
+
+    async def _same(self, name: str, uid: str) -> Document | None:
+        """The job; None once it is deleted, also if another one got its name."""
+        found = await if_there(self.client.get(TRAINJOB, name, self.namespace))
+        return found if found is not None and uid_of(found) == uid else None
 
     # ------------------------------------------------------------------ waiting
 
@@ -157,18 +158,15 @@ class LocalJobs:
         `until` is `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
         """
         uid = (await self.get(name))["metadata"]["uid"]
-        deadline = None if seconds is None else time.monotonic() + seconds
-        async with aclosing(_looks(deadline)) as looks:
-            async for is_last in looks:
-                job = await if_there(self.client.get(TRAINJOB, name, self.namespace))
-                if job is None or job["metadata"]["uid"] != uid:
-                    return _GONE, f"TrainJob {name} was deleted"
-                reached = await self._reached(job, until)
-                if reached is not None:
-                    return reached, f"TrainJob {name}: {_state(job)}"
-                if is_last:
-                    return OUT_OF_TIME, f"TrainJob {name} after {seconds} s: {_state(job)}"
-        raise AssertionError("the last look returns")
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        while (job := await self._same(name, uid)) is not None:
+            reached = await self._reached(job, until)
+            if reached is not None:
+                return reached, f"TrainJob {name}: {_state(job)}"
+            if time.monotonic() >= deadline:
+                return OUT_OF_TIME, f"TrainJob {name} after {seconds} s: {_state(job)}"
+            await asyncio.sleep(_LOOK_SECONDS)
+        return _GONE, f"TrainJob {name} was deleted"
 
     async def _reached(self, job: Document, until: str) -> int | None:
         """The exit code, if there is nothing to wait for any more."""
@@ -220,16 +218,6 @@ async def _going(cluster: Path) -> set[str]:
         return {job["metadata"]["uid"] for job in await jobs.all() if not _view(job).is_over}
 
 
-async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
-    """Yield once for each look, and whether it is the last one. `deadline`: of time.monotonic; None: there is none."""
-    while True:
-        is_last = deadline is not None and time.monotonic() >= deadline
-        yield is_last
-        if is_last:
-            return
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
 # ---------------------------------------------------------------------- which job is meant
 
 
@@ -242,17 +230,12 @@ async def meant(jobs: LocalJobs, given: str, *, only: bool = False) -> str:
     listed = await jobs.all()
     if any(name_of(job) == given for job in listed):
         return given
-    found = newest_first(
-        listed if given == LATEST else [job for job in listed if job["metadata"].get("generateName") == f"{given}-"]
-    )
+    some = [job for job in listed if given == LATEST or job["metadata"].get("generateName") == f"{given}-"]
+    # Times of creation have whole seconds.
+    found = sorted(some, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
     if only and given != LATEST and len(found) > 1:
         raise RefusedError(f"{given} may be any of {', '.join(map(name_of, found))}: name one, or the last as {LATEST}")
     return name_of(found[0]) if found else given
-
-
-def newest_first(jobs: Sequence[Document]) -> list[Document]:
-    """Jobs by the time at which they were created, which has whole seconds; then by their last change."""
-    return sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], _stored(job)), reverse=True)
 
 
 def _stored(job: Document) -> int:
@@ -304,16 +287,14 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
     return lines
 
 
-def show_objects(found: object, form: str) -> None:
+def show_objects(found: Document | list[Document], form: str) -> None:
     """Print an object, or a list of objects, as `json` or `yaml`, without the fields that only machines read."""
-    if isinstance(found, list):
-        found = {"apiVersion": "v1", "kind": "List", "items": [_plain(one) for one in found]}
-    else:
-        found = _plain(found)
+    several = isinstance(found, list)
+    shown = {"apiVersion": "v1", "kind": "List", "items": [*map(_plain, found)]} if several else _plain(found)
     if form == "json":
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
-        yaml.safe_dump(found, sys.stdout, sort_keys=False, allow_unicode=True)
+        yaml.safe_dump(shown, sys.stdout, sort_keys=False, allow_unicode=True)
 
 
 def _plain(found: Any) -> Any:

@@ -99,7 +99,7 @@ async def _run(
             # Not into a log, which others may be sent: whoever has the address sees the jobs.
             print(f"| dashboard: {dashboard}#/jobs/{namespace}/{name}", flush=True)
         if arguments.detach:
-            print(f"TrainJob {name} is submitted; follow it with: {_follow_command(options, job)}")
+            print(f"TrainJob {name} is submitted; follow it with: {_command(options, 'logs', job, ' --follow')}")
             output.tell_where()
             return 0
         stalls = Stalls(arguments.stall_after) if arguments.stall_after is not None else None
@@ -115,7 +115,7 @@ async def _run(
         if not arguments.keep:
             said = "ending the job; once more to kill it"
         elif stays:
-            said = f"the job goes on; follow it with: {_follow_command(options, job)}"
+            said = f"the job goes on; follow it with: {_command(options, 'logs', job, ' --follow')}"
         else:
             said = "ending the cluster, and the job with it"
         unread: BrokenPipeError | None = None
@@ -182,10 +182,6 @@ def _stopping(
         return lambda: managing.LocalJobs(client, transport, namespace).stop(name)
     said = "it seemed to hang, and --stall-stop ended it"
     return lambda: ending.end(client, namespace, name, ending.REASON_STALLED, said)
-
-
-def _follow_command(options: LocalOptions, job: Document) -> str:
-    return _command(options, "logs", job, " --follow")
 
 
 def _command(options: LocalOptions, command: str, job: Document, more: str = "") -> str:
@@ -298,13 +294,11 @@ async def prepared(options: LocalOptions, documents: list[Document], arguments: 
     """
     job = _job_of(documents)
     if state.running(options.folder) is None:
-        runtime = feasibility.shipped_runtime_of(job)
-        if runtime is not None:
+        if (runtime := feasibility.shipped_runtime_of(job)) is not None:
             await _prepare(options, runtime, None, job, arguments)
         return documents
     async with managing.jobs_of(options.folder, "") as local:
-        runtime = await feasibility.runtime_of(job, documents, local.client)
-        if runtime is not None:
+        if (runtime := await feasibility.runtime_of(job, documents, local.client)) is not None:
             await _prepare(options, runtime, local.client, job, arguments)
     return documents
 

@@ -8,9 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from trainwright.api.trainer.v1alpha1.history import POINTS, Point, Ring, numbers_of
-
-__all__ = ["POINTS", "History", "Point", "numbers_of"]
+from trainwright.api.trainer.v1alpha1.history import Point, Ring, numbers_of
 
 SLOPE = timedelta(minutes=10)
 """The slope of the percentage is that of so long a time."""

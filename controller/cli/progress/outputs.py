@@ -51,9 +51,8 @@ class PlainDisplay(Display):
             if Key(view.namespace, view.name) in picture.changed:
                 print(f"{moment} {text.line(view, namespace=self.namespaces)}")
         for key in picture.deleted:
-            print(
-                f"{moment} {key.namespace}/{key.name}: deleted" if self.namespaces else f"{moment} {key.name}: deleted"
-            )
+            name = f"{key.namespace}/{key.name}" if self.namespaces else key.name
+            print(f"{moment} {name}: deleted")
         if picture.trouble != self._trouble:
             self._trouble = picture.trouble
             print(f"{moment} {text.printable(picture.trouble) or 'the API server answers again'}", file=sys.stderr)

@@ -128,16 +128,13 @@ def observe(job: TrainJob, history: History) -> bool:
     return False
 
 
-def _loading(job: TrainJob, word: Word) -> str:
-    """What initializers fetch, unless something is wrong, which says more."""
-    return loading_of(job) if word in (Word.PENDING, Word.RUNNING) else ""
-
-
 def view_of(
     job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = ""
 ) -> JobView:
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
+    # What initializers fetch, unless something is wrong, which says more.
+    loading = loading_of(job) if found.word in (Word.PENDING, Word.RUNNING) else ""
     status = job.status_or_empty.trainer_status_or_empty
     reported = moment(status.last_updated_time)
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
@@ -152,7 +149,7 @@ def view_of(
         version=resource_version_of(job),
         state=found.word,
         reason=found.reason,
-        message=one_line((found.word is Word.FAILED and failure) or _loading(job, found.word) or found.message),
+        message=one_line((found.word is Word.FAILED and failure) or loading or found.message),
         created=moment(job.metadata_or_empty.creation_timestamp),
         ended=entered(job, State(found.word)) if found.word.is_over else None,
         deleting=deletion_timestamp_of(job) is not None,

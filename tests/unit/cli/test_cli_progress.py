@@ -12,10 +12,10 @@ from rich.console import Console
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import Ring
+from trainwright.api.trainer.v1alpha1.history import POINTS, Ring
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.progress import screen, text
-from trainwright.controller.cli.progress.history import POINTS, History
+from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, as_json, observe, sorted_views, view_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

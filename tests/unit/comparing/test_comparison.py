@@ -16,22 +16,14 @@ from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComp
 from trainwright.controller.cli.comparing.measures import direction_of
 from trainwright.controller.cli.comparing.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY, parameters_of
 from trainwright.controller.cli.comparing.tables import as_csv, as_text
+from trainwright.controller.cli.progress.reports import KeptReport
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
-class Row:
+def row(step: float, *, lows: dict[str, float] | None = None, **values: float) -> KeptReport:
     """One report."""
-
-    def __init__(self, step: float, **values: float) -> None:
-        self.at, self.step, self.values = 1000.0 + step, step, {"current_step": step, **values}
-        self.lows: dict[str, float] = {}
-
-    def low(self, metric: str) -> float | None:
-        return self.lows.get(metric, self.values.get(metric))
-
-    def high(self, metric: str) -> float | None:
-        return self.values.get(metric)
+    return KeptReport(at=1000.0 + step, values={"current_step": step, **values}, lows=lows or {})
 
 
 def job(name: str, *words: str, metrics: dict[str, str] | None = None, **trainer: Any) -> Document:
@@ -157,9 +149,8 @@ def test_the_commit_and_whether_it_was_changed() -> None:
 
 
 def test_last_and_best_come_from_all_reports() -> None:
-    joined = Row(20, loss=1.5, accuracy=0.7)
-    joined.lows = {"loss": 0.25}
-    rows = [Row(10, loss=2.0, accuracy=0.9), joined, Row(30, loss=1.0)]
+    joined = row(20, lows={"loss": 0.25}, loss=1.5, accuracy=0.7)
+    rows = [row(10, loss=2.0, accuracy=0.9), joined, row(30, loss=1.0)]
     last = {"loss": "NaN", "current_step": "40", "total_steps": "100"}
     found = compare([ComparedRun(job=job("a", metrics=last), reports=rows)], NOW)
     assert [(one.name, one.best) for one in found.metrics] == [("loss", "low"), ("accuracy", "high")]
@@ -218,7 +209,7 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def test_csv_has_a_row_for_each_job() -> None:
-    first = ComparedRun(job=job("a", "--lr=0.1", metrics={"loss": "0.5", "lr": "-0.1"}), reports=[Row(1, loss=0.25)])
+    first = ComparedRun(job=job("a", "--lr=0.1", metrics={"loss": "0.5", "lr": "-0.1"}), reports=[row(1, loss=0.25)])
     head, *rows = rows_of(as_csv(compare([first, ComparedRun(job=job("b", "--lr=-0.2"))], NOW)))
     assert [dict(zip(head, row, strict=True)) for row in rows] == [
         {
@@ -272,7 +263,7 @@ def test_a_cell_keeps_quotes_commas_and_lines() -> None:
 
 
 def test_the_table_of_a_terminal() -> None:
-    rows = [Row(1, loss=0.25)]
+    rows = [row(1, loss=0.25)]
     first = ComparedRun(job=job("a", "--lr=0.1", metrics={"loss": "0.5", "norm": "3"}), reports=rows)
     second = ComparedRun(job=job("b", "--lr=0.2", metrics={"loss": "0.125", "norm": "4"}))
     assert as_text(compare([first, second], NOW)) == [

@@ -61,7 +61,7 @@ async def test_a_session_counts_at_no_other_server(tmp_path: Path) -> None:
 @pytest.mark.asyncio
 async def test_another_program_on_the_port_makes_a_new_address_and_new_sessions(tmp_path: Path) -> None:
     async with served(tmp_path) as first:
-        keys = first.server._guard.keys
+        keys = first.server.keys
         # The same folder while the port is taken, as by another program.
         async with served(tmp_path) as second:
             assert second.server.port != first.server.port

@@ -9,11 +9,12 @@ import pytest
 
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Marker, not_finite_in, points_of, report_of, with_notes
 from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.dashboard.timeline import MOST, timeline_of
-from trainwright.controller.cli.progress.history import History, Point
+from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import observe
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from tests.pages import pages
 from tests.repository import ROOT
-from trainwright.controller.cli.local.limits import LIMITS
+from trainwright.controller.cli.local.looking import LIMITS
 from trainwright.controller.cli.main import build_parser
 from trainwright.controller.trainer.assembly.features import GATES
 
@@ -57,7 +57,7 @@ def test_limits_of_the_local_cluster() -> None:
     """`status --limits` prints the table of the page."""
     section = TEXTS["docs/users/local.md"].partition("## What it is not\n")[2].partition("\n## ")[0]
     rows = re.findall(r"(?m)^\| (.+) \| (.+) \|$", re.sub(r"\[(\w+)\]\(\S+?\)", r"\1", section).replace("`", ""))
-    assert rows[2:] == list(LIMITS)
+    assert rows[2:] == list(LIMITS.items())
 
 
 def test_exit_codes_of_run() -> None:

@@ -28,10 +28,10 @@ from trainwright.controller.cli.progress.view import COUNTERS
 log = logging.getLogger(__name__)
 
 FILE = "curves.db"
+"""In the folder of the cluster."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PRIMARY = 0xFF
 """Of an error code of SQLite: the rest says more."""
-"""In the folder of the cluster."""
 MOST = 4096
 SHOWN = 1000
 """Rows of a run that are given to a chart: a screen has not many more columns."""
