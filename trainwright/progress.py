@@ -594,7 +594,7 @@ def _rank(environ: "Mapping[str, str]") -> int:
     """The rank of this process among all of the job, from the variables of launchers; 0 if there are none."""
     for name in _RANKS:
         value = environ.get(name, "").strip()
-        if value.isdigit():
+        if value.isdecimal():
             return int(value)
     node, local = environ.get("PET_NODE_RANK", ""), environ.get("LOCAL_RANK", "")
     return 1 if any(value.strip("0 ") for value in (node, local)) else 0

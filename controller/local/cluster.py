@@ -318,7 +318,7 @@ def _read_port(path: Path) -> int:
         text = path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         return 0
-    return int(text) if text.isdigit() and int(text) <= 65535 else 0
+    return int(text) if text.isdecimal() and int(text) <= 65535 else 0
 
 
 @asynccontextmanager

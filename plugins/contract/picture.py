@@ -207,7 +207,7 @@ def pod_order(pod: Document) -> tuple[str, int, int, str]:
     replica = labels.get(LABEL_JOB_INDEX, "0")
     return (
         labels.get(LABEL_REPLICATED_JOB, ""),
-        int(replica) if replica.isdigit() else 0,
+        int(replica) if replica.isdecimal() else 0,
         index_of(pod),
         name_of(pod),
     )

@@ -195,7 +195,7 @@ def _feature_gates(text: str) -> dict[str, bool]:
 
 def _zap_level(text: str) -> str:
     """A level by zap's name or verbosity."""
-    if text.isdigit():
+    if text.isdecimal():
         return "debug" if int(text) >= _VERBOSE else "info"
     if text == "panic":
         return "error"

@@ -303,7 +303,8 @@ class Logs:
                     book.problems[source] = _words(error, source, namespace)
                     end.is_final = isinstance(error, (Forbidden, NotFound))
                     book.tell()
-                    await asyncio.sleep(RETRY_SECONDS)
+                    if not end.is_final:
+                        await asyncio.sleep(RETRY_SECONDS)
         finally:
             book.follows -= 1
             book.tell()

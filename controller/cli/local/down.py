@@ -25,13 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"cluster {options.name}: process {run.pid} did not end within {seconds:.0f} s")
     else:
         print(f"cluster {options.name}: ended")
-    try:
+    with disk_errors(options):
         if (file := kubeconfigs.take_out(options.folder)) is not None:
             print(f"{file}: the cluster is taken out")
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise UserError(str(error)) from error
     if arguments.delete and options.folder.exists():
         _delete(options)
     return 0

@@ -335,7 +335,7 @@ def _runs(pod: Document) -> bool:
 def by_rank(pod: Document) -> tuple[str, int, str]:
     """Sorts pods by rank. After stop and resume, one attempt has several pods of a rank: the older ones come first."""
     step, _, index = rank_of(pod).rpartition("-")
-    return step, int(index) if index.isdigit() else 0, pod["metadata"].get("creationTimestamp") or ""
+    return step, int(index) if index.isdecimal() else 0, pod["metadata"].get("creationTimestamp") or ""
 
 
 def _typed(job: Document) -> TrainJob:

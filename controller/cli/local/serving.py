@@ -131,7 +131,7 @@ def run_in_foreground(options: LocalOptions) -> None:
 def start_in_background(options: LocalOptions) -> state.ClusterRun:
     """Start the cluster as a process of its own and wait until it is ready.
 
-    Raises StartError: it ended or took too long; the text has its last lines.
+    Raises ClusterStartError: it ended or took too long; the text has its last lines.
     """
     folders.claim(options.folder)
     log = options.folder / LOG

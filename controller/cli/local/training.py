@@ -161,4 +161,4 @@ def _known(path: Path) -> int:
         text = path.read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
         return 0
-    return int(text) if text.isdigit() and 0 < int(text) <= 65535 else 0
+    return int(text) if text.isdecimal() and 0 < int(text) <= 65535 else 0

@@ -200,5 +200,5 @@ def steps_of(field: str) -> tuple[str | int, ...]:
     steps: list[str | int] = []
     for part in field.split(".") if field else ():
         name, *indices = part.replace("]", "").split("[")
-        steps += [name, *(int(index) if index.isdigit() else index for index in indices)]
+        steps += [name, *(int(index) if index.isdecimal() else index for index in indices)]
     return tuple(steps)

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
-from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import (
@@ -22,6 +22,7 @@ from trainwright.controller.runtime import (
     NotFound,
     load_config,
 )
+from trainwright.controller.trainer.build.runtimes import target_of
 from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, Reference, Runtime, Unreadable
 
 _SERVERS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink")
@@ -48,11 +49,9 @@ class ClusterView:
         return await if_there(self._client.get(TrainJob, job.name, job.namespace))
 
     async def runtime(self, job: TrainJob) -> Runtime | None:
-        assert job.spec is not None
-        reference = job.spec.runtime_ref
-        if reference.kind == TrainingRuntime.RESOURCE.kind:
-            return await if_there(self._client.get(TrainingRuntime, reference.name, job.namespace))
-        return await if_there(self._client.get(ClusterTrainingRuntime, reference.name))
+        """The runtime that the job names; None if it does not exist. Raises RuntimeUnsupported."""
+        kind, key = target_of(job)
+        return await if_there(self._client.get(kind, key.name, key.namespace))
 
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The objects as they are now. A refused read is part of the answer (`Unreadable`)."""

@@ -44,7 +44,7 @@ def error_of(
     code = code or status.code or 500
     details = status.details_or_empty
     header = headers.get("retry-after", "")
-    asked = float(header) if header.isdigit() else details.retry_after_seconds
+    asked = float(header) if header.isdecimal() else details.retry_after_seconds
     causes = tuple(ErrorCause(c.reason or "", c.field_ or "", c.message or "") for c in details.causes or ())
     reason = status.reason or _REASONS.get(code, "")
     return error_type(code, reason, causes)(

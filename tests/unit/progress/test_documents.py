@@ -269,6 +269,7 @@ def test_the_time_is_that_of_the_update(make: Make, clock: ManualClock[float], t
         ({"RANK": "0", "OMPI_COMM_WORLD_RANK": "3"}, 0),
         ({"RANK": "", "SLURM_PROCID": "3"}, 3),
         ({"RANK": "first"}, 0),
+        ({"RANK": "²"}, 0),
         ({"PET_NODE_RANK": "0", "LOCAL_RANK": "0"}, 0),
         ({"PET_NODE_RANK": "0", "LOCAL_RANK": "1"}, 1),
         ({"PET_NODE_RANK": "10", "LOCAL_RANK": "0"}, 1),

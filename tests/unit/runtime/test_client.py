@@ -63,9 +63,10 @@ async def test_a_write_is_repeated_when_the_server_asks_for_it() -> None:
 
 
 @jumping
-async def test_without_retry_after_nothing_is_repeated() -> None:
+@pytest.mark.parametrize("headers", [{}, {"retry-after": "²"}], ids=["without", "no number"])
+async def test_without_retry_after_nothing_is_repeated(headers: dict[str, str]) -> None:
     client, transport = made()
-    transport.answer(is_write, status_body(429, "TooManyRequests"), status=429)
+    transport.answer(is_write, status_body(429, "TooManyRequests"), status=429, headers=headers)
     with pytest.raises(TooManyRequests):
         await client.create(MAP)
     assert len(transport.requests) == 1

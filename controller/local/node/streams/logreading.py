@@ -123,7 +123,7 @@ class FileChain:
         Rotations make numbers higher. Whoever opens them in this order may meet a file twice, and misses none.
         """
         names = self._path.parent.glob(f"{self._path.name}.*")
-        numbers = [0, *(int(name.suffix[1:]) for name in names if name.suffix[1:].isdigit())]
+        numbers = [0, *(int(name.suffix[1:]) for name in names if name.suffix[1:].isdecimal())]
         after = sorted({*numbers, *(number + 1 for number in numbers)} - {0})
         return [self._path, *(self._path.with_name(f"{self._path.name}.{number}") for number in after)]
 

@@ -101,7 +101,7 @@ def run_to_show(pod: str, container: str, status: Document, *, previous: bool) -
 
 def _run_of(state: Document) -> int:
     number = str(state.get("containerID") or "").rpartition("/")[2]
-    return int(number) if number.isdigit() else 0
+    return int(number) if number.isdecimal() else 0
 
 
 def last_lines(path: Path, lines: int, limit: int) -> bytes:
