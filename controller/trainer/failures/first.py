@@ -188,7 +188,9 @@ def exact_end(written: Sequence[WrittenFailure], container: str, ended: Document
     """The exact time of the first failure of a container, up to this run, and whether that was stopped."""
     run = str(ended.get("containerID") or "").rpartition("/")[2]
     some = [
-        (one.stopped, one.at) for one in written if one.container == container and run.isdecimal() and one.run <= int(run)
+        (one.stopped, one.at)
+        for one in written
+        if one.container == container and run.isdecimal() and one.run <= int(run)
     ]
     stopped, at = min(some, default=(False, ""))
     return at, stopped
