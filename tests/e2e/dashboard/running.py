@@ -93,7 +93,8 @@ spec:
 def dashboard(kubeconfig: Path, *arguments: str) -> Iterator[str]:
     """Serve a dashboard; yields its address, with the token."""
     command = [*TRAINWRIGHT, "dashboard", "--no-browser", f"--kubeconfig={kubeconfig}", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
@@ -103,7 +104,12 @@ def dashboard(kubeconfig: Path, *arguments: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.stdout.close()
-        assert process.wait(30) == 0
+        try:
+            assert process.wait(30) == 0
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # says where it hangs
+            process.wait()
+            raise
 
 
 class Gate:
