@@ -153,10 +153,18 @@ class ContainerProcess:
             self.kill()
             await finished_in_thread(self._end_survivors)
         finally:
-            if not self._exit.done():
-                self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
-            if self._overdue is not None:
-                self._overdue.cancel()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Nobody follows it any more. The guard takes this for our end, and ends what still runs."""
+        assert self._guard.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.close()
+        if not self._exit.done():
+            self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
+            asyncio.get_running_loop().run_in_executor(None, self._guard.wait)
+        if self._overdue is not None:
+            self._overdue.cancel()
 
     async def _follow(self, reports: asyncio.StreamReader) -> None:
         async for line in reports:
@@ -177,9 +185,6 @@ class ContainerProcess:
         if self._end is not None:
             self._end.report(at)
             at = await self._end.at()
-        assert self._guard.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._guard.stdin.close()
         with contextlib.suppress(OSError):  # the next start finds that it names no process any more
             self._record.unlink(missing_ok=True)
         code = KILLED if self._code is None else self._code
@@ -206,7 +211,7 @@ async def start(
     order: Order,
     *,
     record: Path,
-    follow: Callable[[str, Any], object],
+    follow: Callable[[str, Any], asyncio.Task[None]],
     spawn: Callable[[Path, Iterable[int]], Started] = alone,
     ends: Ends | None = None,
 ) -> ContainerProcess:
@@ -237,7 +242,7 @@ async def start(
 async def _started(
     order: Order,
     record: Path,
-    follow: Callable[[str, Any], object],
+    follow: Callable[[str, Any], asyncio.Task[None]],
     spawn: Callable[[Path, Iterable[int]], Started],
     end: End | None,
 ) -> ContainerProcess:
@@ -263,7 +268,8 @@ async def _started(
         # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
         await _close(guard, reports)
         raise
-    follow(f"container:{record.stem}", process.follow(reports))
+    # A task that is cancelled before it begins runs nothing, not even its last lines.
+    follow(f"container:{record.stem}", process.follow(reports)).add_done_callback(lambda _: process._let_go())  # noqa: SLF001
     return process
 
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -341,6 +342,21 @@ async def test_sigterm_ends_a_process_that_obeys(folder: Path, tasks: TaskScope)
     await eventually(lambda: entries(folder))
     process.terminate()
     assert (await process.wait()).code == 5
+
+
+async def test_a_process_whose_task_never_begins_is_ended(folder: Path) -> None:
+    """As when its scope is left in the moment in which it has started."""
+
+    def cancelled(name: str, work: Any) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.cancel()
+        return task
+
+    process = await start(
+        order(folder, "import time; time.sleep(600)"), record=folder / "process.json", follow=cancelled
+    )
+    assert (await process.wait()).code == 137
+    await eventually(lambda: lives(process.pid), is_empty)
 
 
 async def test_sigkill_ends_a_process_that_ignores_sigterm(folder: Path, tasks: TaskScope) -> None:
