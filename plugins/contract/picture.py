@@ -198,19 +198,23 @@ class Picture(Survey):
 def index_of(pod: Document) -> int:
     """The completion index of a pod, which is its rank in its Job."""
     text = labels_of(pod).get(LABEL_INDEX) or annotations_of(pod).get(LABEL_INDEX) or "0"
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return _number(text)
 
 
 def pod_order(pod: Document) -> tuple[str, int, int, str]:
     """Pods by replicated job, its replica, rank and name."""
     labels = labels_of(pod)
-    replica = labels.get(LABEL_JOB_INDEX, "0")
     return (
         labels.get(LABEL_REPLICATED_JOB, ""),
-        int(replica) if replica.isdecimal() else 0,
+        _number(labels.get(LABEL_JOB_INDEX, "")),
         index_of(pod),
         name_of(pod),
     )
+
+
+def _number(text: str) -> int:
+    """What stands in a label; 0 for what is no number."""
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def place_of(pod: Document) -> tuple[str, int, str]:

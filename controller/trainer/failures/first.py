@@ -186,11 +186,9 @@ def written_failures(pod: Document) -> list[WrittenFailure]:
 
 def exact_end(written: Sequence[WrittenFailure], container: str, ended: Document) -> tuple[str, bool]:
     """The exact time of the first failure of a container, up to this run, and whether that was stopped."""
-    run = str(ended.get("containerID") or "").rpartition("/")[2]
+    run = _node_run(ended)
     some = [
-        (one.stopped, one.at)
-        for one in written
-        if one.container == container and run.isdecimal() and one.run <= int(run)
+        (one.stopped, one.at) for one in written if one.container == container and run is not None and one.run <= run
     ]
     stopped, at = min(some, default=(False, ""))
     return at, stopped
