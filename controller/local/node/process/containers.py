@@ -166,6 +166,13 @@ class ContainerProcess:
         if self._overdue is not None:
             self._overdue.cancel()
 
+    def _unfollowed(self) -> None:
+        """A task that is cancelled before it begins runs nothing, not even its last lines."""
+        if not self._exit.done():
+            self.kill()
+            waiting = asyncio.get_running_loop().run_in_executor(None, self._guard.wait)
+            waiting.add_done_callback(lambda _: self._let_go())
+
     async def _follow(self, reports: asyncio.StreamReader) -> None:
         async for line in reports:
             try:
@@ -268,8 +275,7 @@ async def _started(
         # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
         await _close(guard, reports)
         raise
-    # A task that is cancelled before it begins runs nothing, not even its last lines.
-    follow(f"container:{record.stem}", process.follow(reports)).add_done_callback(lambda _: process._let_go())  # noqa: SLF001
+    follow(f"container:{record.stem}", process.follow(reports)).add_done_callback(lambda _: process._unfollowed())  # noqa: SLF001
     return process
 
 
