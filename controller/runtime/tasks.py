@@ -3,6 +3,9 @@
 
 A TaskScope is a TaskGroup with named tasks. Leaving it cancels the tasks that still run and waits for them. The first
 failure of a task cancels the others. It is raised as itself, not in a group; other failures become notes on it.
+
+A scope whose own task is cancelled from outside ends as cancelled, with the first error as its cause. A TaskGroup
+raises the errors of such a moment in place of the cancellation: whoever takes them and tries again never ends.
 """
 
 import asyncio
@@ -26,6 +29,7 @@ class TaskScope:
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
+        self._asked = _cancellations()
         return self
 
     async def __aexit__(
@@ -36,7 +40,10 @@ class TaskScope:
         try:
             await self._group.__aexit__(kind, error, traceback)
         except BaseExceptionGroup as group:
-            raise first_error(group) from None
+            first = first_error(group)
+            if _cancellations() > self._asked:
+                raise asyncio.CancelledError from first
+            raise first from None
 
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` as a task of this scope. Raises RuntimeError once the scope is being left."""
@@ -50,6 +57,12 @@ class TaskScope:
         events = [self.start(f"{self.name}/event", one.wait()) for one in waited if isinstance(one, asyncio.Event)]
         tasks: list[asyncio.Task[Any]] = [one for one in waited if isinstance(one, asyncio.Task)]
         await asyncio.wait([*tasks, *events], return_when=asyncio.FIRST_COMPLETED)
+
+
+def _cancellations() -> int:
+    """How often this task was cancelled, without those that are over."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
 
 
 @asynccontextmanager
@@ -121,7 +134,9 @@ async def together(name: str, *work: Coroutine[Any, Any, T]) -> list[T]:
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first error of a group at any depth, with a note for each other error. Cancellations do not count."""
-    leaves = [leaf for leaf in _leaves(group) if not isinstance(leaf, asyncio.CancelledError)]
+    # By identity: who waits for a task that fails raises its error once more.
+    unique = {id(leaf): leaf for leaf in _leaves(group)}
+    leaves = [leaf for leaf in unique.values() if not isinstance(leaf, asyncio.CancelledError)]
     if not leaves:
         return asyncio.CancelledError()
     first, *others = leaves

@@ -196,6 +196,8 @@ class Cache:
         finally:
             self._tasks = None
             self._running.clear()
+            if self._detector is not None:
+                self._detector.check()
 
     def _start(self, informer: Informer) -> None:
         assert self._tasks is not None

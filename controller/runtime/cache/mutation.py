@@ -35,21 +35,21 @@ class MutationDetector:
         self._seen[id(obj)] = (obj, _ENCODER.encode(obj), self._checks)
 
     async def run(self) -> None:
-        """Check until cancelled, and once more then. Raises MutationError."""
-        try:
-            while True:
-                await asyncio.sleep(PERIOD_SECONDS)
-                self._checks += 1
-                pacer = Pacer()
-                for name, (obj, before, since) in list(self._seen.items()):
-                    compare(obj, before)
-                    if self._checks - since > RETAIN_CHECKS:
-                        del self._seen[name]
-                    await pacer.pause()
-        except asyncio.CancelledError:
-            for obj, before, _ in self._seen.values():
+        """Check until cancelled. Raises MutationError."""
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            self._checks += 1
+            pacer = Pacer()
+            for name, (obj, before, since) in list(self._seen.items()):
                 compare(obj, before)
-            raise
+                if self._checks - since > RETAIN_CHECKS:
+                    del self._seen[name]
+                await pacer.pause()
+
+    def check(self) -> None:
+        """Check all at once. Raises MutationError."""
+        for obj, before, _ in self._seen.values():
+            compare(obj, before)
 
 
 def compare(obj: AnyObject, before: bytes) -> None:

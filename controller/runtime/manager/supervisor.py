@@ -228,9 +228,11 @@ class Supervisor:
             self._enter(group)
         try:
             await member.runnable.run()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if self._stop.is_set() or task is None or task.cancelling():
+                if error.__cause__ is not None:
+                    self._fail(member, error.__cause__)
                 raise
             # A task inside was cancelled and ended the member; nothing else reports that.
             self._fail(member, RuntimeError("it was cancelled, but not by its supervisor"))

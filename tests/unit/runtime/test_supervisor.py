@@ -62,6 +62,19 @@ class Stubborn:
                 continue
 
 
+class Untidy:
+    """A task of it fails as it is cancelled."""
+
+    async def run(self) -> None:
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise ConnectionError("reset")
+
+        await together("untidy", work())
+
+
 class Failing:
     async def run(self) -> None:
         await asyncio.sleep(1)
@@ -230,6 +243,17 @@ async def test_cancelling_the_whole_ends_everything() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert journal == ["+gentle", "-gentle"]
+
+
+@jumping
+async def test_what_fails_as_it_is_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    supervisor = Supervisor()
+    supervisor.add(Untidy(), Group.OTHERS, "untidy")
+    task = asyncio.ensure_future(supervisor.run())
+    await settle()
+    supervisor.stop()
+    await task
+    assert [record.getMessage() for record in caplog.records] == ["untidy failed while stopping: reset"]
 
 
 @jumping

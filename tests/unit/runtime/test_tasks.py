@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work in threads whose task is cancelled: it is left, and what it makes discarded; or the task waits for it."""
+"""Tasks that are cancelled: a scope ends as cancelled, whatever fails; work in threads is left, or waited for."""
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
+from trainwright.controller.runtime.tasks import TaskScope, finished_in_thread, made_in_thread, together
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 
@@ -78,3 +79,95 @@ async def test_what_is_finished_in_a_thread_returns_or_raises() -> None:
     assert await finished_in_thread(lambda: "done") == "done"
     with pytest.raises(OSError, match="no room"):
         await finished_in_thread(fail)
+
+
+async def _refused() -> None:
+    """What many libraries make of a cancellation."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise ConnectionError("refused")
+
+
+async def _wait(scope: TaskScope) -> None:
+    scope.start("refused", _refused())
+    await asyncio.Event().wait()
+
+
+async def _fail(scope: TaskScope) -> None:
+    """Fail, and be cancelled while the scope waits for the end of its task."""
+    scope.start("refused", _refused())
+    await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_soon(task.cancel)
+    raise ConnectionError("reset")
+
+
+@pytest.mark.parametrize("body", [_wait, _fail])
+async def test_whoever_tries_again_after_an_error_is_cancelled_all_the_same(
+    body: Callable[[TaskScope], Awaitable[None]],
+) -> None:
+    caught = []
+
+    async def keep_trying() -> None:
+        while True:
+            try:
+                async with TaskScope("attempt") as scope:
+                    await body(scope)
+            except ConnectionError as error:
+                caught.append(error)
+
+    trying = asyncio.create_task(keep_trying())
+    await asyncio.sleep(0.01)
+    trying.cancel()
+    done, _ = await asyncio.wait({trying}, timeout=10)
+    trying.cancel()
+    assert done
+    assert trying.cancelled()
+    assert caught == []
+    with pytest.raises(asyncio.CancelledError) as ended:
+        await trying
+    assert repr(ended.value.__cause__) == "ConnectionError('refused')"
+
+
+async def test_a_time_limit_around_a_scope_is_told_as_one() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await together("attempt", _refused())
+    await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_failure_of_a_task_is_raised_as_itself() -> None:
+    async def fail() -> None:
+        raise ConnectionError("reset")
+
+    with pytest.raises(ConnectionError, match="reset") as raised:
+        await together("attempt", _refused(), fail())
+    assert raised.value.__notes__ == ["also failed: ConnectionError: refused"]
+
+
+async def test_a_task_that_is_cancelled_cleans_up_in_scopes() -> None:
+    seen = []
+
+    async def fail() -> None:
+        raise ConnectionError("reset")
+
+    async def clean_up() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await together("clean up", fail())
+            except ConnectionError as error:
+                seen.append(str(error))
+
+    task = asyncio.create_task(clean_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["reset"]
