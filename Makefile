@@ -137,8 +137,7 @@ docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, rebuilt after every
 	@$(BIN)/mkdocs serve
 
 pictures: $(INSTALLED) ## Make docs/images: draw docs/drawings with Graphviz, photograph a running dashboard in Chromium
-	@$(BIN)/python hack/drawings.py
-	@$(BIN)/python hack/pictures.py
+	@$(BIN)/python -m hack.pictures
 
 build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer builds that image
 	@hack/build-image "$(IMG)" "$(PLUGINS)" "$(TARGET)"

@@ -35,7 +35,7 @@ _PREFIXES = {"v1": "core/v1", "corev1": "core/v1", "metav1": "meta/v1", "apiv1":
 _FIELD = re.compile(r'^\s*(?:(?P<name>\w+)\s+)?(?P<type>[\w.*\[\]]+)\s+`[^`]*json:"(?P<tag>[^"]*)"')
 
 
-class Types:
+class GoTypes:
     """Type declarations by package and name, and the table of those that are reached from the kinds."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Types:
 
 
 def files() -> dict[Path, str]:
-    lines = [f" {json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(Types().table.items())]
+    lines = [f" {json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(GoTypes().table.items())]
     return {TARGET: "{\n" + ",\n".join(lines) + "\n}\n"}
 
 
