@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hack.node import debian, images
-from hack.node.places import ROOT, cache, must_be_possible, output_of
-from hack.node.spaces import KEEPER, Spaces
+from hack.node.spaces import KEEPER, ROOT, Spaces, cache, must_be_possible, output_of
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.binaries import Binaries, provide
 from trainwright.controller.runtime.testing.component import Components, answers, has_condition
@@ -30,7 +29,6 @@ ADDRESS = "10.200.0.1"
 PODS = "10.244.0.0/24"
 _FORWARD = "forward"
 _INSIDE = ("containerd", *PROGRAMS)
-_MEMORY = "100Mi"
 
 
 class _NodeComponents(Components):
@@ -60,6 +58,8 @@ class NodeCluster(ControlPlane):
     ) -> None:
         """Configure it; `start` starts it. See `ControlPlane` for the arguments."""
         super().__init__(controller_manager=True, scheduler=True, jobset=jobset, crds=crds, audit=audit, port=port)
+        self.spaces: Spaces
+        """The node's namespaces, from the start on."""
 
     def provide(self) -> Binaries:
         """Find the programs, the node's root and the images; make what is missing, which takes minutes.
@@ -73,14 +73,6 @@ class NodeCluster(ControlPlane):
         debian.node()
         images.store()
         return found
-
-    @property
-    def spaces(self) -> Spaces:
-        """The node's namespaces."""
-        components = self._running.components
-        assert isinstance(components, _NodeComponents)
-        assert components.spaces is not None
-        return components.spaces
 
     def load(self, archive: Path) -> None:
         """Take the images of an archive."""
@@ -119,15 +111,13 @@ class NodeCluster(ControlPlane):
         images.copy_of_store(folder / "containerd")
         # kubectl and the interpreter of this project need not be inside.
         binds = sorted({path.parent for path in binaries.paths.values()})
-        components.spaces = Spaces(components, folder, debian.node(), own_network=True, binds=binds)
+        self.spaces = Spaces(components, folder, debian.node(), own_network=True, binds=binds)
+        components.spaces = self.spaces
         return super()._start_api(folder, binaries, components)
 
     def _launch_api(
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None
     ) -> str:
-        assert isinstance(components, _NodeComponents)
-        spaces = components.spaces
-        assert spaces is not None
         port, etcd_port, peer_port = self._port or free_port(), free_port(), free_port()
         url = f"https://127.0.0.1:{port}"
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -135,7 +125,7 @@ class NodeCluster(ControlPlane):
         components.launch(
             "etcd",
             programs.etcd(binaries, files, port=etcd_port, peer_port=peer_port),
-            lambda: spaces.in_network(functools.partial(answers, f"http://127.0.0.1:{etcd_port}/health")),
+            self._inside(f"http://127.0.0.1:{etcd_port}/health"),
         )
         command = programs.kube_apiserver(binaries, files, port=port, etcd_port=etcd_port, audit_log=audit_log)
         certificate, key = files.authority.client("kube-apiserver-kubelet-client", ["system:masters"])
@@ -154,9 +144,14 @@ class NodeCluster(ControlPlane):
             ],
             functools.partial(answers, f"{url}/readyz", authority=files.authority.pem, token=token),
         )
-        forward = [sys.executable, "-I", "-S", str(Path(__file__).with_name("forward.py")), str(port), str(spaces.pid)]
+        program = str(Path(__file__).with_name("forward.py"))
+        forward = [sys.executable, "-I", "-S", program, str(port), str(self.spaces.pid)]
         components.launch(_FORWARD, forward, lambda: True, ports=(port,))
         return url
+
+    def _inside(self, url: str, authority: bytes | None = None) -> Callable[[], bool]:
+        """Whether a URL answers in the node's network."""
+        return lambda: self.spaces.in_network(functools.partial(answers, url, authority=authority))
 
     def _start_rest(self, state: _Running) -> None:
         self._launch_containerd(state)
@@ -181,8 +176,6 @@ class NodeCluster(ControlPlane):
 
     def _launch_https(self, name: str, command: _HTTPSCommand, state: _Running) -> None:
         port = free_port()
-        url = f"https://127.0.0.1:{port}/healthz"
-        ready = functools.partial(answers, url, authority=state.files.authority.pem)
         arguments = command(state.binaries, state.files, port)
         if name == "kube-controller-manager":
             arguments = [
@@ -192,7 +185,8 @@ class NodeCluster(ControlPlane):
                 "--node-monitor-grace-period=20s",
                 "--node-monitor-period=2s",
             ]
-        state.components.launch(name, arguments, lambda: self.spaces.in_network(ready))
+        ready = self._inside(f"https://127.0.0.1:{port}/healthz", state.files.authority.pem)
+        state.components.launch(name, arguments, ready)
 
     def _launch_containerd(self, state: _Running) -> None:
         folder = state.files.folder
@@ -232,12 +226,7 @@ oom_score = 0
             "oomScoreAdj": 0,
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "address": ADDRESS,
-            "authentication": {
-                "anonymous": {"enabled": False},
-                "webhook": {"enabled": True},
-                "x509": {"clientCAFile": str(files.authority.certificate)},
-            },
-            "authorization": {"mode": "Webhook"},
+            "authentication": {"x509": {"clientCAFile": str(files.authority.certificate)}},
             "tlsCertFile": str(certificate),
             "tlsPrivateKeyFile": str(key),
             "clusterDNS": [ADDRESS],
@@ -245,10 +234,8 @@ oom_score = 0
             "resolvConf": "/etc/resolv.conf",
             "failSwapOn": False,
             "evictionHard": {
-                "memory.available": _MEMORY,
-                "nodefs.available": "1%",
-                "nodefs.inodesFree": "1%",
-                "imagefs.available": "1%",
+                "memory.available": "100Mi",
+                **dict.fromkeys(("nodefs.available", "nodefs.inodesFree", "imagefs.available"), "1%"),
             },
             # Nothing can be pulled again.
             "imageGCHighThresholdPercent": 100,
@@ -276,33 +263,20 @@ oom_score = 0
 
     def _launch_network(self, state: _Running) -> None:
         folder = state.files.folder
-        (folder / "kube-proxy.json").write_text(
-            json.dumps(
-                {
-                    "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-                    "kind": "KubeProxyConfiguration",
-                    "mode": "nftables",
-                    "clusterCIDR": PODS,
-                    "bindAddress": ADDRESS,
-                    "oomScoreAdj": 0,
-                    # Limits of the whole machine stay.
-                    "conntrack": {
-                        "maxPerCore": 0,
-                        "min": 0,
-                        "tcpEstablishedTimeout": "0s",
-                        "tcpCloseWaitTimeout": "0s",
-                    },
-                    "clientConnection": {"kubeconfig": f"{folder}/system:kube-proxy.kubeconfig"},
-                }
-            )
-        )
-        command = [
-            str(state.binaries["kube-proxy"]),
-            f"--config={folder}/kube-proxy.json",
-            f"--hostname-override={NODE}",
-        ]
-        healthy = functools.partial(answers, f"http://{ADDRESS}:10256/healthz")
-        state.components.launch("kube-proxy", command, lambda: self.spaces.in_network(healthy))
+        configuration = {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": "nftables",
+            "clusterCIDR": PODS,
+            "bindAddress": ADDRESS,
+            "oomScoreAdj": 0,
+            # Limits of the whole machine stay.
+            "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+            "clientConnection": {"kubeconfig": f"{folder}/system:kube-proxy.kubeconfig"},
+        }
+        (folder / "kube-proxy.json").write_text(json.dumps(configuration))
+        proxy = [str(state.binaries["kube-proxy"]), f"--config={folder}/kube-proxy.json", f"--hostname-override={NODE}"]
+        state.components.launch("kube-proxy", proxy, self._inside(f"http://{ADDRESS}:10256/healthz"))
         (folder / "Corefile").write_text(
             f""".:53 {{
     bind {ADDRESS}
@@ -316,12 +290,8 @@ oom_score = 0
 }}
 """
         )
-        serves = functools.partial(answers, f"http://{ADDRESS}:8181/ready")
-        state.components.launch(
-            "coredns",
-            [str(state.binaries["coredns"]), f"-conf={folder}/Corefile"],
-            lambda: self.spaces.in_network(serves),
-        )
+        dns = [str(state.binaries["coredns"]), f"-conf={folder}/Corefile"]
+        state.components.launch("coredns", dns, self._inside(f"http://{ADDRESS}:8181/ready"))
 
 
 def _without(command: Sequence[str], *flags: str) -> list[str]:
@@ -329,13 +299,8 @@ def _without(command: Sequence[str], *flags: str) -> list[str]:
 
 
 def _network() -> dict[str, Any]:
-    ranges = [[{"subnet": PODS}]]
-    addresses = {
-        "type": "host-local",
-        "dataDir": "/run/cni-addresses",
-        "ranges": ranges,
-        "routes": [{"dst": "0.0.0.0/0"}],
-    }
+    routes = {"ranges": [[{"subnet": PODS}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    addresses = {"type": "host-local", "dataDir": "/run/cni-addresses", **routes}
     bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "hairpinMode": True, "ipMasq": False}
     plugins = [bridge | {"ipam": addresses}, {"type": "portmap", "capabilities": {"portMappings": True}}]
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": plugins}

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hack.node import debian
-from hack.node.places import ROOT, cache, output_of, step
-from hack.node.spaces import Spaces, workshop
+from hack.node.spaces import ROOT, Spaces, cache, output_of, step, workshop
 
 _DOCKERFILE = Path(__file__).parent / "Dockerfile"
 PAUSE = "localhost/pause:1"
