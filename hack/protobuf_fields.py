@@ -54,19 +54,21 @@ _SPECIAL = frozenset(
 _SCALARS = frozenset({"string", "bool", "int32", "int64", "double", "bytes"})
 _MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(
-    r"^  (?:(optional|repeated) ([\w.]+)|map<string, ([\w.]+)>) (\w+) = (\d+)(?: \[[^\]]*\])?;", re.MULTILINE
+    r"^  (?:(optional|repeated) ([\w.]+)|map<string, ([\w.]+)>) \w+ = (\d+)(?: \[[^\]]*\])?;", re.MULTILINE
 )
 _TAGS = re.compile(r'^\s*(?:\w+\s+)?(\S+)\s+`json:"([^"]*)"[^`]*protobuf:"\w+,(\d+),', re.MULTILINE)
 
 _ANSWERED = ("List", "WatchEvent")
 """Kinds that are only answered, never sent."""
 
+Field = tuple[str, str, int]
+"""How often, type and number."""
 Tag = tuple[str, str]
 """The Go type and the tag `json`."""
 
 
 def files() -> dict[Path, str]:
-    protos: dict[str, list[tuple[str, str, str, int]]] = {}
+    protos: dict[str, list[Field]] = {}
     tags: dict[str, dict[int, Tag]] = {}
     for package, place in _PACKAGES.items():
         folder = modules() / place
@@ -84,26 +86,23 @@ def files() -> dict[Path, str]:
     while waiting:
         name = waiting.pop()
         if name not in messages and name not in _SPECIAL:
-            messages[name] = [_row(protos[name], tags[name][number], number) for *_, number in protos[name]]
-            waiting += (kind for _, kind, _, _ in protos[name] if kind not in _SCALARS)
+            messages[name] = [_row(field, tags[name][field[2]]) for field in protos[name]]
+            waiting += (kind for _, kind, _ in protos[name] if kind not in _SCALARS)
     return {TABLES: _rendered(kinds, messages)}
 
 
 def _message_of(model: str) -> str:
-    return "k8s.io." + model.removeprefix("io.k8s.").replace("-apiserver", "_apiserver").replace(
-        "-aggregator", "_aggregator"
-    )
+    return "k8s.io." + re.sub("-(apiserver|aggregator)", r"_\1", model.removeprefix("io.k8s."))
 
 
-def _messages(package: str, text: str) -> Iterator[tuple[str, list[tuple[str, str, str, int]]]]:
-    """Messages with their fields: how often, type, name, number."""
+def _messages(package: str, text: str) -> Iterator[tuple[str, list[Field]]]:
     for message in _MESSAGE.finditer(text):
         fields = []
-        for count, kind, values, name, number in _FIELD.findall(message[2]):
+        for count, kind, values, number in _FIELD.findall(message[2]):
             found = kind or values
             if found not in _SCALARS:
                 found = found[1:] if found.startswith(".") else f"{package}.{found}"
-            fields.append((count or "map", found, name, int(number)))
+            fields.append((count or "map", found, int(number)))
         yield f"{package}.{message[1]}", fields
 
 
@@ -114,9 +113,9 @@ def _structs(package: str, text: str) -> Iterable[tuple[str, dict[int, Tag]]]:
             yield f"{package}.{struct[1]}", found
 
 
-def _row(fields: list[tuple[str, str, str, int]], tag: Tag, number: int) -> list[Any]:
+def _row(field: Field, tag: Tag) -> list[Any]:
     """Number, name in JSON (empty: its fields stand in the object itself), how often, type, kept when zero."""
-    count, kind, _, _ = next(field for field in fields if field[3] == number)
+    count, kind, number = field
     go_type, (name, *options) = tag[0], tag[1].split(",")
     is_struct = count == "optional" and kind not in _SCALARS
     omitted = "omitzero" in options or ("omitempty" in options and not is_struct)

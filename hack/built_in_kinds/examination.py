@@ -87,16 +87,17 @@ class RealServer:
 class Examination:
     def __init__(self, server: RealServer, kind: RecordedKind, samples: list[Document], seen: Seen) -> None:
         self._server, self._kind, self._seen = server, kind, seen
-        self._samples = copy.deepcopy(samples)
-        for index, sample in enumerate(self._samples):
-            sample.setdefault("metadata", {}).setdefault("name", f"sample-{index}")
+        self._bodies = copy.deepcopy(samples)
+        for index, body in enumerate(self._bodies):
+            body.setdefault("metadata", {}).setdefault("name", f"sample-{index}")
+        self._statuses = [body.pop("status", None) for body in self._bodies]
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         inside = f"/namespaces/{_NAMESPACE}" if kind.namespaced else ""
         self._path = f"{root}{inside}/{kind.plural}"
         self._has_status = any(one.name == "status" for one in kind.subresources)
 
     async def run(self) -> None:
-        stored = [await self._store(sample) for sample in self._samples]
+        stored = [await self._store(*sample) for sample in zip(self._bodies, self._statuses, strict=True)]
         try:
             await self._table(stored)
             await self._selectable()
@@ -110,19 +111,19 @@ class Examination:
         finally:
             await self._delete([one["metadata"]["name"] for one in stored])
 
-    async def _store(self, sample: Document) -> Document:
-        status = sample.get("status") if self._has_status else None
-        body = {key: value for key, value in sample.items() if key != "status"}
+    async def _store(self, body: Document, status: Document | None) -> Document:
         name = body["metadata"]["name"]
         await self._server.ask("DELETE", f"{self._path}/{name}", gracePeriodSeconds="0")
         made = await self._server.good("POST", self._path, body)
-        if sample is self._samples[0] and "deprecated" in " ".join(self._server.warnings):
+        if body is self._bodies[0] and "deprecated" in " ".join(self._server.warnings):
             self._kind.warning = self._server.warnings[0]
-        self._observe(body, made)
-        if sample is self._samples[0] or self._kind.initial is None:
+        said = copy.deepcopy(body)
+        rewrite(said, self._kind.struct)
+        self._walk(said, made, self._kind.model, "")
+        if body is self._bodies[0] or self._kind.initial is None:
             self._kind.initial = made.get("status") if self._has_status else None
             self._kind.generation = made["metadata"].get("generation", 0)
-        if status is not None:
+        if status is not None and self._has_status:
             made["status"] = {**made.get("status", {}), **status}
             made = await self._server.good("PUT", f"{self._path}/{name}/status", made)
         return made
@@ -143,22 +144,16 @@ class Examination:
 
     # -------------------------------------------------------------- defaults
 
-    def _observe(self, sent: Document, stored: Document) -> None:
-        said = copy.deepcopy(sent)
-        rewrite(said, self._kind.struct)
-        self._walk(said, stored, self._kind.model, "")
-
     def _walk(self, sent: Document, stored: Document, model: str, place: str) -> None:
-        known = fields_of(struct_of(model))
-        inner = held_structs(model)
+        known, inner, short = fields_of(struct_of(model)), held_structs(model), model.rpartition(".")[2]
         for name in published_models()[model].get("properties") or {}:
-            if name in ("status", "metadata", "kind", "apiVersion") and model == self._kind.model:
+            of_objects = name in ("status", "metadata", "kind", "apiVersion") and model == self._kind.model
+            if of_objects or (short, name) in _OWN_CODE:
                 continue
-            short = model.rpartition(".")[2]
             before, after = sent.get(name), stored.get(name)
             pointer = name in known and known[name].shape.pointer
             absent = before is None or (not before and not pointer)
-            if absent and (short, name) not in _OWN_CODE:
+            if absent:
                 features = {
                     key: feature(value)
                     for key, value in stored.items()
@@ -173,9 +168,7 @@ class Examination:
                 ):
                     value = None
                 self._seen.setdefault((model, name), []).append(SeenField(value, features))
-            if (short, name) in _OWN_CODE:
-                continue
-            if name in inner and inner[name] != _METADATA and (model, name) != (self._kind.model, "metadata"):
+            if name in inner and inner[name] != _METADATA:
                 one, other = (
                     item if isinstance(item, list) else [item] if item is not None else [] for item in (before, after)
                 )
@@ -211,7 +204,7 @@ class Examination:
 
     async def _selectable(self) -> None:
         found: list[str] = []
-        for path in sorted({path for path in scalar_paths(self._kind.model) if path.count(".") < 2}):
+        for path in sorted(scalar_paths(self._kind.model)):
             status, _ = await self._server.ask("GET", self._path, fieldSelector=f"{path}=x")
             if status == 200 and path not in ("metadata.name", "metadata.namespace"):
                 found.append(path)
@@ -248,8 +241,7 @@ class Examination:
         del new["metadata"]["resourceVersion"]
         status, _ = await self._put(new)
         self._kind.unconditional_update = status == 200
-        body = copy.deepcopy(self._samples[-1])
-        body.pop("status", None)
+        body = copy.deepcopy(self._bodies[-1])
         body["metadata"]["name"] = "9" + stored["metadata"]["name"]
         status, _ = await self._put(body)
         self._kind.create_on_update = status == 201
@@ -264,8 +256,7 @@ class Examination:
 
     async def _rules(self, stored: list[Document], changes: list[Change]) -> None:
         rules: dict[str, RecordedRule] = {}
-        for sample in self._samples:
-            body = {key: value for key, value in sample.items() if key != "status"}
+        for body in self._bodies:
             for path in paths_of(body, self._kind.model):
                 if path not in rules:
                     rule = await self._rule(body, path)
