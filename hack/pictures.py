@@ -79,7 +79,12 @@ with Reporter(total=400, every=0.2) as progress:
             raise FloatingPointError(f"the loss is {loss:.3g} after {step} steps: lower the learning rate")
         time.sleep(0.1)
 """
-RUNTIME = """
+CLAIM_AND_RUNTIME = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: checkpoints}
+spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+---
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: ClusterTrainingRuntime
 metadata: {name: torch-restarts}
@@ -113,12 +118,6 @@ PROGRAMS = {
     "kind": "ConfigMap",
     "metadata": {"name": "app"},
     "data": {"train.py": TRAINING, "diverges.py": DIVERGES},
-}
-CLAIM = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "checkpoints"},
-    "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
 }
 
 
@@ -161,8 +160,8 @@ def python(*arguments: str, nodes: int = 1) -> dict[str, Any]:
 
 def fill(cluster: LocalCluster) -> None:
     cluster.send("POST", "/api/v1/namespaces/default/configmaps", PROGRAMS)
-    cluster.send("POST", "/api/v1/namespaces/default/persistentvolumeclaims", CLAIM)
-    runtime = yaml.safe_load(RUNTIME)
+    claim, runtime = yaml.safe_load_all(CLAIM_AND_RUNTIME)
+    cluster.send("POST", "/api/v1/namespaces/default/persistentvolumeclaims", claim)
     runtimes = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
     cluster.send("POST", runtimes, runtime)
     runtime["metadata"]["name"] = "torch-once"
@@ -219,12 +218,8 @@ class Album:
 def take_all(album: Album) -> None:
     """Take the pictures, each as soon as the jobs are as far."""
     page = album.open()
-    for name, state in (
-        ("digits", "Complete"),
-        ("high-rate", "Failed"),
-        ("llama", "Stuck"),
-        ("nightly", "Suspended"),
-    ):
+    states = {"digits": "Complete", "high-rate": "Failed", "llama": "Stuck", "nightly": "Suspended"}
+    for name, state in states.items():
         expect(row(page, name)).to_contain_text(state)
     # Behind the break of its first attempt.
     expect(row(page, "translation").locator(".row-percent")).to_have_text(re.compile(r"^[67]\d%$"))

@@ -48,11 +48,8 @@ def published(control_plane: ControlPlane) -> str:
         for name, schema in _reachable(schemas, kinds):
             assert models.setdefault(name, schema) == schema, f"{name} differs between the documents"
     version = json.loads(control_plane.kubectl("get", "--raw", "/version"))["gitVersion"].removeprefix("v")
-    return rendered(models, version.partition("+")[0])
-
-
-def rendered(models: Document, version: str) -> str:
-    head = f'{{\n"banner":{json.dumps(_BANNER)},\n"kubernetesVersion":{json.dumps(version)},\n"schemas":{{\n'
+    version = json.dumps(version.partition("+")[0])
+    head = f'{{\n"banner":{json.dumps(_BANNER)},\n"kubernetesVersion":{version},\n"schemas":{{\n'
     return f"{head}{lines_of(models)}\n}}}}\n"
 
 

@@ -51,8 +51,6 @@ SPDX = {
     "Python Software Foundation License": "PSF-2.0",
     "http://www.apache.org/licenses/LICENSE-2.0": "Apache-2.0",
 }
-_BUILD_ONLY = ("pip", "setuptools")
-"""Not in the image: its build uninstalls them."""
 
 Contents = dict[str, Any]
 
@@ -93,7 +91,8 @@ def installed(wheel: Path | None = None) -> Contents:
         subprocess.run([*pip, "install", "--require-hashes", "--requirement", LOCK], check=True, env=clean)
         wheel = wheel or sources.build("wheel", sources.copied(Path(folder) / "sources"), Path(folder), epoch())
         subprocess.run([*pip, "install", "--no-deps", wheel], check=True, env=clean)
-        subprocess.run([*pip, "uninstall", "--yes", *_BUILD_ONLY], check=True, env=clean)
+        # As the image's build does.
+        subprocess.run([*pip, "uninstall", "--yes", "pip", "setuptools"], check=True, env=clean)
         # Isolated, as in the image: PYTHONPATH leads nowhere.
         listed = subprocess.run([python, "-I", CONTENTS], check=True, capture_output=True, text=True).stdout
     contents: Contents = json.loads(listed)

@@ -34,11 +34,12 @@ def paths_of(document: Document, model: str, prefix: str = "") -> Iterator[str]:
                 yield f"{path}[*]"
 
 
-def scalar_paths(model: str, prefix: str = "", depth: int = 0) -> Iterator[str]:
+def scalar_paths(model: str, prefix: str = "") -> Iterator[str]:
+    """Those of an object and of what it holds, not deeper."""
     for name, schema in _properties(model).items():
         held = reference_of(schema)
-        if held and depth < 1:
-            yield from scalar_paths(held, f"{prefix}{name}.", depth + 1)
+        if held and not prefix:
+            yield from scalar_paths(held, f"{name}.")
         elif schema.get("type") in ("string", "integer", "boolean"):
             yield f"{prefix}{name}"
 

@@ -84,13 +84,9 @@ def node() -> Path:
 
 def mirror() -> str:
     """Where this machine gets its packages from. Raises NodeError if apt does not say."""
-    told = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    site = next((site for site in told.split() if re.search(r"/debian/?$", site)), None)
+    question = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
+    told = subprocess.run(question, capture_output=True, text=True, check=False)
+    site = next((site for site in told.stdout.split() if re.search(r"/debian/?$", site)), None)
     if site is None:
         raise NodeError("apt names no mirror of Debian: add one to its sources, then run `apt-get update`")
     return site

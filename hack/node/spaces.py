@@ -26,7 +26,6 @@ from trainwright.controller.runtime.testing.tools import cache_root
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
-_SPACES = ("--mount", "--net", "--uts", "--ipc", "--pid", "--cgroup")
 _KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")))
 KEEPER = "node"
 _PROGRAMS = ("apt-get", "dpkg", "ip", "mount", "nsenter", "unshare")
@@ -51,12 +50,9 @@ def why_not() -> str:
     missing = [name for name in _PROGRAMS if shutil.which(name) is None]
     if missing:
         return f"a real node is built from Debian packages on Debian or Ubuntu; missing: {', '.join(missing)}"
-    tried = subprocess.run(
-        ["unshare", *_SPACES, "--fork", "ip", "link", "add", "type", "bridge"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    spaces = ("--mount", "--net", "--uts", "--ipc", "--pid", "--cgroup")
+    trial = ["unshare", *spaces, "--fork", "ip", "link", "add", "type", "bridge"]
+    tried = subprocess.run(trial, capture_output=True, text=True, check=False)
     if tried.returncode:
         return f"this machine refuses the namespaces of a real node: {tried.stderr.strip()}"
     if "\toverlay\n" not in Path("/proc/filesystems").read_text():
