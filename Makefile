@@ -68,7 +68,7 @@ $(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
 run: ## Start a local cluster and train on it; CLUSTER=real: a real control plane, where pods only pretend; CLUSTER=node: containers
 ifeq ($(CLUSTER),real)
 	@$(MAKE) --no-print-directory $(INSTALLED)
-	@$(BIN)/python hack/run_real.py $(RUN_ARGS)
+	@$(BIN)/python -m hack.run_real $(RUN_ARGS)
 else ifeq ($(CLUSTER),node)
 	@$(MAKE) --no-print-directory $(INSTALLED)
 	@$(BIN)/python -m hack.node run $(RUN_ARGS)
@@ -137,17 +137,16 @@ docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, rebuilt after every
 	@$(BIN)/mkdocs serve
 
 pictures: $(INSTALLED) ## Make docs/images: draw docs/drawings with Graphviz, photograph a running dashboard in Chromium
-	@$(BIN)/python hack/drawings.py
-	@$(BIN)/python hack/pictures.py
+	@$(BIN)/python -m hack.pictures
 
 build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer builds that image
 	@hack/build-image "$(IMG)" "$(PLUGINS)" "$(TARGET)"
 
 sbom: $(INSTALLED) ## List what the image holds, without an engine: SBOM, licences, sizes, in dist/image
-	@$(BIN)/python hack/sbom.py
+	@$(BIN)/python -m hack.sbom
 
 release: $(INSTALLED) ## Make wheel, sdist, charts, SBOM, changelog and checksums in dist/, and try them; URL=https://…
-	@$(BIN)/python hack/release.py
+	@$(BIN)/python -m hack.release
 
 deploy: $(INSTALLED) ## Put the manager with the image IMG and the shipped runtimes into the cluster of kubectl
 	@$(BIN)/python hack/deploy.py "$(IMG)"

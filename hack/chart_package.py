@@ -17,7 +17,7 @@ import yaml
 
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.build import find_go
-from trainwright.controller.runtime.testing.tools import MODULES, GoModule
+from trainwright.controller.runtime.testing.tools import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
 CHARTS = ("trainwright", "trainwright-runtimes")
@@ -40,8 +40,7 @@ def package(folder: Path) -> list[Path]:
             if name == "trainwright":
                 add_jobset(copy, Path(scratch))
             subprocess.run([helm, "package", copy, f"--destination={folder}"], check=True, stdout=subprocess.DEVNULL)
-    versions = {name: _chart(ROOT / "charts" / name)["version"] for name in CHARTS}
-    return [folder / f"{name}-{version}.tgz" for name, version in versions.items()]
+    return [folder / f"{name}-{_chart(ROOT / 'charts' / name)['version']}.tgz" for name in CHARTS]
 
 
 def add_jobset(chart: Path, scratch: Path) -> None:
@@ -49,7 +48,15 @@ def add_jobset(chart: Path, scratch: Path) -> None:
 
     Raises ControlPlaneError: Go cannot be provided; CalledProcessError: JobSet's module cannot be downloaded.
     """
-    source = _module_folder(next(module for module in MODULES if module.name == "jobset"), scratch)
+    work = scratch / "module"
+    work.mkdir()
+    module = next(module for module in MODULES if module.name == "jobset")
+    for file in module.sources:
+        shutil.copyfile(file, work / file.name)
+    go, environment = find_go(scratch, (1, 26))
+    subprocess.run([go, "mod", "download", module.path], cwd=work, env=environment, check=True)
+    listing = [str(go), "list", "-m", "-f", "{{.Dir}}", module.path]
+    source = Path(subprocess.check_output(listing, cwd=work, env=environment, text=True).strip())
     target = chart / "charts" / "jobset"
     shutil.copytree(source / "charts" / "jobset", target, copy_function=shutil.copyfile)
     # Go's module cache is read-only, and the copy has to be removed again.
@@ -59,17 +66,6 @@ def add_jobset(chart: Path, scratch: Path) -> None:
     dependency = {"name": "jobset", "version": _chart(target)["version"], "repository": REPOSITORY}
     document["dependencies"] = [{**dependency, "condition": "jobset.install"}]
     (chart / "Chart.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
-
-
-def _module_folder(module: GoModule, scratch: Path) -> Path:
-    work = scratch / "module"
-    work.mkdir()
-    for name in ("go.mod", "go.sum"):
-        shutil.copyfile(module.folder / name, work / name)
-    go, environment = find_go(scratch, (1, 26))
-    subprocess.run([go, "mod", "download", module.path], cwd=work, env=environment, check=True)
-    listing = [str(go), "list", "-m", "-f", "{{.Dir}}", module.path]
-    return Path(subprocess.check_output(listing, cwd=work, env=environment, text=True).strip())
 
 
 def _chart(folder: Path) -> dict[str, Any]:

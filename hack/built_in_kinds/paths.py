@@ -2,7 +2,7 @@
 """Fields of documents by their paths, and changes of them that a server is asked to take."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from trainwright.controller.local.apiserver.kinds.builtin.defaulting import held_structs, reference_of
@@ -16,8 +16,7 @@ _SELECTOR = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
 
 def paths_of(document: Document, model: str, prefix: str = "") -> Iterator[str]:
     """The paths of what a document says, with `[*]` for items; not in metadata and pod templates."""
-    inner = held_structs(model)
-    properties = published_models().get(model, {}).get("properties") or {}
+    inner, properties = held_structs(model), _properties(model)
     for name, value in document.items():
         if not prefix and name in ("apiVersion", "kind", "metadata", "status"):
             continue
@@ -35,12 +34,12 @@ def paths_of(document: Document, model: str, prefix: str = "") -> Iterator[str]:
                 yield f"{path}[*]"
 
 
-def scalar_paths(model: str, prefix: str = "", depth: int = 0) -> Iterator[str]:
-    properties = published_models().get(model, {}).get("properties") or {}
-    for name, schema in properties.items():
+def scalar_paths(model: str, prefix: str = "") -> Iterator[str]:
+    """Those of an object and of what it holds, not deeper."""
+    for name, schema in _properties(model).items():
         held = reference_of(schema)
-        if held and depth < 1:
-            yield from scalar_paths(held, f"{prefix}{name}.", depth + 1)
+        if held and not prefix:
+            yield from scalar_paths(held, f"{name}.")
         elif schema.get("type") in ("string", "integer", "boolean"):
             yield f"{prefix}{name}"
 
@@ -49,11 +48,15 @@ def schema_at(model: str, path: str) -> Document:
     schema: Document = {}
     for step in path.split("."):
         name, each, _ = step.partition("[*]")
-        schema = dict((published_models().get(model, {}).get("properties") or {}).get(name) or {})
+        schema = _properties(model).get(name) or {}
         if each:
-            schema = dict(schema.get("items") or {})
+            schema = schema.get("items") or {}
         model = reference_of(schema)
     return schema
+
+
+def _properties(model: str) -> Document:
+    return published_models().get(model, {}).get("properties") or {}
 
 
 def _steps(path: str) -> list[str | int]:
@@ -80,22 +83,14 @@ def set_value(document: Any, path: str, value: Any) -> None:
         document[last] = value
 
 
-def changes_of(document: Document, model: str) -> list[tuple[str, Callable[[Document], None]]]:
-    """Changes of single values that are there, by their paths."""
-    made: list[tuple[str, Callable[[Document], None]]] = []
+def changes_of(document: Document, model: str) -> Iterator[tuple[str, Any]]:
+    """Other values for single ones that are there, by their paths."""
     for path in paths_of(document, model):
         value = value_at(document, path)
         choices = [one for one in schema_at(model, path).get("enum") or () if one != value]
-        made += [(path, _setting(path, other)) for other in _others(value, choices)]
+        yield from ((path, other) for other in _others(value, choices))
     if isinstance(document.get("spec"), dict) and isinstance(document["spec"].get("template"), dict):
-        made.append(
-            ("spec.template.metadata.annotations", _setting("spec.template.metadata.annotations", {"new": "x"}))
-        )
-    return made
-
-
-def _setting(path: str, value: Any) -> Callable[[Document], None]:
-    return lambda document: set_value(document, path, value)
+        yield "spec.template.metadata.annotations", {"new": "x"}
 
 
 def _others(value: Any, choices: list[str]) -> list[Any]:

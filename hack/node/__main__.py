@@ -11,7 +11,7 @@ import time
 
 from hack.node import debian, images
 from hack.node.cluster import PROGRAMS, NodeCluster
-from hack.node.places import ROOT, cache, must_be_possible, step, why_not
+from hack.node.spaces import ROOT, cache, step, why_not
 from hack.run_real import on_signals, stay, train
 from trainwright.controller.runtime.testing.binaries import look_up
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
@@ -57,7 +57,6 @@ def missing() -> str:
 
 def provide() -> None:
     """Make what is missing."""
-    must_be_possible()
     NodeCluster().provide()
     print(f"{'image':<24} {images.ours()}")
     print(f"{'cache':<24} {cache()}")

@@ -10,18 +10,16 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hack.node import debian, images
-from hack.node.places import ROOT, cache, must_be_possible, output_of
-from hack.node.spaces import KEEPER, Spaces
+from hack.node.spaces import KEEPER, ROOT, Spaces, cache, must_be_possible, output_of
 from trainwright.controller.runtime.testing import programs
-from trainwright.controller.runtime.testing.binaries import Binaries, provide
+from trainwright.controller.runtime.testing.binaries import Binaries
 from trainwright.controller.runtime.testing.component import Components, answers, has_condition
-from trainwright.controller.runtime.testing.control_plane import ControlPlane, _HTTPSCommand, _Running
-from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.control_plane import ControlPlane, _Running
 from trainwright.controller.runtime.testing.users import write_kubeconfig
 
 PROGRAMS = ("kubelet", "kube-proxy", "coredns")
@@ -30,13 +28,16 @@ ADDRESS = "10.200.0.1"
 PODS = "10.244.0.0/24"
 _FORWARD = "forward"
 _INSIDE = ("containerd", *PROGRAMS)
-_MEMORY = "100Mi"
 
 
 class _NodeComponents(Components):
-    """Runs programs in the node's network, those of the node in all of its namespaces."""
+    """Runs programs in the node's network, those of the node in all of its namespaces, and asks there if they serve."""
 
-    spaces: Spaces | None = None
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.spaces: Spaces | None = None
+        self.flags: dict[str, Sequence[str]] = {}
+        """By program, flags that replace those of the same name."""
 
     def launch(
         self, name: str, command: Sequence[str], ready: Callable[[], bool], *, ports: Sequence[int] = ()
@@ -46,10 +47,15 @@ class _NodeComponents(Components):
             return
         inside = ["nsenter", f"--net=/proc/{self.spaces.pid}/ns/net", "--"]
         prefix = self.spaces.command() if name in _INSIDE else inside
+        flags = self.flags.get(name, ())
+        replaced = {flag.partition("=")[0] for flag in flags}
+        kept = [word for word in command if word.partition("=")[0] not in replaced]
         # A program that is started again has its prefix already.
-        begun = list(command[: len(prefix)]) == prefix
+        begun = kept[: len(prefix)] == prefix
         # Ports of the node are not this machine's.
-        super().launch(name, command if begun else [*prefix, *command], ready)
+        super().launch(
+            name, [*([] if begun else prefix), *kept, *flags], functools.partial(self.spaces.in_network, ready)
+        )
 
 
 class NodeCluster(ControlPlane):
@@ -60,6 +66,9 @@ class NodeCluster(ControlPlane):
     ) -> None:
         """Configure it; `start` starts it. See `ControlPlane` for the arguments."""
         super().__init__(controller_manager=True, scheduler=True, jobset=jobset, crds=crds, audit=audit, port=port)
+        self._wanted |= dict.fromkeys(PROGRAMS, True)
+        self.spaces: Spaces
+        """The node's namespaces, from the start on."""
 
     def provide(self) -> Binaries:
         """Find the programs, the node's root and the images; make what is missing, which takes minutes.
@@ -68,19 +77,10 @@ class NodeCluster(ControlPlane):
         """
         must_be_possible()
         # In one build, which compiles what the programs share once.
-        wanted = [name for name, needed in self._wanted.items() if needed]
-        found = provide([*wanted, *PROGRAMS], assets=self._assets)
+        found = super().provide()
         debian.node()
         images.store()
         return found
-
-    @property
-    def spaces(self) -> Spaces:
-        """The node's namespaces."""
-        components = self._running.components
-        assert isinstance(components, _NodeComponents)
-        assert components.spaces is not None
-        return components.spaces
 
     def load(self, archive: Path) -> None:
         """Take the images of an archive."""
@@ -119,52 +119,50 @@ class NodeCluster(ControlPlane):
         images.copy_of_store(folder / "containerd")
         # kubectl and the interpreter of this project need not be inside.
         binds = sorted({path.parent for path in binaries.paths.values()})
-        components.spaces = Spaces(components, folder, debian.node(), own_network=True, binds=binds)
+        self.spaces = Spaces(components, folder, debian.node(), own_network=True, binds=binds)
+        components.spaces = self.spaces
         return super()._start_api(folder, binaries, components)
 
     def _launch_api(
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None
     ) -> str:
         assert isinstance(components, _NodeComponents)
-        spaces = components.spaces
-        assert spaces is not None
-        port, etcd_port, peer_port = self._port or free_port(), free_port(), free_port()
-        url = f"https://127.0.0.1:{port}"
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
         files.authority.server("kube-apiserver", hosts=("127.0.0.1", ADDRESS, "10.0.0.1", *names))
-        components.launch(
-            "etcd",
-            programs.etcd(binaries, files, port=etcd_port, peer_port=peer_port),
-            lambda: spaces.in_network(functools.partial(answers, f"http://127.0.0.1:{etcd_port}/health")),
-        )
-        command = programs.kube_apiserver(binaries, files, port=port, etcd_port=etcd_port, audit_log=audit_log)
         certificate, key = files.authority.client("kube-apiserver-kubelet-client", ["system:masters"])
-        components.launch(
-            "kube-apiserver",
-            [
-                *_without(command, "--bind-address", "--endpoint-reconciler-type", "--disable-admission-plugins"),
+        components.flags = {
+            "kube-apiserver": (
                 "--bind-address=0.0.0.0",
                 f"--advertise-address={ADDRESS}",
-                "--authorization-mode=Node",
-                "--enable-admission-plugins=NodeRestriction",
+                "--endpoint-reconciler-type=lease",
+                "--authorization-mode=RBAC,Node",
+                "--enable-admission-plugins=OwnerReferencesPermissionEnforcement,NodeRestriction",
+                "--disable-admission-plugins=",
                 f"--kubelet-certificate-authority={files.authority.certificate}",
                 f"--kubelet-client-certificate={certificate}",
                 f"--kubelet-client-key={key}",
                 "--kubelet-preferred-address-types=InternalIP",
-            ],
-            functools.partial(answers, f"{url}/readyz", authority=files.authority.pem, token=token),
-        )
-        forward = [sys.executable, "-I", "-S", str(Path(__file__).with_name("forward.py")), str(port), str(spaces.pid)]
-        components.launch(_FORWARD, forward, lambda: True, ports=(port,))
+            ),
+            "kube-controller-manager": (
+                "--controllers=*,-nodeipam,-cloud-node-lifecycle",
+                # A silent kubelet is noticed soon, and its pods are evicted soon.
+                "--node-monitor-grace-period=20s",
+                "--node-monitor-period=2s",
+            ),
+        }
+        url = super()._launch_api(files, binaries, components, token, audit_log)
+        port = int(url.rpartition(":")[2])
+        program = str(Path(__file__).with_name("forward.py"))
+        forward = [sys.executable, "-I", "-S", program, str(port), str(self.spaces.pid)]
+        ready = functools.partial(answers, f"{url}/readyz", authority=files.authority.pem, token=token)
+        components.launch(_FORWARD, forward, ready, ports=(port,))
         return url
 
     def _start_rest(self, state: _Running) -> None:
         self._launch_containerd(state)
-        for name, groups in (
-            (f"system:node:{NODE}", ["system:nodes"]),
-            ("system:kube-proxy", ["system:node-proxier"]),
-            ("coredns", ["system:masters"]),
-        ):
+        node = f"system:node:{NODE}"
+        users = {node: ["system:nodes"], "system:kube-proxy": [], "coredns": ["system:masters"]}
+        for name, groups in users.items():
             certificate, key = state.files.authority.client(name, groups)
             write_kubeconfig(
                 state.files.folder / f"{name}.kubeconfig",
@@ -173,26 +171,10 @@ class NodeCluster(ControlPlane):
                 user=name,
                 credential={"client-certificate": str(certificate), "client-key": str(key)},
             )
-        self.apply(_proxy_rights())
         state.components.wait("containerd")
         self._launch_kubelet(state)
         self._launch_network(state)
         super()._start_rest(state)
-
-    def _launch_https(self, name: str, command: _HTTPSCommand, state: _Running) -> None:
-        port = free_port()
-        url = f"https://127.0.0.1:{port}/healthz"
-        ready = functools.partial(answers, url, authority=state.files.authority.pem)
-        arguments = command(state.binaries, state.files, port)
-        if name == "kube-controller-manager":
-            arguments = [
-                *_without(arguments, "--controllers", "--node-monitor-grace-period"),
-                "--controllers=*,-nodeipam,-cloud-node-lifecycle",
-                # A silent kubelet is noticed soon, and its pods are evicted soon.
-                "--node-monitor-grace-period=20s",
-                "--node-monitor-period=2s",
-            ]
-        state.components.launch(name, arguments, lambda: self.spaces.in_network(ready))
 
     def _launch_containerd(self, state: _Running) -> None:
         folder = state.files.folder
@@ -232,12 +214,7 @@ oom_score = 0
             "oomScoreAdj": 0,
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "address": ADDRESS,
-            "authentication": {
-                "anonymous": {"enabled": False},
-                "webhook": {"enabled": True},
-                "x509": {"clientCAFile": str(files.authority.certificate)},
-            },
-            "authorization": {"mode": "Webhook"},
+            "authentication": {"x509": {"clientCAFile": str(files.authority.certificate)}},
             "tlsCertFile": str(certificate),
             "tlsPrivateKeyFile": str(key),
             "clusterDNS": [ADDRESS],
@@ -245,10 +222,8 @@ oom_score = 0
             "resolvConf": "/etc/resolv.conf",
             "failSwapOn": False,
             "evictionHard": {
-                "memory.available": _MEMORY,
-                "nodefs.available": "1%",
-                "nodefs.inodesFree": "1%",
-                "imagefs.available": "1%",
+                "memory.available": "100Mi",
+                **dict.fromkeys(("nodefs.available", "nodefs.inodesFree", "imagefs.available"), "1%"),
             },
             # Nothing can be pulled again.
             "imageGCHighThresholdPercent": 100,
@@ -276,33 +251,20 @@ oom_score = 0
 
     def _launch_network(self, state: _Running) -> None:
         folder = state.files.folder
-        (folder / "kube-proxy.json").write_text(
-            json.dumps(
-                {
-                    "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-                    "kind": "KubeProxyConfiguration",
-                    "mode": "nftables",
-                    "clusterCIDR": PODS,
-                    "bindAddress": ADDRESS,
-                    "oomScoreAdj": 0,
-                    # Limits of the whole machine stay.
-                    "conntrack": {
-                        "maxPerCore": 0,
-                        "min": 0,
-                        "tcpEstablishedTimeout": "0s",
-                        "tcpCloseWaitTimeout": "0s",
-                    },
-                    "clientConnection": {"kubeconfig": f"{folder}/system:kube-proxy.kubeconfig"},
-                }
-            )
-        )
-        command = [
-            str(state.binaries["kube-proxy"]),
-            f"--config={folder}/kube-proxy.json",
-            f"--hostname-override={NODE}",
-        ]
-        healthy = functools.partial(answers, f"http://{ADDRESS}:10256/healthz")
-        state.components.launch("kube-proxy", command, lambda: self.spaces.in_network(healthy))
+        configuration = {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": "nftables",
+            "clusterCIDR": PODS,
+            "bindAddress": ADDRESS,
+            "oomScoreAdj": 0,
+            # Limits of the whole machine stay.
+            "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+            "clientConnection": {"kubeconfig": f"{folder}/system:kube-proxy.kubeconfig"},
+        }
+        (folder / "kube-proxy.json").write_text(json.dumps(configuration))
+        proxy = [str(state.binaries["kube-proxy"]), f"--config={folder}/kube-proxy.json", f"--hostname-override={NODE}"]
+        state.components.launch("kube-proxy", proxy, functools.partial(answers, f"http://{ADDRESS}:10256/healthz"))
         (folder / "Corefile").write_text(
             f""".:53 {{
     bind {ADDRESS}
@@ -316,37 +278,13 @@ oom_score = 0
 }}
 """
         )
-        serves = functools.partial(answers, f"http://{ADDRESS}:8181/ready")
-        state.components.launch(
-            "coredns",
-            [str(state.binaries["coredns"]), f"-conf={folder}/Corefile"],
-            lambda: self.spaces.in_network(serves),
-        )
-
-
-def _without(command: Sequence[str], *flags: str) -> list[str]:
-    return [word for word in command if word.partition("=")[0] not in flags]
+        dns = [str(state.binaries["coredns"]), f"-conf={folder}/Corefile"]
+        state.components.launch("coredns", dns, functools.partial(answers, f"http://{ADDRESS}:8181/ready"))
 
 
 def _network() -> dict[str, Any]:
-    ranges = [[{"subnet": PODS}]]
-    addresses = {
-        "type": "host-local",
-        "dataDir": "/run/cni-addresses",
-        "ranges": ranges,
-        "routes": [{"dst": "0.0.0.0/0"}],
-    }
+    routes = {"ranges": [[{"subnet": PODS}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    addresses = {"type": "host-local", "dataDir": "/run/cni-addresses", **routes}
     bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "hairpinMode": True, "ipMasq": False}
     plugins = [bridge | {"ipam": addresses}, {"type": "portmap", "capabilities": {"portMappings": True}}]
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": plugins}
-
-
-def _proxy_rights() -> Mapping[str, Any]:
-    group = "rbac.authorization.k8s.io"
-    return {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "node-proxier"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "system:node-proxier"},
-        "subjects": [{"kind": "User", "apiGroup": group, "name": "system:kube-proxy"}],
-    }

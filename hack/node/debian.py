@@ -7,29 +7,17 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hack.node.places import NodeError, cache, output_of, step
-from hack.node.spaces import workshop
+from hack.node.spaces import NodeError, cache, output_of, step, workshop
 
 SUITE = "trixie"
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 NODE_PACKAGES = (
-    "busybox-static",
-    "conntrack",
-    "containerd",
-    "containernetworking-plugins",
-    "iproute2",
-    "iptables",
-    "kmod",
-    "mount",
-    "nftables",
-    "podman",
-    "procps",
-    "runc",
-    "util-linux",
+    *("busybox-static", "kmod", "mount", "procps", "util-linux"),
+    *("conntrack", "iproute2", "iptables", "nftables"),
+    *("containerd", "containernetworking-plugins", "podman", "runc"),
 )
 
 
@@ -70,7 +58,7 @@ def base(suite: str = SUITE) -> Path:
 
 def node_folder() -> Path:
     """The root folder of nodes and workshops; may not exist yet."""
-    key = hashlib.sha256(" ".join(NODE_PACKAGES).encode()).hexdigest()[:8]
+    key = hashlib.sha256(" ".join(sorted(NODE_PACKAGES)).encode()).hexdigest()[:8]
     return cache() / f"root-{SUITE}-{key}"
 
 
@@ -84,27 +72,21 @@ def node() -> Path:
         made = _fresh(folder)
         output_of(["cp", "--archive", f"{plain}/.", str(made)])
         with workshop(made, writable=True) as (spaces, _):
-            install(spaces.run, NODE_PACKAGES)
+            for command in (
+                ["apt-get", "update", "--quiet"],
+                ["apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *NODE_PACKAGES],
+                ["sh", "-c", "rm -rf /var/lib/apt/lists/* /usr/share/doc/*/* /usr/share/man/*"],
+            ):
+                spaces.run(*command, variables={"DEBIAN_FRONTEND": "noninteractive"})
         made.rename(folder)
     return folder
 
 
-def install(run: Callable[..., object], packages: Sequence[str]) -> None:
-    variables = {"DEBIAN_FRONTEND": "noninteractive"}
-    run("apt-get", "update", "--quiet", variables=variables)
-    run("apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *packages, variables=variables)
-    run("sh", "-c", "rm -rf /var/lib/apt/lists/* /usr/share/doc/*/* /usr/share/man/*", variables=variables)
-
-
 def mirror() -> str:
     """Where this machine gets its packages from. Raises NodeError if apt does not say."""
-    told = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    site = next((site for site in told.split() if re.search(r"/debian/?$", site)), None)
+    question = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
+    told = subprocess.run(question, capture_output=True, text=True, check=False)
+    site = next((site for site in told.stdout.split() if re.search(r"/debian/?$", site)), None)
     if site is None:
         raise NodeError("apt names no mirror of Debian: add one to its sources, then run `apt-get update`")
     return site

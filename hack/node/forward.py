@@ -14,6 +14,13 @@ import sys
 _CLONE_NEWNET = 0x40000000
 
 
+def enter_network(pid: int) -> None:
+    """Move this thread to the network of a process."""
+    with open(f"/proc/{pid}/ns/net") as network:  # noqa: PTH123 - a descriptor is needed
+        if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network of process {pid}")
+
+
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(1 << 16):
@@ -27,9 +34,7 @@ async def main() -> None:
     """Forward until a signal ends this process."""
     port, pid = map(int, sys.argv[1:])
     listening = socket.create_server(("127.0.0.1", port), backlog=512)
-    with open(f"/proc/{pid}/ns/net") as network:  # noqa: ASYNC230, PTH123 - before anything is served
-        if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), f"cannot enter the network of process {pid}")
+    enter_network(pid)
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

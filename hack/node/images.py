@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hack.node import debian
-from hack.node.places import ROOT, cache, output_of, step
-from hack.node.spaces import Spaces, workshop
+from hack.node.spaces import ROOT, Spaces, cache, output_of, step, workshop
 
 _DOCKERFILE = Path(__file__).parent / "Dockerfile"
 PAUSE = "localhost/pause:1"
@@ -81,19 +80,23 @@ def store() -> Path:
 class Podman:
     def __init__(self, spaces: Spaces) -> None:
         self._spaces = spaces
+        self.folder = spaces.folder
+        """For what is needed while the workshop exists; it is deleted with it."""
+        self._variables = {
+            "CONTAINERS_CONF": str(self.folder / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
+            # RUN steps need no container: what they may do, they may do in the workshop.
+            "BUILDAH_ISOLATION": "chroot",
+            "PODMAN_IGNORE_CGROUPSV1_WARNING": "1",
+        }
 
     def __call__(self, *arguments: str, place: Path | None = None) -> str:
-        return self._spaces.run("podman", *arguments, place=place, variables=_variables(self._spaces.folder))
-
-    @property
-    def folder(self) -> Path:
-        """For what is needed while the workshop exists; it is deleted with it."""
-        return self._spaces.folder
+        return self._spaces.run("podman", *arguments, place=place, variables=self._variables)
 
     def program(self, folder: Path) -> Path:
         """A `podman` for programs outside of the workshop."""
         words = " ".join(f"'{word}'" for word in self._spaces.command("podman"))
-        told = " ".join(f"NODE_{name}='{value}'" for name, value in _variables(self._spaces.folder).items())
+        told = " ".join(f"NODE_{name}='{value}'" for name, value in self._variables.items())
         file = folder / "podman"
         file.write_text(f'#!/bin/sh\nNODE_PWD="$PWD" {told} exec {words} "$@"\n')
         file.chmod(0o755)
@@ -115,7 +118,6 @@ def builder() -> Iterator[Podman]:
         (spaces.folder / "storage.conf").write_text(
             f'[storage]\ndriver = "overlay"\ngraphroot = "{storage}"\nrunroot = "/run/containers"\n'
         )
-        (spaces.folder / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
         podman = Podman(spaces)
         _bases(podman)
         yield podman
@@ -125,16 +127,6 @@ def _limit(name: str) -> str:
     # More than the hard limit is refused where CAP_SYS_RESOURCE is missing.
     hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
     return f'"{name}={hard}:{hard}"'
-
-
-def _variables(folder: Path) -> dict[str, str]:
-    return {
-        "CONTAINERS_CONF": str(folder / "containers.conf"),
-        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
-        # RUN steps need no container: what they may do, they may do in the workshop.
-        "BUILDAH_ISOLATION": "chroot",
-        "PODMAN_IGNORE_CGROUPSV1_WARNING": "1",
-    }
 
 
 def _bases(podman: Podman) -> None:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a set of namespaces, and removes what the kernel does not: its cgroups.
+"""Starts a set of namespaces, or runs a command in one; a file for a bare interpreter (`python -I -S keeper.py …`).
 
-It runs outside of them, as a file in a bare interpreter (`python -I -S keeper.py PLAN`), and ends when their first
-process ends. SIGTERM ends both. If it is killed, the kernel kills the namespaces with all processes, and the next start
-removes the cgroups. PLAN is JSON: `folder` for `pid` and `groups`, and the variables of `first.sh`.
+`keep PLAN` starts one, and removes what the kernel does not: its cgroups. It runs outside of it, and ends when its
+first process ends. SIGTERM ends both. If it is killed, the kernel kills the namespaces with all processes, and the next
+start removes the cgroups. PLAN is JSON: `folder` for `pid` and `groups`, and the variables of `first.sh`.
+
+`enter FOLDER COMMAND…` joins the cgroups of a node and becomes the command in its namespaces, in the folder NODE_PWD.
+Settings of the machine stay outside, except those of proxies and of pip.
 """
 
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +24,8 @@ PREFIX = "trainwright-node-"
 _PR_SET_PDEATHSIG = 1
 _SECONDS = 20.0
 _SPACES = ("--mount", "--uts", "--ipc", "--pid", "--cgroup")
+_KEPT = re.compile(r"(?i)(https?|no)_proxy|PIP_(INDEX_URL|EXTRA_INDEX_URL|TRUSTED_HOST|DEFAULT_TIMEOUT)|TERM|LANG")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def hierarchies() -> "list[tuple[Path, Path, str]]":
@@ -99,9 +105,23 @@ def _terminated(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def main() -> int:
+def enter(folder: str, *command: str) -> None:
+    """Become the command."""
+    pid = Path(folder, "pid").read_text().strip()
+    for group in Path(folder, "groups").read_text().split():
+        Path(group).write_text("0")
+    variables = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
+    variables |= {name[5:]: value for name, value in os.environ.items() if name.startswith("NODE_")}
+    place = ["/usr/bin/env", f"--chdir={os.environ.get('NODE_PWD', '/')}"]
+    os.execvpe(  # noqa: S606 - no shell is wanted
+        "nsenter",
+        ["nsenter", "--target", pid, *_SPACES, "--net", "--root", "--wd", *place, *command],
+        {**variables, "PATH": _PATH, "HOME": "/root"},
+    )
+
+
+def keep(plan: "dict[str, str]") -> int:
     """Keep the namespaces until they end."""
-    plan = json.loads(sys.argv[1])
     folder = Path(plan["folder"])
     signal.signal(signal.SIGTERM, _terminated)
     sweep(folder.parent)
@@ -142,4 +162,6 @@ def _keep(plan: "dict[str, str]", folder: Path, groups: "list[tuple[Path, Path, 
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    if sys.argv[1] == "enter":
+        enter(*sys.argv[2:])
+    raise SystemExit(keep(json.loads(sys.argv[2])))

@@ -20,7 +20,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 def release(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "hack/release.py", *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "hack.release", *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -22,7 +22,11 @@ def test_a_port_that_is_taken_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         done = subprocess.run(
-            [sys.executable, "hack/run_real.py", "--port", port], cwd=ROOT, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "hack.run_real", "--port", port],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     assert done.returncode == 1
     assert done.stderr == (
@@ -32,7 +36,7 @@ def test_a_port_that_is_taken_is_said() -> None:
 
 def test_run_follows_a_trainjob_to_its_end_and_stays_until_it_is_interrupted() -> None:
     with subprocess.Popen(
-        [sys.executable, "hack/run_real.py"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "hack.run_real"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout is not None
         assert running.stderr is not None

@@ -13,8 +13,7 @@ import pytest
 
 from hack.node import debian
 from hack.node.keeper import PREFIX, hierarchies
-from hack.node.places import cache
-from hack.node.spaces import KEEPER, Spaces
+from hack.node.spaces import KEEPER, Spaces, cache
 from trainwright.controller.runtime.testing.component import Components
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.drawings import digest_of
+from hack.pictures import digest_of
 from tests.pages import pages
 from tests.repository import ROOT
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of `make release` that need nothing installed; tests/e2e/test_e2e_release.py makes a whole one."""
 
-import importlib.util
 import io
 import json
 import subprocess
@@ -17,11 +16,12 @@ import yaml
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+import hack.release
+from hack import sbom
 from tests.repository import ROOT
 from trainwright import __version__
 from trainwright.controller.cli.versions import chart_version
 
-sys.path.insert(0, str(ROOT / "hack"))
 CONTENTS: dict[str, Any] = {
     "python": {"version": "3.13.1", "licence": "PSF-2.0"},
     "architecture": "x86_64",
@@ -59,18 +59,9 @@ SYSTEM: dict[str, Any] = {
 }
 
 
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "hack" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def release(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return load("release")
+def release() -> ModuleType:
+    return hack.release
 
 
 @pytest.fixture
@@ -168,7 +159,6 @@ def test_a_chart_of_another_version_is_refused(tmp_path: Path, release: ModuleTy
 @pytest.mark.parametrize("contents", [CONTENTS, CONTENTS | SYSTEM], ids=["environment", "image"])
 def test_the_sbom_is_valid_and_names_every_part(contents: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1763000000")
-    sbom = load("sbom")
     text = sbom.sbom(contents)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     assert sbom.sbom(contents) == text
@@ -187,7 +177,6 @@ def test_the_sbom_is_valid_and_names_every_part(contents: dict[str, Any], monkey
 
 
 def test_licences_have_their_texts_and_say_what_they_lack() -> None:
-    sbom = load("sbom")
     page = sbom.licences(CONTENTS)
     assert "| Some_Thing | 1.2 | MIT |" in page
     assert "| chart (npm) | 3.1 | MIT |" in page
@@ -200,7 +189,7 @@ def test_licences_have_their_texts_and_say_what_they_lack() -> None:
 
 
 def test_contents_are_sorted_by_size_and_summed_up() -> None:
-    lines = load("sbom").table(CONTENTS | SYSTEM).splitlines()
+    lines = sbom.table(CONTENTS | SYSTEM).splitlines()
     assert lines[2:] == [
         "| Some_Thing | 1.2 | MIT | 1.5 |",
         "| other | 2 | Words of its own | 0.0 |",
@@ -219,7 +208,6 @@ def test_an_environment_lists_what_it_holds() -> None:
     assert "multidict" in aiohttp["needs"]
     assert "Apache License" in aiohttp["licence_files"][0]["text"]
     # Everything in the image says what its licence is.
-    sbom = load("sbom")
     silent = [
         name for name, one in packages.items() if not one["licence"] and sbom.normal(name) in sbom.locked_hashes()
     ]

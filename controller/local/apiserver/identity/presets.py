@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-apiserver"
 _ROLES = Path(authorization.__file__).parent / "bootstrap_roles.json"
-"""Made by `hack/bootstrap_roles.py`."""
+"""Made by `hack/published_schemas.py`."""
 
 
 def _roles() -> Iterable[tuple[str, str, str, Document]]:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expression that explains what a cell of a Table shows."""
+"""What explains what a server shows: the expression of a cell of a Table, the defaults of fields that were not said."""
 
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault
 from trainwright.controller.local.apiserver.views.tables.recorded import compile_cell, values_at
 
 Document = dict[str, Any]
@@ -21,25 +23,20 @@ def cell_of(name: str, cells: list[Any], stored: list[Document]) -> str:
         return "age .metadata.creationTimestamp"
     found_in = {*_candidates(stored), *_pairs(cells, stored)}
     candidates = sorted(found_in, key=lambda one: (one.startswith("{"), one.count("."), one))
-    best: tuple[int, str] | None = None
-    for expression in candidates:
-        found = _fallback(expression, cells, stored)
-        if found is not None and (best is None or found[0] > best[0]):
-            best = found
-    return best[1] if best else ""
+    found = [one for expression in candidates if (one := _fallback(expression, cells, stored))]
+    return max(found, key=lambda one: one[0], default=(0, ""))[1]
 
 
 def _fallback(expression: str, cells: list[Any], stored: list[Document]) -> tuple[int, str] | None:
     """How many objects an expression explains, and the expression with what is shown where there is nothing."""
     now = datetime.now(UTC)
-    unlikely = object()
     matched, missing = 0, []
     if expression.startswith("{"):
         read = compile_cell(expression)
         good = all(read(document, now) == cell for cell, document in zip(cells, stored, strict=True))
         return (len(cells), expression) if good else None
+    path = expression.rpartition(" ")[2].strip(".").split(".")
     for cell, document in zip(cells, stored, strict=True):
-        path = expression.rpartition(" ")[2].strip(".").split(".")
         found = values_at(document, path)
         if not found or found == [None]:
             missing.append(cell)
@@ -47,7 +44,7 @@ def _fallback(expression: str, cells: list[Any], stored: list[Document]) -> tupl
         try:
             shown: Any = compile_cell(expression)(document, now)
         except (ValueError, TypeError, AttributeError, KeyError):
-            shown = unlikely
+            return None
         if shown != cell or type(shown) is not type(cell):
             return None
         matched += 1
@@ -93,3 +90,46 @@ def _all_paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             for item in inner:
                 if isinstance(item, dict):
                     yield from _all_paths(item, f"{here}[*]")
+
+
+@dataclass(frozen=True)
+class SeenField:
+    """What a field was, that the request did not say."""
+
+    value: Any
+    """None if it stayed away."""
+    features: dict[str, str]
+
+
+def defaults_of(seen: dict[tuple[str, str], list[SeenField]]) -> dict[str, list[RecordedDefault]]:
+    made: dict[str, list[RecordedDefault]] = {}
+    unexplained: list[str] = []
+    for (model, name), observed in sorted(seen.items()):
+        values = {json.dumps(one.value, sort_keys=True) for one in observed}
+        if values == {"null"}:
+            continue
+        if len(values) == 1:
+            made.setdefault(model, []).insert(0, RecordedDefault(name, observed[0].value))
+            continue
+        rule = _stump(observed)
+        if rule is None:
+            unexplained.append(f"{model}.{name}: {values}")
+            continue
+        made.setdefault(model, []).extend(RecordedDefault(name, value, when) for when, value in rule)
+    if unexplained:
+        raise SystemExit("defaults that nothing explains:\n" + "\n".join(unexplained))
+    return made
+
+
+def _stump(observed: list[SeenField]) -> list[tuple[tuple[str, str], Any]] | None:
+    """The one feature that decides, with the value for each of its values."""
+    found: list[tuple[tuple[Any, ...], list[tuple[tuple[str, str], Any]]]] = []
+    for name in sorted({key for one in observed for key in one.features}):
+        by_value: dict[str, set[str]] = {}
+        for one in observed:
+            by_value.setdefault(one.features.get(name, ""), set()).add(json.dumps(one.value, sort_keys=True))
+        if all(len(values) == 1 for values in by_value.values()):
+            rules = [((name, value), json.loads(next(iter(values)))) for value, values in sorted(by_value.items())]
+            rank = (name == "@kind", name == "@field", len(rules), name)
+            found.append((rank, [rule for rule in rules if rule[1] is not None]))
+    return min(found)[1] if found else None
