@@ -142,3 +142,7 @@ def about_job(picture: Picture) -> About:
 def here(picture: Picture, kind: str, name: str) -> About:
     """The object of the job's namespace is the one to look at, whether it exists or not."""
     return About(kind=kind, namespace=picture.namespace, name=name)
+
+
+def about_jobset(picture: Picture) -> About:
+    return here(picture, "JobSet", picture.name)

@@ -14,12 +14,16 @@ from trainwright.controller.trainer.failures.first import EVICTED, is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.ruling import END_REASONS
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
-from trainwright.controller.trainer.why.job.attempts import summary_in
 from trainwright.controller.trainer.why.job.containers import failures, record_of
 from trainwright.controller.trainer.why.job.failures import INITIALIZERS, STOPPED, sentence_in, told
-from trainwright.controller.trainer.why.job.jobset import FIRST_JOB
-from trainwright.controller.trainer.why.job.killed import eviction, probe_that_failed, recorded_eviction
-from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
+from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, summary_in
+from trainwright.controller.trainer.why.job.nodes import (
+    disrupted,
+    eviction,
+    probe_that_failed,
+    recorded_eviction,
+    remaining,
+)
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
 from trainwright.controller.trainer.why.words import ends_with, quoted, scheduler_says
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of

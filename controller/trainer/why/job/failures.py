@@ -12,7 +12,7 @@ from trainwright.controller.trainer.failures.first import EVICTED, ended_by_dele
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job.containers import FailedRun, containers_of, failures, last_words, made_good
-from trainwright.controller.trainer.why.job.killed import probe_of_run
+from trainwright.controller.trainer.why.job.nodes import probe_of_run
 from trainwright.controller.trainer.why.job.starting import not_created
 from trainwright.controller.trainer.why.words import (
     STEP_LABEL,

@@ -12,15 +12,10 @@ from trainwright.api.objects import deletion_timestamp_of, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.state import State, Word, shown, state_of, without_causes
 from trainwright.controller.trainer.why.job import (
-    attempts,
-    claims,
-    creation,
     ended,
     failures,
-    images,
     jobset,
     nodes,
-    queue,
     refusals,
     running,
     scheduling,
@@ -34,13 +29,13 @@ Check = Callable[[Picture], Iterable[Cause]]
 
 CHECKS: tuple[Check, ...] = (
     jobset.not_made,
-    attempts.between_attempts,
+    jobset.between_attempts,
     jobset.waiting_steps,
     jobset.service_taken,
-    creation.uncreated,
+    refusals.uncreated,
     scheduling.unscheduled,
-    images.unpulled,
-    claims.unmounted,
+    starting.unpulled,
+    starting.unmounted,
     starting.not_created,
     starting.refused_by_node,
     starting.slow,
@@ -103,7 +98,7 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
         return list(nodes.ending(picture))
     if elsewhere := list(unattended.elsewhere(picture)):
         return elsewhere
-    refused, suspended = list(refusals.refusals(picture)), list(queue.suspended(picture))
+    refused, suspended = list(refusals.refusals(picture)), list(unattended.suspended(picture))
     if suspended:
         # Its owner knows of the suspension. To resume a job that cannot be built would not help.
         is_first = (
