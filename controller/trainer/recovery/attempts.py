@@ -36,8 +36,15 @@ from trainwright.controller.trainer.recovery.causes import (
 )
 from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
-from trainwright.controller.trainer.recovery.summary import NOTHING, Summary, at_least
-from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
+from trainwright.controller.trainer.recovery.verdict import (
+    NOTHING,
+    Course,
+    EndedAttempt,
+    Judgement,
+    Summary,
+    at_least,
+    judge,
+)
 
 VERDICT_SECONDS = 60.0
 """How long a JobSet may be Failed before its TrainJob is, and how long a cause may be corrected."""

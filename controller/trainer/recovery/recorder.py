@@ -73,7 +73,7 @@ from trainwright.controller.trainer.recovery.attempts import (
 )
 from trainwright.controller.trainer.recovery.causes import rank_of
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
-from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
+from trainwright.controller.trainer.recovery.verdict import KEY, Summary, text_of
 from trainwright.plugins.contract.picture import index_of
 
 log = logging.getLogger(__name__)

@@ -30,8 +30,7 @@ from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.nodes import still_avoided
-from trainwright.controller.trainer.recovery.summary import Summary, summary_of
-from trainwright.controller.trainer.recovery.verdict import retries_left
+from trainwright.controller.trainer.recovery.verdict import Summary, retries_left, summary_of
 from trainwright.plugins.contract import Reference
 
 

@@ -11,7 +11,7 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.pods import number
 from trainwright.controller.trainer.recovery.causes import FailureCause
-from trainwright.controller.trainer.recovery.summary import Summary, summary_of
+from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 from trainwright.controller.trainer.why.catalogue import about_jobset, cause, here
 from trainwright.controller.trainer.why.job.containers import record_data
 from trainwright.controller.trainer.why.kinds import SERVICE

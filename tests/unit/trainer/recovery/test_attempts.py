@@ -29,8 +29,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     stalled,
 )
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since
-from trainwright.controller.trainer.recovery.summary import KEY, Summary, summary_of, text_of
-from trainwright.controller.trainer.recovery.verdict import Counts
+from trainwright.controller.trainer.recovery.verdict import KEY, Counts, Summary, summary_of, text_of
 
 RETRIES = Declaration(mode="gang", retries=2)
 START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)

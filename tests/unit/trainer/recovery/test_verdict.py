@@ -7,15 +7,18 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.recovery.causes import Attribution, FailureCause
-from trainwright.controller.trainer.recovery.summary import Summary, at_least, summary_of, text_of
 from trainwright.controller.trainer.recovery.verdict import (
     MOST_ATTEMPTS,
     Counts,
     Course,
     EndedAttempt,
     Judgement,
+    Summary,
+    at_least,
     judge,
     retries_left,
+    summary_of,
+    text_of,
 )
 
 WANTED = Declaration(mode="gang")
