@@ -2,7 +2,7 @@
 """Pods that have no node: too few free devices, nodes that are too small, selectors, taints, claims, gates."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,8 +10,8 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import PodSpec
 from trainwright.api.messages import counted
-from trainwright.api.nodes import is_local, is_required_value
-from trainwright.api.objects import Document, dig, labels_of, name_of
+from trainwright.api.nodes import is_local, selects, untolerated
+from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
 from trainwright.controller.trainer.why.job.starting import CLAIM_TOLD
@@ -194,11 +194,11 @@ def _from_nodes(picture: Picture, group: WaitingPods, nodes: Sequence[Document],
     """What the nodes themselves tell: selector, then taints, then size; None if they would do."""
     spec = group.pods[0].get("spec") or {}
     requests = requests_of(spec)
-    selected = [node for node in nodes if is_selected(node, spec)]
+    selected = [node for node in nodes if selects(spec, node)]
     if not selected:
         return group.told("NoNodeMatches", _selector_text(picture, group.pods[0], nodes))
     large = [node for node in selected if is_large_enough(node, requests)]
-    if large and all(untolerated(node, spec) for node in large):
+    if large and all(untolerated(spec, node) for node in large):
         return group.told("NodesTainted", _tainted_text(picture, group, large))
     if large:
         return None
@@ -252,7 +252,7 @@ def _room(picture: Picture, group: WaitingPods, nodes: Sequence[Document]) -> in
     spec = group.pods[0].get("spec") or {}
     requests = requests_of(spec)
     alike = [pod for pod in picture.present_pods if _is_alike(pod, requests)]
-    fitting = [node for node in nodes if is_selected(node, spec) and not untolerated(node, spec)]
+    fitting = [node for node in nodes if selects(spec, node) and not untolerated(spec, node)]
     room = sum(room_for(node, requests) for node in fitting)
     return room if 0 < room < len(alike) else None
 
@@ -296,7 +296,7 @@ def _has_key(value: object, key: str) -> bool:
 
 def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document]) -> str:
     spec = group.pods[0].get("spec") or {}
-    taints = [taint for node in nodes for taint in untolerated(node, spec)]
+    taints = [taint for node in nodes for taint in untolerated(spec, node)]
     who = share(group.pods, picture.present_pods)
     names = listed(name_of(node) for node in nodes)
     if taints and all(map(is_cordon, taints)):
@@ -342,40 +342,6 @@ def is_large_enough(node: Document, requests: Mapping[str, Quantity]) -> bool:
 def room_for(node: Document, requests: Mapping[str, Quantity]) -> int:
     counts = [allocatable(node, resource).nanos // amount.nanos for resource, amount in requests.items() if amount]
     return min((*counts, _MOST_PODS))
-
-
-def is_selected(node: Document, pod_spec: Document) -> bool:
-    """Whether the pod's node selector and required node affinity allow the node."""
-    labels = labels_of(node)
-    if any(labels.get(key) != value for key, value in (pod_spec.get("nodeSelector") or {}).items()):
-        return False
-    affinity = dig(pod_spec, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution")
-    terms = dig(affinity, "nodeSelectorTerms")
-    return terms is None or any(_matches(labels, term.get("matchExpressions") or ()) for term in terms)
-
-
-def _matches(labels: Mapping[str, str], expressions: Iterable[Document]) -> bool:
-    return all(
-        is_required_value(labels.get(one["key"]), one.get("operator"), one.get("values") or ()) for one in expressions
-    )
-
-
-def untolerated(node: Document, pod_spec: Document) -> list[Document]:
-    tolerations = pod_spec.get("tolerations") or ()
-    return [
-        taint
-        for taint in dig(node, "spec.taints") or ()
-        if taint.get("effect") in ("NoSchedule", "NoExecute")
-        and not any(_tolerates(toleration, taint) for toleration in tolerations)
-    ]
-
-
-def _tolerates(toleration: Document, taint: Document) -> bool:
-    if toleration.get("effect") not in (None, "", taint.get("effect")):
-        return False
-    if toleration.get("operator") == "Exists":
-        return toleration.get("key") in (None, "", taint.get("key"))
-    return toleration.get("key") == taint.get("key") and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def is_cordon(taint: Document) -> bool:
