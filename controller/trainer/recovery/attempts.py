@@ -428,7 +428,7 @@ class _Look:
             return Attribution(FailureCause.INFRASTRUCTURE, "its JobSet was deleted")
         has_failed = attempt == glance.ended - 1 and glance.failed_since is not None
         if entry is not None and entry.replicated_job in INITIALIZERS and has_failed:
-            return Attribution(FailureCause.CONFIGURATION, f"{entry.failure.where} failed for good")
+            return Attribution(FailureCause.CONFIGURATION, f"{entry.where} failed for good")
         witness = self.known.witnesses.get(attempt)
         if witness is None and entry is None:
             # Nobody has seen it: what Kubernetes charged counts.

@@ -82,7 +82,7 @@ def _recorded(picture: Picture) -> Cause | None:
         return None
     entry = entries[max(entries)]
     is_rank = entry.replicated_job == NODE and not entry.job_index
-    who = f"rank {entry.rank}" if is_rank else entry.failure.where
+    who = f"rank {entry.rank}" if is_rank else entry.where
     about = here(picture, "ConfigMap", name)
     more: dict[str, Any] = {"about": about, "since": moment(entry.finished_at), "pods": 1, "index": entry.rank}
     if is_program_missing(entry.exit_code, entry.reason, entry.message):

@@ -11,7 +11,13 @@ from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.why.catalogue import cause
-from trainwright.controller.trainer.why.job.containers import FailedRun, containers_of, failures, last_words, made_good
+from trainwright.controller.trainer.why.job.containers import (
+    FailedContainer,
+    containers_of,
+    failures,
+    last_words,
+    made_good,
+)
 from trainwright.controller.trainer.why.job.nodes import probe_of_run
 from trainwright.controller.trainer.why.job.starting import not_created
 from trainwright.controller.trainer.why.words import (
@@ -57,7 +63,7 @@ def failed(picture: Picture) -> Iterator[Cause]:
     yield replace(first, severity=Severity.TEMPORARY) if is_retried else first
 
 
-def _is_retried(picture: Picture, failure: FailedRun) -> bool:
+def _is_retried(picture: Picture, failure: FailedContainer) -> bool:
     """Whether the failed run is followed by another: its container starts again, or another pod takes its place."""
     job = job_of(picture, failure.pod)
     if job is None or holds(job, "Failed") is not None or holds(job, "FailureTarget") is not None:
@@ -91,12 +97,12 @@ def _is_disrupted(pod: Document) -> bool:
     return is_disrupted(pod) or dig(pod, "status.reason") == EVICTED
 
 
-def _is_deleted(failure: FailedRun) -> bool:
+def _is_deleted(failure: FailedContainer) -> bool:
     """Whether it was stopped since its pod is deleted; what makes the pod again tells more."""
     return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
 
 
-def _recovered(picture: Picture, found: Sequence[FailedRun]) -> Cause:
+def _recovered(picture: Picture, found: Sequence[FailedContainer]) -> Cause:
     first = found[0]
     of_rank = [one for one in found if pod_order(one.pod)[:3] == pod_order(first.pod)[:3]]
     times = max(len(of_rank), sum({id(one.pod): one.container.restarts for one in of_rank}.values()))
@@ -107,7 +113,7 @@ def _recovered(picture: Picture, found: Sequence[FailedRun]) -> Cause:
     return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
 
 
-def told(picture: Picture, found: Sequence[FailedRun]) -> Cause:
+def told(picture: Picture, found: Sequence[FailedContainer]) -> Cause:
     """The first failure in words. `found` is in the order of `failures`."""
     first = found[0]
     if first.out_of_memory:
@@ -122,7 +128,7 @@ def told(picture: Picture, found: Sequence[FailedRun]) -> Cause:
     return _made("RankFailed", picture, first, text)
 
 
-def _others(first: FailedRun, found: Sequence[FailedRun]) -> str:
+def _others(first: FailedContainer, found: Sequence[FailedContainer]) -> str:
     """How many other pods were stopped after the first failure, and how many ended by themselves."""
     places: dict[object, bool] = {}
     for one in found:
@@ -136,7 +142,7 @@ def _others(first: FailedRun, found: Sequence[FailedRun]) -> str:
     return "".join(f"; {part}" for part in parts)
 
 
-def _after(failure: FailedRun) -> str:
+def _after(failure: FailedContainer) -> str:
     """How long it ran, if that is more than a moment."""
     started, ended = moment(failure.state.get("startedAt")), failure.finished
     if started is None or ended is None or (ended - started).total_seconds() < _MOMENT_SECONDS:
@@ -144,14 +150,14 @@ def _after(failure: FailedRun) -> str:
     return f", {lasting((ended - started).total_seconds())} after its start"
 
 
-def _code(picture: Picture, failure: FailedRun) -> str:
+def _code(picture: Picture, failure: FailedContainer) -> str:
     if probe := probe_of_run(picture, failure):
         return f"exit code {failure.code} (stopped since {probe})"
     names = {137: " (killed)", 139: " (segmentation fault)", 134: " (aborted)", 143: " (terminated)"}
     return f"exit code {failure.code}{names.get(failure.code, '')}"
 
 
-def _memory(picture: Picture, first: FailedRun) -> Cause:
+def _memory(picture: Picture, first: FailedContainer) -> Cause:
     limit = dig(first.container.spec, "resources.limits.memory")
     most = (
         f"container {first.container.name} may use {limit}"
@@ -166,7 +172,7 @@ def _memory(picture: Picture, first: FailedRun) -> Cause:
     return _made("OutOfMemory", picture, first, text)
 
 
-def _loop(picture: Picture, first: FailedRun) -> Cause:
+def _loop(picture: Picture, first: FailedContainer) -> Cause:
     limit = _limit(job_of(picture, first.pod))
     times = first.container.restarts
     text = (
@@ -177,7 +183,7 @@ def _loop(picture: Picture, first: FailedRun) -> Cause:
     return _made("CrashLoop", picture, first, text)
 
 
-def _initializer(picture: Picture, first: FailedRun) -> Cause:
+def _initializer(picture: Picture, first: FailedContainer) -> Cause:
     step = _step(picture, first.pod)
     name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
     times = f" {first.container.restarts} times, last" if first.container.restarts else ""
@@ -197,7 +203,7 @@ def _initializer(picture: Picture, first: FailedRun) -> Cause:
     return _made("InitializerFailed", picture, first, text)
 
 
-def _termination_message(failure: FailedRun) -> str:
+def _termination_message(failure: FailedContainer) -> str:
     """What the container left on purpose."""
     if failure.container.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         return ""
@@ -222,11 +228,11 @@ def _step(picture: Picture, pod: Document) -> str:
     return role if role in INITIALIZERS else ""
 
 
-def _last_line(picture: Picture, failure: FailedRun) -> str:
+def _last_line(picture: Picture, failure: FailedContainer) -> str:
     return ends_with(last_words(picture, failure))
 
 
-def _log(picture: Picture, failure: FailedRun) -> str:
+def _log(picture: Picture, failure: FailedContainer) -> str:
     """The last line of the log of the container that failed, or the command that shows the log."""
     if ending := _last_line(picture, failure):
         return ending
@@ -237,7 +243,7 @@ def _log(picture: Picture, failure: FailedRun) -> str:
     return f"; see `kubectl logs {name_of(failure.pod)}{options}`"
 
 
-def _made(reason: str, picture: Picture, first: FailedRun, text: str, **more: object) -> Cause:
+def _made(reason: str, picture: Picture, first: FailedContainer, text: str, **more: object) -> Cause:
     pods = sum(any(one.ended for one in containers_of(pod)) for pod in picture.present_pods)
     about = About.of(first.pod, "Pod")
     return cause(reason, text, about, first.finished, pods=pods, index=index_of(first.pod), **more)

@@ -12,7 +12,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import EVICTED
 from trainwright.controller.trainer.why.catalogue import about_job, cause, of_pods
-from trainwright.controller.trainer.why.job.containers import FailedRun, made_good
+from trainwright.controller.trainer.why.job.containers import FailedContainer, made_good
 from trainwright.controller.trainer.why.job.scheduling import requests_of
 from trainwright.controller.trainer.why.kinds import NODE
 from trainwright.controller.trainer.why.words import amount, listed, quoted, rank_of, verb
@@ -166,7 +166,7 @@ def _finalizers(names: list[str]) -> str:
     return f"{'finalizer' if len(names) == 1 else 'finalizers'} {listed(names)}"
 
 
-def probe_of_run(picture: Picture, failure: FailedRun) -> str:
+def probe_of_run(picture: Picture, failure: FailedContainer) -> str:
     """The probe for which the run was stopped, in words; empty if it ended by itself, or with its pod."""
     if failure.stopped or not any(failure.container.spec.get(kind) for kind in _PROBES):
         return ""
