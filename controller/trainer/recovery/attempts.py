@@ -7,6 +7,7 @@ before anybody acts on it.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -38,7 +39,6 @@ from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect
 from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
 from trainwright.controller.trainer.recovery.verdict import (
     NOTHING,
-    Course,
     EndedAttempt,
     Judgement,
     Summary,
@@ -207,7 +207,7 @@ def advance(
     """
     uid = uid_of(glance.jobset)
     restarts, counted = glance.restarts, glance.counted
-    found = known.summary.copy()
+    found = deepcopy(known.summary)
     if not found.judged:
         found = at_least(
             found, jobset=uid, base=glance.base, restarts=max(0, restarts - 1), counted=max(0, counted - 1)
@@ -291,11 +291,11 @@ def restart_stalled(
     known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, how: str
 ) -> Progression:
     """End the present attempt, which stands still; `how` says it in words."""
-    step, text = Progression(known.summary.copy(), dict(entries)), how.partition(";")[0]
+    step, text = Progression(deepcopy(known.summary), dict(entries)), how.partition(";")[0]
     found = step.summary
     outcome = _Look(known, glance, step, wanted).charge(glance.current, Attribution(FailureCause.HANG, text))
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
-    if outcome.course is Course.END:
+    if outcome.reason:
         found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
         return step
     found.hang = True
@@ -355,7 +355,7 @@ class _Look:
             return True
         # Where a rule of its own has ended the JobSet, Kubernetes' verdict stands.
         is_ruled = failed_since is not None and glance.ended_by_rule and is_counted
-        if is_ruled or outcome.course is Course.END:
+        if is_ruled or outcome.reason:
             # What Kubernetes has ended keeps its reason. It is on record, too: somebody may delete the JobSet.
             found.end_reason, found.end_message = glance.end or (outcome.reason, outcome.message)
             return True
@@ -409,7 +409,7 @@ class _Look:
         self._take(attempt, ended, outcome)
         found.hold_until = hold
         found.provisional_until = "" if why.is_certain else until
-        if outcome.course is Course.END:
+        if outcome.reason:
             found.end_reason, found.end_message = outcome.reason, outcome.message
         step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")
 

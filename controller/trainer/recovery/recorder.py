@@ -125,16 +125,14 @@ class RecoveryRecorder(FailureRecorder):
         if job is not None and is_finished(job) and self._records.find(key, uid_of(job), KnownAttempts) is not None:
             self._records.drop(key, KnownAttempts)
             self._records.drop(key, Recorded)  # whoever needs it reads the ConfigMap again
-        if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
+        is_over = job is None or is_finished(job) or deletion_timestamp_of(job) is not None
+        if job is None or is_over or (wanted := await self._recoveries.wanted(job)) is None:
             return await super().reconcile(key)
-        wanted = await self._recoveries.wanted(job)
-        if wanted is None:
-            return await super().reconcile(key)
-        jobset = jobset_of_job(self._cache, job)
-        if jobset is None:
+        if jobset_of_job(self._cache, job) is None:
             return Done()
         known = await self._recoveries.known(job)
-        glance = self._recoveries.glance(job, jobset)
+        if (glance := self._recoveries.glance(job)) is None:
+            return Done()
         observe(known, glance)
         if how := stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
             return await self._restart_stalled(key, job, known, wanted, how)
@@ -148,37 +146,32 @@ class RecoveryRecorder(FailureRecorder):
     async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
         recorded = await self._recorded(key, job)
         before = dict(recorded.entries or {})
-        jobset = jobset_of_job(self._cache, job)
-        if jobset is None:
+        if (glance := self._recoveries.glance(job)) is None:
             return Done()
-        entries = entries_of_present(before, known.summary, uid_of(jobset))
+        uid = uid_of(glance.jobset)
+        entries = entries_of_present(before, known.summary, uid)
         for attempt in before.keys() - entries.keys():
             recorded.read.pop(attempt, None)
             recorded.looked.pop(attempt, None)
-        glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
-            if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
+            if attempt >= known.summary.judged and known.summary.replace != uid:
                 held = entries.get(attempt)
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
                 await self._look(job, recorded, entries, attempt, failures)
         # What is judged is what the cache shows after the logs were read.
-        jobset = jobset_of_job(self._cache, job)
-        if jobset is None:
+        if (glance := self._recoveries.glance(job)) is None:
             recorded.entries = entries
             return Done()
-        glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
         freed_in = await self._free(job, known, glance)
-        step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
+        replaceable = may_be_replaced(glance.jobset)
+        step = advance(known, glance, entries, wanted, replaceable=replaceable)
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
-            step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
-        if step.suspect[0]:
-            nodes = await self._all_nodes()
-            if nodes is not None:
-                leave_node(known, glance, step, nodes, replaceable=may_be_replaced(jobset))
-        is_deleted = self._lacks_record(job)
-        if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
+            step = advance(known, glance, entries, wanted, replaceable=replaceable)
+        if step.suspect[0] and (nodes := await self._all_nodes()) is not None:
+            leave_node(known, glance, step, nodes, replaceable=replaceable)
+        if not await self._keep(key, job, known, recorded, before, step):
             return Done()
         waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
         return RetryAfter(min(waits), reason="recovery") if waits else Done()
@@ -191,10 +184,9 @@ class RecoveryRecorder(FailureRecorder):
         recorded: Recorded,
         before: Mapping[int, Entry],
         step: Progression,
-        *,
-        is_deleted: bool = False,
     ) -> bool:
         """Write the record, then let what follows from it take effect. Returns False if the job goes."""
+        is_deleted = self._lacks_record(job)
         recorded.entries, recorded.unwritten = step.entries, recorded.unwritten or step.entries != before
         if _is_worth_writing(known.summary, step.summary) or recorded.unwritten or (is_deleted and step.entries):
             recorded.unwritten = True
@@ -215,18 +207,16 @@ class RecoveryRecorder(FailureRecorder):
         self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str
     ) -> Result:
         """Keep the last lines of each rank, then stop all of them; the next attempt follows."""
-        recorded, jobset = await self._recorded(key, job), jobset_of_job(self._cache, job)
+        recorded = await self._recorded(key, job)
         before = dict(recorded.entries or {})
-        if jobset is None:
+        if (glance := self._recoveries.glance(job)) is None:
             return Done()
-        evidence = await self._last_lines(job, self._recoveries.glance(job, jobset))
+        evidence = await self._last_lines(job, glance)
         # The training may have gone on meanwhile.
         latest = self._cache.get(TrainJob, key.name, key.namespace)
-        jobset = jobset_of_job(self._cache, job)
-        if latest is None or jobset is None:
-            return Done()
-        glance = self._recoveries.glance(latest, jobset)
-        if not stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
+        glance = self._recoveries.glance(latest) if latest is not None else None
+        still = self._records.find(key, uid_of(job), StalledAttempt)
+        if glance is None or not stalled(known, glance, wanted, still):
             return Done()
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}
@@ -251,23 +241,20 @@ class RecoveryRecorder(FailureRecorder):
         return "\n".join(parts)
 
     async def _tail(self, namespace: str, pod: str) -> bytes:
-        request = _log_of(namespace, pod, limitBytes=str(_EVIDENCE_BYTES))
-        request.timeout = _EVIDENCE_SECONDS
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        query = {"container": NODE, "tailLines": str(_EVIDENCE_LINES), "limitBytes": str(_EVIDENCE_BYTES)}
         try:
-            return (await self._client.send(request)).body
+            return (await self._client.send(Request("GET", path, query, timeout=_EVIDENCE_SECONDS))).body
         except KubernetesError as error:
             log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
             return b""
 
     async def _followed(self, namespace: str, pod: str) -> bytes:
         """The end of a log, up to the end of its container, but not for long."""
-        request, end = _log_of(namespace, pod, follow="true"), b""
+        end = b""
+        log_of_rank = self._client.logs(pod, namespace, container=NODE, tail=_EVIDENCE_LINES, follow=True)
         try:
-            async with (
-                asyncio.timeout(_STOP_SECONDS),
-                self._client.stream(request) as stream,
-                aclosing(stream.chunks()) as chunks,
-            ):
+            async with asyncio.timeout(_STOP_SECONDS), aclosing(log_of_rank) as chunks:
                 async for chunk in chunks:
                     end = (end + chunk)[-_EVIDENCE_BYTES:]
         except (KubernetesError, TimeoutError) as error:
@@ -315,18 +302,12 @@ class RecoveryRecorder(FailureRecorder):
             witness = known.witnesses.get(attempt_of(pod))
             if witness is not None:  # else the attempt is judged already, and only its pod is left
                 witness.lost(node, glance.now)
+            name, uid = name_of(pod), uid_of(pod)
             status = {"phase": "Failed", "reason": "NodeLost", "message": f"node {node} does not answer"}
-            about = {"uid": uid_of(pod)}
+            patch = {"metadata": {"uid": uid}, "status": status}
             try:
-                await self._client.patch(
-                    POD,
-                    name_of(pod),
-                    job.namespace,
-                    {"metadata": about, "status": status},
-                    type="merge",
-                    subresource="status",
-                )
-                await self._client.delete(POD, name_of(pod), job.namespace, uid=uid_of(pod), grace_period=0)
+                await self._client.patch(POD, name, job.namespace, patch, type="merge", subresource="status")
+                await self._client.delete(POD, name, job.namespace, uid=uid, grace_period=0)
             except (NotFound, Conflict):
                 continue
         return left
@@ -348,11 +329,6 @@ class RecoveryRecorder(FailureRecorder):
         self._nodes = {name: seen for name, seen in self._nodes.items() if now - seen[0] < NODE_SECONDS}
         self._nodes[node] = (now, answers)
         return answers
-
-
-def _log_of(namespace: str, pod: str, **more: str) -> Request:
-    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
-    return Request("GET", path, {"container": NODE, "tailLines": str(_EVIDENCE_LINES), **more})
 
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:

@@ -90,8 +90,11 @@ class Recoveries:
         # Another reconcile may have read it meanwhile.
         return self._records.of(key, uid).part(KnownAttempts, lambda: found)
 
-    def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
-        """What the cache shows of the job now."""
+    def glance(self, job: TrainJob) -> Glance | None:
+        """What the cache shows of the job now; None: it has no JobSet."""
+        jobset = jobset_of_job(self._cache, job)
+        if jobset is None:
+            return None
         pods = pods_of(self._cache, job)
         return Glance(job=job, jobset=jobset, pods=pods, now=self._now(), report=self._newest(job))
 

@@ -10,8 +10,8 @@ from it. Lost or edited, the counts begin from those of the JobSet, and are neve
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
-from enum import StrEnum
 
 import msgspec
 
@@ -71,12 +71,10 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
     def reached(self, step: float | None, percent: int | None) -> "Counts":
         """The counts with the best position, if that is this one."""
-        steps = [one for one in (self.step, step) if one is not None]
-        percents = [one for one in (self.percent, percent) if one is not None]
-        return msgspec.structs.replace(self.copy(), step=max(steps, default=None), percent=max(percents, default=None))
-
-    def copy(self) -> "Counts":
-        return msgspec.structs.replace(self, causes=dict(self.causes), row=dict(self.row))
+        counts = deepcopy(self)
+        counts.step = max((one for one in (self.step, step) if one is not None), default=None)
+        counts.percent = max((one for one in (self.percent, percent) if one is not None), default=None)
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +93,13 @@ class EndedAttempt:
     """Whether a queue watches how soon pods are ready."""
 
 
-class Course(StrEnum):
-    RETRY = "Retry"
-    END = "End"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What follows from the end of an attempt."""
 
-    course: Course
     counts: Counts
     reason: str = ""
-    """Of the condition Failed, if the job ends."""
+    """Of the condition Failed; empty: the job does not end, and another attempt follows."""
     message: str = ""
     pause: float = 0.0
     """Seconds before the next attempt."""
@@ -122,7 +114,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
     if _is_further(before, ended):
         counts.row = {}
     if cause is FailureCause.SUSPENDED:
-        return Judgement(course=Course.RETRY, counts=counts)
+        return Judgement(counts=counts)
     counts.row[budget or "free"] = used = counts.row.get(budget or "free", 0) + 1
     _compare(counts, ended)
     paid = _paid(counts, budget, wanted)
@@ -144,7 +136,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
     pauses = _PAUSES_OF_INFRASTRUCTURE if budget in (INFRASTRUCTURE, FREE) else _PAUSES
     pause = pauses[min(used, len(pauses)) - 1]
     pause = min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause
-    return Judgement(course=Course.RETRY, counts=counts, pause=pause, paid=paid)
+    return Judgement(counts=counts, pause=pause, paid=paid)
 
 
 def retries_left(counts: Counts, wanted: Declaration) -> int:
@@ -153,7 +145,7 @@ def retries_left(counts: Counts, wanted: Declaration) -> int:
 
 
 def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
-    return Judgement(course=Course.END, counts=counts, reason=reason, message=message, paid=paid)
+    return Judgement(counts=counts, reason=reason, message=message, paid=paid)
 
 
 def _is_further(before: Counts, ended: EndedAttempt) -> bool:
@@ -234,15 +226,6 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     why: str = ""
     """Why the last attempt ended, in words."""
 
-    def copy(self) -> "Summary":
-        return msgspec.structs.replace(
-            self,
-            counts=self.counts.copy(),
-            before=self.before.copy(),
-            avoided=dict(self.avoided),
-            kept=list(self.kept),
-        )
-
 
 NOTHING = Summary()
 """Of a job of which no attempt has ended: one for all of them, which nobody changes."""
@@ -273,7 +256,7 @@ def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted
     known = sum(summary.counts.causes.values())
     if summary.judged >= base + restarts and known >= summary.judged:
         return summary
-    whole = summary.copy()
+    whole = deepcopy(summary)
     if not whole.judged and not known:
         # Nothing is known but what the JobSet has counted.
         whole.jobset, whole.base, whole.judged, whole.counted = jobset, base, base + restarts, counted

@@ -10,7 +10,6 @@ from trainwright.controller.trainer.recovery.causes import Attribution, FailureC
 from trainwright.controller.trainer.recovery.verdict import (
     MOST_ATTEMPTS,
     Counts,
-    Course,
     EndedAttempt,
     Judgement,
     Summary,
@@ -37,7 +36,7 @@ def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Judgeme
         outcome = judge(counts, one, wanted)
         counts = outcome.counts
         outcomes.append(outcome)
-        if outcome.course is Course.END:
+        if outcome.reason:
             break
     return outcomes
 
@@ -56,7 +55,7 @@ def test_failures_in_a_row_use_up_the_retries() -> None:
 def test_progress_clears_the_counts() -> None:
     """Scenario 9: a failure, progress, a failure ... goes on for long."""
     found = lived(*[ended(step=10.0 * n) for n in range(1, 21)])
-    assert {one.course for one in found} == {Course.RETRY}
+    assert {one.reason for one in found} == {""}
     assert found[-1].counts.row == {"retries": 1}
     assert found[-1].counts.causes == {CODE: 20}
     assert retries_left(found[-1].counts, WANTED) == 2
@@ -111,14 +110,14 @@ def test_the_budget_of_each_cause(cause: FailureCause, attempts: int, reason: st
 def test_suspensions_cost_nothing() -> None:
     """Scenario 41."""
     found = lived(ended(), *[ended(SUSPENDED)] * 200, ended())
-    assert found[-1].course is Course.RETRY
+    assert found[-1].reason == ""
     assert (found[-1].counts.row, found[-1].counts.attempts) == ({"retries": 2}, 2)
     assert {one.pause for one in found[1:-1]} == {0.0}
 
 
 def test_budgets_do_not_mix() -> None:
     found = lived(ended(), ended(MEMORY), ended(HANG), ended(), ended(HANG), ended())
-    assert found[-1].course is Course.RETRY
+    assert found[-1].reason == ""
     assert found[-1].counts.row == {"retries": 3, "memory": 1, "hang": 2}
 
 
