@@ -118,14 +118,8 @@ CATALOGUE: dict[str, CatalogueRow] = {
 
 def cause(reason: str, message: str, about: About | None = None, since: datetime | None = None, **more: Any) -> Cause:
     """A cause of the catalogue; `more` holds further fields, or replaces those of its row."""
-    row = CATALOGUE[reason]
-    fields: dict[str, Any] = {
-        "severity": row.severity,
-        "link": row.link,
-        "failed": row.failed,
-        "explains": row.explains,
-        **more,
-    }
+    fields: dict[str, Any] = {**CATALOGUE[reason]._asdict(), **more}
+    del fields["number"]
     return Cause(reason=reason, message=message, about=about, since=since, **fields)
 
 

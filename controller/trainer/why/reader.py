@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.kubernetes.authorization.v1 import SubjectAccessReview
+from trainwright.api.kubernetes.authorization.v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -189,26 +189,17 @@ class Reader:
     async def _may(self, query: Query) -> Answer:
         account, _, verb = query.fields.rpartition(",")
         home, _, name = account.partition("/")
-        plural, _, subresource = query.resource.plural.partition("/")
-        attributes = {
-            "namespace": query.namespace,
-            "verb": verb,
-            "group": query.resource.group,
-            "resource": plural,
-            "subresource": subresource,
-            "name": query.name,
-        }
-        review = {
-            "apiVersion": SubjectAccessReview.RESOURCE.api_version,
-            "kind": SubjectAccessReview.RESOURCE.kind,
-            "spec": {
-                "user": f"system:serviceaccount:{home}:{name}",
-                "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
-                "resourceAttributes": {key: value for key, value in attributes.items() if value},
-            },
-        }
-        answer = await self._client.create(review, kind=SubjectAccessReview.RESOURCE)
-        return ({"allowed": bool(dig(answer, "status.allowed"))},)
+        what = query.resource
+        plural, _, part = what.plural.partition("/")
+        attributes = ResourceAttributes(
+            namespace=query.namespace, verb=verb, group=what.group, resource=plural, subresource=part, name=query.name
+        )
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"]
+        spec = SubjectAccessReviewSpec(
+            user=f"system:serviceaccount:{home}:{name}", groups=groups, resource_attributes=attributes
+        )
+        answer = await self._client.create(SubjectAccessReview(spec=spec))
+        return ({"allowed": answer.status_or_empty.allowed},)
 
 
 class GivenObjects:

@@ -13,7 +13,6 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.state import State, Word, shown, state_of, without_causes
 from trainwright.controller.trainer.why.job import (
     ended,
-    failures,
     jobset,
     nodes,
     refusals,
@@ -39,7 +38,7 @@ CHECKS: tuple[Check, ...] = (
     starting.not_created,
     starting.refused_by_node,
     starting.slow,
-    failures.failed,
+    ended.failed,
     nodes.disrupted,
     running.unready,
     running.left_alone,

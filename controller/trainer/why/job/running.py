@@ -21,7 +21,7 @@ from trainwright.controller.trainer.why.job.jobset import (
     wanted_now,
 )
 from trainwright.controller.trainer.why.job.nodes import lost_node
-from trainwright.controller.trainer.why.words import listed, pods_wanted, replicated_jobs, role_of, verb
+from trainwright.controller.trainer.why.words import listed, pods_of, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest
 from trainwright.plugins.contract.picture import counted as share
@@ -191,7 +191,7 @@ def ordinary(picture: Picture) -> Cause:
         else:
             text = "the job has no pods yet; JobSets may not be read, which could say why"
         return cause("Starting", text, about_job(picture), created_at(picture.job))
-    total = wanted or len(pods) or pods_wanted(picture)
+    total = wanted or len(pods) or sum(map(pods_of, replicated_jobs(picture)))
     text = f"the job is starting: {share(active, total)} run{which}"
     since = created_at(picture.jobset or picture.job)
     return cause("Starting", text, about_jobset(picture), since, pods=len(pods))

@@ -2,7 +2,7 @@
 """Pods that have no node: too few free devices, nodes that are too small, selectors, taints, claims, gates."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -119,7 +119,7 @@ def _coming(picture: Picture, group: WaitingPods) -> Cause | None:
 
 
 def _why(picture: Picture, group: WaitingPods) -> Cause:
-    if told := _claims(picture, group.message, group.told):
+    if told := _claims(picture, group):
         return told
     reasons = [(int(count), text.strip().rstrip(".")) for count, text in _REASON.findall(_after(group.message))]
     short = sorted(found[1] for _, text in reasons if (found := _INSUFFICIENT.search(text)))
@@ -139,20 +139,20 @@ def _why(picture: Picture, group: WaitingPods) -> Cause:
     )
 
 
-def _claims(picture: Picture, message: str, told: Callable[..., Cause]) -> Cause | None:
+def _claims(picture: Picture, group: WaitingPods) -> Cause | None:
     """The scheduler stops at a claim that is missing or has no volume."""
-    if found := CLAIM_TOLD.search(message):
-        return _claim_missing(picture, found[1], told) if found[2] == "not found" else None
-    if "unbound immediate PersistentVolumeClaims" not in message:
+    if found := CLAIM_TOLD.search(group.message):
+        return _claim_missing(picture, found[1], group) if found[2] == "not found" else None
+    if "unbound immediate PersistentVolumeClaims" not in group.message:
         return None
     for pod in picture.present_pods:
         for name in _claims_of(pod):
             claim = picture.get(CLAIM, name)
             if claim is None and picture.lacks(CLAIM, name):
-                return _claim_missing(picture, name, told)
+                return _claim_missing(picture, name, group)
             if claim is not None and dig(claim, "status.phase") == "Pending":
-                return _claim_pending(picture, claim, told)
-    return told("ClaimPending", "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`")
+                return _claim_pending(picture, claim, group)
+    return group.told("ClaimPending", "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`")
 
 
 def _claims_of(pod: Document) -> list[str]:
@@ -160,15 +160,15 @@ def _claims_of(pod: Document) -> list[str]:
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
 
 
-def _claim_missing(picture: Picture, name: str, told: Callable[..., Cause]) -> Cause:
+def _claim_missing(picture: Picture, name: str, group: WaitingPods) -> Cause:
     text = (
         f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
         "volume in the runtime and create the job again"
     )
-    return told("ClaimMissing", text, about=here(picture, "PersistentVolumeClaim", name))
+    return group.told("ClaimMissing", text, about=here(picture, "PersistentVolumeClaim", name))
 
 
-def _claim_pending(picture: Picture, claim: Document, told: Callable[..., Cause]) -> Cause:
+def _claim_pending(picture: Picture, claim: Document, group: WaitingPods) -> Cause:
     name = name_of(claim)
     storage = dig(claim, "spec.storageClassName")
     if storage and picture.lacks(STORAGE_CLASS, storage):
@@ -182,7 +182,7 @@ def _claim_pending(picture: Picture, claim: Document, told: Callable[..., Cause]
             else f"no volume was made for it; see `kubectl describe pvc {name}`"
         )
     about = About.of(claim, "PersistentVolumeClaim")
-    return told("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", about=about)
+    return group.told("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", about=about)
 
 
 def _after(message: str) -> str:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
-from trainwright.api.objects import Document, dig, name_of, namespace_of
+from trainwright.api.objects import dig, name_of, namespace_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime, pods_of
+from trainwright.controller.trainer.why.job.scheduling import allocatable
 from trainwright.controller.trainer.why.kinds import CLUSTER_QUEUE, KUEUE, PRIORITY_CLASS, QUOTA, RUNTIME_CLASS
 from trainwright.controller.trainer.why.site.survey import (
     SiteFinding,
@@ -119,7 +120,7 @@ def devices(site: SiteSurvey) -> Iterator[SiteFinding]:
         for name, amount in _extended(one.runtime):
             asked.setdefault(name, {})[one.title] = max(amount, asked.get(name, {}).get(one.title, 0))
     for name, by_runtime in sorted(asked.items()):
-        largest = max((_amount(node, name) for node in site.nodes), default=0)
+        largest = max((allocatable(node, name).rounded_up() for node in site.nodes), default=0)
         if not largest:
             # Runtimes for devices are shipped, too, for clusters that have them.
             level = problem if len(by_runtime) == len(site.rendered) else note
@@ -214,8 +215,3 @@ def _extended(runtime: Runtime) -> Iterator[tuple[str, int]]:
             for name, amount in amounts.items():
                 if "/" in name and not name.startswith(("hugepages-", "requests.", "kubernetes.io/")):
                     yield name, Quantity.parse(amount).rounded_up()
-
-
-def _amount(node: Document, name: str) -> int:
-    value = (dig(node, "status.allocatable") or {}).get(name)
-    return Quantity.parse(value).rounded_up() if value is not None else 0

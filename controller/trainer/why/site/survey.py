@@ -112,17 +112,10 @@ class SiteSurvey(Survey):
         needed: Needed,
         namespace: str | None,
     ) -> None:
-        """Ask nothing yet.
+        """Ask nothing yet; `source` has what was read so far.
 
-        Args:
-            source: what was read so far.
-            now: the time of the API server, or of this machine if it tells none.
-            skew: seconds that the clock of this machine is ahead of the API server's.
-            version: of Kubernetes, such as v1.36.3; empty if the API server tells none.
-            shipped: the definitions of this version, by name.
-            tried: makes a one-node job of a runtime, in that namespace if the runtime has none.
-            needed: the rights that the manager needs.
-            namespace: for dry runs; None for the one that the manager is limited to, or else `default`.
+        `now`, `skew` and `version` are as `examination._api_server` tells them. `tried` makes a one-node job of a
+        runtime, in that namespace if the runtime has none. The other arguments are those of `examination.gather`.
         """
         super().__init__(source, now)
         self.skew, self.version, self.shipped = skew, version, shipped
@@ -213,15 +206,11 @@ class SiteSurvey(Survey):
 
     # ------------------------------------------------------------------ the manager
 
-    @property
-    def deployments(self) -> list[Document]:
-        return self.all_of(kinds.DEPLOYMENT)
-
     @cached_property
     def managers(self) -> list[Document]:
         return [
             one
-            for one in self.deployments
+            for one in self.all_of(kinds.DEPLOYMENT)
             # Kubeflow Trainer's Helm chart gives the second name.
             if labels_of(one).get("app.kubernetes.io/name") in {"trainer", "kubeflow-trainer"}
             and labels_of(one).get("app.kubernetes.io/component") == "manager"
@@ -302,7 +291,7 @@ class SiteSurvey(Survey):
         """The Deployments of JobSet's controller, by label or image."""
         return [
             one
-            for one in self.deployments
+            for one in self.all_of(kinds.DEPLOYMENT)
             if labels_of(one).get("app.kubernetes.io/part-of") == "jobset"
             or any("/jobset:" in (container.get("image") or "") for container in containers_of(one))
         ]
