@@ -118,7 +118,7 @@ class FailureRecorder:
         was_settled = is_finished(job) and held is not None and held.settled == _signature(found)
         if was_settled and not is_deleted:
             return Done()
-        recorded = await self._recorded(key, job)
+        recorded = await self._recorded(job)
         before = recorded.entries or {}
         jobset_uid = next(iter(found.values()))[0].jobset_uid
         known = entries_of_jobset(before, jobset_uid)
@@ -195,8 +195,9 @@ class FailureRecorder:
             recorded.untold.discard(attempt)
             self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
 
-    async def _recorded(self, key: Key, job: TrainJob) -> Recorded:
+    async def _recorded(self, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
+        key = Key(job.namespace, job.name)
         recorded = self._records.find(key, uid_of(job), Recorded)
         if recorded is not None and recorded.entries is not None:
             return recorded

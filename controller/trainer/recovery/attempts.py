@@ -197,13 +197,10 @@ def entries_of_present(entries: Mapping[int, Entry], found: Summary, jobset: str
     }
 
 
-def advance(
-    known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, *, replaceable: bool = True
-) -> Progression:
-    """Judge the attempts that have ended since the last look.
+def advance(known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration) -> Progression:
+    """Judge the attempts that have ended since the last look; `entries` are the recorded culprits by attempt.
 
-    `entries` are the recorded culprits by attempt; `replaceable`: a new JobSet may take the place of one that
-    Kubernetes has given up. Call `observe` first.
+    Call `observe` first.
     """
     uid = uid_of(glance.jobset)
     restarts, counted = glance.restarts, glance.counted
@@ -220,12 +217,12 @@ def advance(
     if found.end_reason or glance.completed:
         return step
     if found.hang:
-        _go_on_after_hang(glance, step, replaceable=replaceable)
+        _go_on_after_hang(glance, step)
     if found.replace == uid:
         return step  # what still happens to it is no attempt: the next one has its number
     look = _Look(known, glance, step, wanted)
     for attempt in range(found.judged, glance.ended):
-        if not look.judge_one(attempt, replaceable=replaceable):
+        if not look.judge_one(attempt):
             return step
     look.judge_suspension()
     look.correct()
@@ -241,16 +238,15 @@ def may_be_replaced(jobset: JobSet) -> bool:
     return not any(policy.templates for policy in jobset.spec_or_empty.volume_claim_policies or ())
 
 
-def leave_node(
-    known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node], *, replaceable: bool
-) -> None:
+def leave_node(known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node]) -> None:
     """Let a new JobSet avoid the suspect node, unless that does more harm than good."""
     found, (node, why) = step.summary, step.suspect
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
     started = witness.started if witness is not None else 0
-    reason = "its JobSet makes the volumes of its claims, which a new one could not keep" if not replaceable else ""
-    reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
+    reason = "its JobSet makes the volumes of its claims, which a new one could not keep"
+    if may_be_replaced(glance.jobset):
+        reason = why_not(glance.jobset, nodes, avoided, node, started)
     if reason:
         found.kept = [*found.kept, node]
         step.avoided = f"{why}, and attempt {found.judged + 1} does not avoid it: {reason}"
@@ -305,7 +301,7 @@ def restart_stalled(
     return step
 
 
-def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -> None:
+def _go_on_after_hang(glance: Glance, step: Progression) -> None:
     """The next attempt begins once no pod of the one that stood still runs.
 
     Pods that had succeeded before stay. A Job does not run such a rank again, so it takes a new JobSet.
@@ -315,11 +311,11 @@ def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -
         # A rank failed while it was stopped, and Kubernetes had no retry left.
         found.hang = False
         found.judged = max(found.judged, glance.ended)
-        found.replace = uid_of(glance.jobset) if replaceable else ""
+        found.replace = uid_of(glance.jobset) if may_be_replaced(glance.jobset) else ""
     elif glance.jobset.spec_or_empty.suspend and not any(map(_goes, glance.pods)):
         found.hang = False
         is_partial = not all(map(is_of_initializer, glance.pods))
-        found.replace = uid_of(glance.jobset) if replaceable and is_partial else ""
+        found.replace = uid_of(glance.jobset) if is_partial and may_be_replaced(glance.jobset) else ""
 
 
 def held_for(summary: Summary, now: datetime) -> float:
@@ -337,7 +333,7 @@ class _Look:
     step: Progression
     wanted: Declaration
 
-    def judge_one(self, attempt: int, *, replaceable: bool) -> bool:
+    def judge_one(self, attempt: int) -> bool:
         """Judge one attempt that has ended. Returns False while evidence may still come that changes the end."""
         glance, step, found, now = self.glance, self.step, self.step.summary, self.glance.now
         is_last = attempt == glance.ended - 1
@@ -360,7 +356,7 @@ class _Look:
             found.end_reason, found.end_message = glance.end or (outcome.reason, outcome.message)
             return True
         if failed_since is not None:
-            if not replaceable:
+            if not may_be_replaced(glance.jobset):
                 found.end_reason, found.end_message = glance.end or ("", "")
                 return True
             found.replace = uid_of(glance.jobset)

@@ -66,7 +66,6 @@ from trainwright.controller.trainer.recovery.attempts import (
     entries_of_present,
     is_calm,
     leave_node,
-    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
@@ -135,16 +134,16 @@ class RecoveryRecorder(FailureRecorder):
             return Done()
         observe(known, glance)
         if how := stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
-            return await self._restart_stalled(key, job, known, wanted, how)
+            return await self._restart_stalled(job, known, wanted, how)
         # Somebody may have deleted the record between two attempts.
         is_lost = known.summary.judged and self._lacks_record(job)
         if not is_lost and is_calm(known, glance):
             left = await self._free(job, known, glance)
             return RetryAfter(left, reason="recovery") if left is not None else Done()
-        return await self._recover(key, job, known, wanted)
+        return await self._recover(job, known, wanted)
 
-    async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
-        recorded = await self._recorded(key, job)
+    async def _recover(self, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
+        recorded = await self._recorded(job)
         before = dict(recorded.entries or {})
         if (glance := self._recoveries.glance(job)) is None:
             return Done()
@@ -165,31 +164,23 @@ class RecoveryRecorder(FailureRecorder):
             return Done()
         observe(known, glance)
         freed_in = await self._free(job, known, glance)
-        replaceable = may_be_replaced(glance.jobset)
-        step = advance(known, glance, entries, wanted, replaceable=replaceable)
+        step = advance(known, glance, entries, wanted)
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
-            step = advance(known, glance, entries, wanted, replaceable=replaceable)
+            step = advance(known, glance, entries, wanted)
         if step.suspect[0] and (nodes := await self._all_nodes()) is not None:
-            leave_node(known, glance, step, nodes, replaceable=replaceable)
-        if not await self._keep(key, job, known, recorded, before, step):
+            leave_node(known, glance, step, nodes)
+        if not await self._keep(job, known, recorded, step):
             return Done()
         waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
         return RetryAfter(min(waits), reason="recovery") if waits else Done()
 
-    async def _keep(
-        self,
-        key: Key,
-        job: TrainJob,
-        known: KnownAttempts,
-        recorded: Recorded,
-        before: Mapping[int, Entry],
-        step: Progression,
-    ) -> bool:
+    async def _keep(self, job: TrainJob, known: KnownAttempts, recorded: Recorded, step: Progression) -> bool:
         """Write the record, then let what follows from it take effect. Returns False if the job goes."""
-        is_deleted = self._lacks_record(job)
-        recorded.entries, recorded.unwritten = step.entries, recorded.unwritten or step.entries != before
-        if _is_worth_writing(known.summary, step.summary) or recorded.unwritten or (is_deleted and step.entries):
-            recorded.unwritten = True
+        is_lost = bool(step.entries) and self._lacks_record(job)
+        recorded.unwritten |= is_lost or step.entries != (recorded.entries or {})
+        recorded.unwritten |= _is_worth_writing(known.summary, step.summary)
+        recorded.entries = step.entries
+        if recorded.unwritten:
             if not await self._write(job, step.entries, {KEY: text_of(step.summary), **known.evidence}):
                 return False
             recorded.unwritten = False
@@ -200,30 +191,27 @@ class RecoveryRecorder(FailureRecorder):
         if step.avoided:
             self._told.warn(job, EVENT_NODE_AVOIDED, step.avoided)
         if changed:
-            self._recoveries.changed(key)
+            self._recoveries.changed(Key(job.namespace, job.name))
         return True
 
-    async def _restart_stalled(
-        self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str
-    ) -> Result:
+    async def _restart_stalled(self, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str) -> Result:
         """Keep the last lines of each rank, then stop all of them; the next attempt follows."""
-        recorded = await self._recorded(key, job)
-        before = dict(recorded.entries or {})
+        recorded = await self._recorded(job)
         if (glance := self._recoveries.glance(job)) is None:
             return Done()
         evidence = await self._last_lines(job, glance)
         # The training may have gone on meanwhile.
-        latest = self._cache.get(TrainJob, key.name, key.namespace)
+        latest = self._cache.get(TrainJob, job.name, job.namespace)
         glance = self._recoveries.glance(latest) if latest is not None else None
-        still = self._records.find(key, uid_of(job), StalledAttempt)
+        still = self._records.find(Key(job.namespace, job.name), uid_of(job), StalledAttempt)
         if glance is None or not stalled(known, glance, wanted, still):
             return Done()
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}
-        step = restart_stalled(known, glance, before, wanted, how)
+        step = restart_stalled(known, glance, recorded.entries or {}, wanted, how)
         # What ranks write while they are stopped says where they stood. A log that is read later may be gone.
         last, is_kept = await asyncio.gather(
-            self._last_lines(job, glance, until_stopped=True), self._keep(key, job, known, recorded, before, step)
+            self._last_lines(job, glance, until_stopped=True), self._keep(job, known, recorded, step)
         )
         if is_kept and last not in ("", evidence):
             known.evidence = {name: last}
