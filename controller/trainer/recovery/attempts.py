@@ -31,19 +31,22 @@ from trainwright.controller.trainer.recovery.causes import (
     INFRASTRUCTURE,
     Attribution,
     FailureCause,
+    Span,
     Witness,
     attribute,
     fingerprint,
 )
 from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
-from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
 from trainwright.controller.trainer.recovery.verdict import (
     NOTHING,
     EndedAttempt,
     Judgement,
+    Position,
     Summary,
     at_least,
+    is_since,
     judge,
+    position_of,
 )
 
 VERDICT_SECONDS = 60.0
@@ -450,7 +453,7 @@ class _Look:
         is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
         if last is None or cause is None or not is_known or not self._is_since(position, attempt - 1):
             # Of an attempt that cannot be judged again: others are compared with it, and no more.
-            found.counts = found.counts.reached(position.step, position.percent)
+            found.counts = found.counts.reached(position)
         else:
             again = self._ended(attempt - 1, last, Attribution(cause, found.why), position)
             found.counts = judge(found.before, again, self.wanted).counts
@@ -473,9 +476,7 @@ class _Look:
         return EndedAttempt(
             why=why,
             fingerprint=fingerprint(entry) if entry is not None else "",
-            step=position.step,
-            percent=position.percent,
-            has_reported=position.is_own,
+            position=position,
             # Whoever began to look in the middle of the attempt has seen less than its pods say.
             seconds=max(seen, witness.ran_seconds) if seen is not None else None,
             in_queue=LABEL_QUEUE in labels_of(self.glance.job),
@@ -499,8 +500,8 @@ class _Look:
             nodes=self._nodes_of(attempt),
             node=why.node,
             hardware=why.is_hardware,
-            step=ended.step if ended.has_reported else None,
-            percent=ended.percent if ended.has_reported else None,
+            step=ended.position.step if ended.position.is_own else None,
+            percent=ended.position.percent if ended.position.is_own else None,
         )
 
     def _nodes_of(self, attempt: int) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the end of an attempt, and what is on record of it.
+"""What follows from the end of an attempt, what is on record of it, and how far it came.
 
 `judge` is a pure function of the counts so far and of why the attempt ended. Failures count in a row: an attempt that
 has come further than every one before clears the counts. Infrastructure is paid by a budget of its own, over the whole
@@ -7,6 +7,10 @@ life of the job; preemptions and suspensions cost nothing.
 
 The summary is a key of the record of failures. It is written before what it justifies, so a manager that starts goes on
 from it. Lost or edited, the counts begin from those of the JobSet, and are never lower.
+
+A report of progress is written some seconds after it was made, so the job may show the last one of an attempt that has
+ended while the next one runs. Report and start of a pod are times of the same node in whole seconds, so they can be
+compared. The pods of an attempt start after all pods of the one before have ended.
 """
 
 from collections.abc import Mapping
@@ -17,6 +21,8 @@ import msgspec
 
 from trainwright.api.manifest import ManifestError, dump, load
 from trainwright.api.messages import counted
+from trainwright.api.times import format_time, parse
+from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.job.ruling import (
     REASON_CANNOT_RUN,
@@ -33,6 +39,7 @@ from trainwright.controller.trainer.recovery.causes import (
     RETRIES,
     Attribution,
     FailureCause,
+    Span,
 )
 
 MOST_ATTEMPTS = 100
@@ -46,6 +53,20 @@ _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
 LONGEST_PAUSE_IN_QUEUE = 120.0
 """Queues take the quota from a job whose pods are not ready for long."""
 KEY = "summary"
+_STEPS = ("checkpoint_step", "current_step")
+"""Metrics of a report: where the next attempt begins counts more than where this one was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a job has reported."""
+
+    step: float | None = None
+    percent: int | None = None
+    at: str = ""
+    """When, in whole seconds; empty: not known."""
+    is_own: bool = True
+    """Whether the attempt in question has reported it; else one before it has."""
 
 
 class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -69,11 +90,11 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
         """How many attempts have failed; suspensions are none."""
         return sum(self.causes.values()) - self.causes.get(FailureCause.SUSPENDED, 0)
 
-    def reached(self, step: float | None, percent: int | None) -> "Counts":
+    def reached(self, position: Position) -> "Counts":
         """The counts with the best position, if that is this one."""
         counts = deepcopy(self)
-        counts.step = max((one for one in (self.step, step) if one is not None), default=None)
-        counts.percent = max((one for one in (self.percent, percent) if one is not None), default=None)
+        counts.step = max((one for one in (self.step, position.step) if one is not None), default=None)
+        counts.percent = max((one for one in (self.percent, position.percent) if one is not None), default=None)
         return counts
 
 
@@ -82,11 +103,8 @@ class EndedAttempt:
     why: Attribution
     fingerprint: str = ""
     """See `causes.fingerprint`."""
-    step: float | None = None
+    position: Position = Position()
     """As last reported."""
-    percent: int | None = None
-    has_reported: bool = True
-    """Whether it has reported this itself; else an attempt before it has."""
     seconds: float | None = None
     """How long its pods ran, if that is known."""
     in_queue: bool = False
@@ -109,7 +127,7 @@ class Judgement:
 
 def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement:
     """What follows from the end of an attempt."""
-    counts, cause, budget = before.reached(ended.step, ended.percent), ended.why.cause, ended.why.charged
+    counts, cause, budget = before.reached(ended.position), ended.why.cause, ended.why.charged
     counts.causes[cause] = counts.causes.get(cause, 0) + 1
     if _is_further(before, ended):
         counts.row = {}
@@ -121,7 +139,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
     if budget == FINAL:
         return _ends(counts, REASON_CANNOT_RUN, f"{ended.why.text}, which a retry would not change", paid)
     if counts.times >= SAME and cause is FailureCause.CODE:
-        at = f" at step {ended.step:g}" if ended.step is not None else ""
+        at = f" at step {ended.position.step:g}" if ended.position.step is not None else ""
         times = "three times" if counts.times == SAME else f"{counts.times} times"
         text = f"the same failure {times}{at}, so a retry would not help: {ended.why.text}"
         return _ends(counts, REASON_SAME_FAILURE, text, paid)
@@ -150,10 +168,11 @@ def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
 
 def _is_further(before: Counts, ended: EndedAttempt) -> bool:
     """Whether the attempt has made progress, compared with every one before."""
-    if ended.step is not None:
-        return before.step is None or ended.step > before.step
-    if ended.percent is not None:
-        return before.percent is None or ended.percent > before.percent
+    step, percent = ended.position.step, ended.position.percent
+    if step is not None:
+        return before.step is None or step > before.step
+    if percent is not None:
+        return before.percent is None or percent > before.percent
     return ended.seconds is not None and ended.seconds >= PROGRESS_SECONDS
 
 
@@ -161,10 +180,11 @@ def _compare(counts: Counts, ended: EndedAttempt) -> None:
     """Count how often the same failure came. What the cluster does in between is no other failure."""
     if ended.why.cause is not FailureCause.CODE:
         return
-    if ended.fingerprint and (ended.fingerprint, ended.step) == (counts.same, counts.same_step):
+    if ended.fingerprint and (ended.fingerprint, ended.position.step) == (counts.same, counts.same_step):
         counts.times += 1
     else:
-        counts.same, counts.same_step, counts.times = ended.fingerprint, ended.step, 1 if ended.fingerprint else 0
+        counts.same, counts.same_step = ended.fingerprint, ended.position.step
+        counts.times = 1 if ended.fingerprint else 0
 
 
 def _spent(counts: Counts, budget: str) -> int:
@@ -271,3 +291,31 @@ def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted
             whole.counts.causes.get(FailureCause.INFRASTRUCTURE, 0) + missing
         )
     return whole
+
+
+def position_of(report: TrainerStatus | None) -> Position:
+    """The step of the last checkpoint, else the last one, and the percentage."""
+    if report is None:
+        return Position()
+    metrics = {metric.name: metric.value for metric in report.metrics or ()}
+    text = next((metrics[name] for name in _STEPS if name in metrics), None)
+    try:
+        step = float(text) if text is not None else None
+    except ValueError:
+        step = None
+    at = report.last_updated_time
+    return Position(step, report.progress_percentage, format_time(parse(at)) if at else "")
+
+
+def is_since(position: Position, span: Span, before: Span | None) -> bool:
+    """Whether a report was made by this attempt or a later one; True where it is not known.
+
+    `before` is the span of the attempt before; None: there is none.
+    """
+    if not position.at or span.began is None:
+        return True
+    at, began = parse(position.at), span.began.replace(microsecond=0)
+    if at != began:
+        return at > began
+    # The second in which one attempt ended and the next one began does not tell: it counts as the earlier one's.
+    return before is None or (before.ended is not None and before.ended.replace(microsecond=0) < at)

@@ -28,8 +28,16 @@ from trainwright.controller.trainer.recovery.attempts import (
     restart_stalled,
     stalled,
 )
-from trainwright.controller.trainer.recovery.positions import Position, Span, is_since
-from trainwright.controller.trainer.recovery.verdict import KEY, Counts, Summary, summary_of, text_of
+from trainwright.controller.trainer.recovery.causes import Span
+from trainwright.controller.trainer.recovery.verdict import (
+    KEY,
+    Counts,
+    Position,
+    Summary,
+    is_since,
+    summary_of,
+    text_of,
+)
 
 RETRIES = Declaration(mode="gang", retries=2)
 START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)

@@ -12,6 +12,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     Counts,
     EndedAttempt,
     Judgement,
+    Position,
     Summary,
     at_least,
     judge,
@@ -25,8 +26,11 @@ CODE, MEMORY, HANG = FailureCause.CODE, FailureCause.MEMORY, FailureCause.HANG
 INFRASTRUCTURE, PREEMPTED, SUSPENDED = FailureCause.INFRASTRUCTURE, FailureCause.PREEMPTED, FailureCause.SUSPENDED
 
 
-def ended(cause: FailureCause = CODE, **more: Any) -> EndedAttempt:
-    return EndedAttempt(why=Attribution(cause, "rank 1 failed with exit code 1"), **more)
+def ended(
+    cause: FailureCause = CODE, step: float | None = None, percent: int | None = None, **more: Any
+) -> EndedAttempt:
+    why = Attribution(cause, "rank 1 failed with exit code 1")
+    return EndedAttempt(why=why, position=Position(step, percent), **more)
 
 
 def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Judgement]:
