@@ -20,8 +20,9 @@ from trainwright.controller.cli.reading import chosen_cluster
 from trainwright.controller.runtime import Client, ConfigurationError, HTTPTransport, KubernetesError
 from trainwright.controller.trainer.assembly.permissions import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.why.kinds import DEFAULT_HOME
 from trainwright.controller.trainer.why.site.examination import Examined, examine, gather
-from trainwright.controller.trainer.why.site.survey import DEFAULT_HOME, Level, SiteSurvey
+from trainwright.controller.trainer.why.site.survey import Level, SiteSurvey
 from trainwright.plugins.contract import RegistryError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection

@@ -105,7 +105,6 @@ class RecoveryRecorder(FailureRecorder):
     )
 
     def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
-        """Declare the controller."""
         self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}

@@ -26,10 +26,10 @@ from trainwright.controller.trainer.why.job.containers import (
 from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, summary_in
 from trainwright.controller.trainer.why.job.nodes import (
     disrupted,
+    evicted,
     eviction,
     probe_of_run,
     probe_that_failed,
-    recorded_eviction,
     remaining,
 )
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
@@ -319,7 +319,7 @@ def _recorded(picture: Picture) -> Cause | None:
     if entry.replicated_job in INITIALIZERS and (sentence := sentence_in(entry.message)):
         return cause("InitializerFailed", f"{entry.replicated_job} failed: {sentence}", **more)
     if entry.reason == EVICTED:
-        return recorded_eviction(picture, who, entry.message, **more)
+        return cause("EvictedByNode", evicted(picture, "its node", who, entry.message), **more)
     log = ends_with(entry.said)
     log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
     if entry.reason == "OOMKilled":

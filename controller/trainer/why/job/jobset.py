@@ -40,7 +40,10 @@ def not_made(picture: Picture) -> Iterator[Cause]:
     for name in missing:
         other = picture.get(BATCH_JOB, name)
         if other is not None and not is_controlled_by(other, jobset):
-            yield _job_taken(picture, name, other)
+            text = (
+                f"JobSet cannot create Job {name}: a Job of that name exists and is not of this JobSet; delete that Job"
+            )
+            yield cause("JobNotCreated", text, here(picture, "Job", name), created_at(other))
             return
     for event in picture.events(jobset):
         told = _from_event(picture, event)
@@ -57,11 +60,6 @@ def _expected_jobs(picture: Picture) -> list[str]:
         if not open_dependencies(picture, one)
         for index in range(one.get("replicas") or 1)
     ]
-
-
-def _job_taken(picture: Picture, name: str, other: Document) -> Cause:
-    text = f"JobSet cannot create Job {name}: a Job of that name exists and is not of this JobSet; delete that Job"
-    return cause("JobNotCreated", text, here(picture, "Job", name), created_at(other))
 
 
 def _from_event(picture: Picture, event: Document) -> Cause | None:

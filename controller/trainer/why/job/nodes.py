@@ -4,7 +4,6 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
@@ -215,16 +214,11 @@ def eviction(picture: Picture, pod: Document) -> Cause | None:
     if status.get("reason") != EVICTED:
         return None
     node = f"node {dig(pod, 'spec.nodeName')}" if dig(pod, "spec.nodeName") else "its node"
-    text = _evicted(picture, node, rank_of(picture, pod), str(status.get("message", "")))
+    text = evicted(picture, node, rank_of(picture, pod), str(status.get("message", "")))
     return of_pods("EvictedByNode", text, pod, since=since_of(holds(pod, "DisruptionTarget")))
 
 
-def recorded_eviction(picture: Picture, who: str, message: str, **more: Any) -> Cause:
-    """The same of a pod that is gone, from what the record of failures keeps of it."""
-    return cause("EvictedByNode", _evicted(picture, "its node", who, message), **more)
-
-
-def _evicted(picture: Picture, node: str, who: str, message: str) -> str:
+def evicted(picture: Picture, node: str, who: str, message: str) -> str:
     """Which node evicted which rank, and what for. `message` is that of the pod's status."""
     low, used = _LOW.search(message), _USED.search(message)
     if not low:

@@ -31,7 +31,9 @@ _TAINT = "untolerated taint"
 _GANG = ("PodGroup", "sibling pods", "gang", "pod group", "resource gap")
 _MOST_PODS = 1000
 _CORDONED = "node.kubernetes.io/unschedulable"
-_SILENT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""The key of the taint of a node that an administrator has closed for new pods."""
+_SILENT = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Those of nodes that are not ready or do not answer."""
 
 
 class WaitingPods(NamedTuple):
@@ -186,8 +188,7 @@ def _claim_pending(picture: Picture, claim: Document, group: WaitingPods) -> Cau
 
 
 def _after(message: str) -> str:
-    _, _, rest = message.partition("nodes are available:")
-    return rest.strip()
+    return message.partition("nodes are available:")[2].strip()
 
 
 def _from_nodes(picture: Picture, group: WaitingPods, nodes: Sequence[Document], short: Sequence[str]) -> Cause | None:
@@ -299,13 +300,14 @@ def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document
     taints = [taint for node in nodes for taint in untolerated(spec, node)]
     who = share(group.pods, picture.present_pods)
     names = listed(name_of(node) for node in nodes)
-    if taints and all(map(is_cordon, taints)):
+    keys = {taint.get("key") for taint in taints}
+    if keys == {_CORDONED}:
         return f"{who} cannot start: the nodes that fit ({names}) are cordoned; ask the administrator to uncordon them"
-    if taints and all(map(is_silence, taints)):
+    if keys and keys <= _SILENT:
         return f"{who} cannot start: the nodes that fit ({names}) are not ready; ask the administrator of the nodes"
     if not taints:
         return f"{who} cannot start: nodes have taints that the pods do not tolerate; add tolerations to the runtime"
-    names = listed(taint_text(taint) for taint in taints if not is_cordon(taint))
+    names = listed(taint_text(taint) for taint in taints if taint.get("key") != _CORDONED)
     number = len(nodes)
     fit = "the one node that fits has" if number == 1 else f"the {number} nodes that fit have"
     return (
@@ -342,16 +344,6 @@ def is_large_enough(node: Document, requests: Mapping[str, Quantity]) -> bool:
 def room_for(node: Document, requests: Mapping[str, Quantity]) -> int:
     counts = [allocatable(node, resource).nanos // amount.nanos for resource, amount in requests.items() if amount]
     return min((*counts, _MOST_PODS))
-
-
-def is_cordon(taint: Document) -> bool:
-    """Whether an administrator has closed the node for new pods."""
-    return taint.get("key") == _CORDONED
-
-
-def is_silence(taint: Document) -> bool:
-    """Whether the node is closed because it is not ready or does not answer."""
-    return taint.get("key") in _SILENT
 
 
 def taint_text(taint: Document) -> str:

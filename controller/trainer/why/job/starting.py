@@ -111,7 +111,7 @@ def _told(picture: Picture, kind: str, image: str, pulls: list[_Pull]) -> Cause:
     pods = list({id(pull.pod): pull.pod for pull in pulls}.values())
     same_role = [pod for pod in picture.present_pods if role_of(pod) == role_of(pods[0])]
     who = f"{counted(pods, same_role)} cannot pull {quoted(image, 90)}"
-    where = _where(picture, image)
+    where = "spec.trainer.image" if dig(picture.job, "spec.trainer.image") == image else "the image in the runtime"
     first = pulls[0]
     if kind == "ImageMissing":
         what = {
@@ -127,11 +127,6 @@ def _told(picture: Picture, kind: str, image: str, pulls: list[_Pull]) -> Cause:
     failures = [event for event in picture.events(pods[0]) if event.get("reason") in ("Failed", "BackOff")]
     since = earliest(map(event_since, failures)) if failures else created_at(pods[0])
     return of_pods(kind, text, *pods, since=since, failed=False)
-
-
-def _where(picture: Picture, image: str) -> str:
-    trainer = dig(picture.job, "spec.trainer.image")
-    return "spec.trainer.image" if trainer == image else "the image in the runtime"
 
 
 def _credentials(picture: Picture, pod: Document) -> str:

@@ -12,13 +12,17 @@ from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFI
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here
 from trainwright.controller.trainer.why.job.refusals import JOBSET_MISSING
 from trainwright.controller.trainer.why.kinds import (
+    BY_COMPONENT,
     CLUSTER_QUEUE,
     CONFIG_MAP,
+    DEFAULT_HOME,
     DEPLOYMENT,
     LEASE,
+    LEASE_NAME,
     LOCAL_QUEUE,
     VALIDATING_WEBHOOKS,
     WORKLOAD,
+    is_manager,
 )
 from trainwright.controller.trainer.why.words import listed, quoted, verb
 from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
@@ -44,13 +48,7 @@ _WHY_EVICTED = {
     "LocalQueueStopped": "its LocalQueue was stopped",
     "Deactivated": "it was deactivated",
 }
-LEASE_NAME = "trainer.kubeflow.org"
 WEBHOOKS_NAME = "validator.trainer.kubeflow.org"
-MANAGER_NAMESPACE = "kubeflow-system"
-"""Where most installations have the manager; asked only where the namespaces of others may not be read."""
-_MANAGERS = frozenset({"trainer", "kubeflow-trainer"})
-"""Names in the labels of its Deployment; charts of Kubeflow Trainer give the second one."""
-_COMPONENT = "app.kubernetes.io/component=manager"
 NO_MANAGER_SECONDS = 30.0
 SILENT_SECONDS = 60.0
 
@@ -250,7 +248,7 @@ def _no_manager(picture: Picture) -> Iterator[Cause]:
         why = f"the manager {str(holder).partition('_')[0]} leads, and has not come to it; if that lasts, see its log"
         severity = Severity.TEMPORARY
     elif lease is not None and renewed is not None:
-        where = "" if namespace_of(lease) == MANAGER_NAMESPACE else f" of namespace {namespace_of(lease)}"
+        where = "" if namespace_of(lease) == DEFAULT_HOME else f" of namespace {namespace_of(lease)}"
         why = f"no manager holds Lease {name_of(lease)}{where} (last renewed {format_time(renewed)}); start the manager"
     elif home:
         why = f"is a manager running? See `kubectl get pods,leases -n {home}`"
@@ -269,8 +267,7 @@ def _no_manager(picture: Picture) -> Iterator[Cause]:
 
 
 def _managers(picture: Picture) -> list[Document]:
-    found = picture.list(DEPLOYMENT, labels=_COMPONENT, namespace="")
-    return [one for one in found if labels_of(one).get("app.kubernetes.io/name") in _MANAGERS]
+    return [one for one in picture.list(DEPLOYMENT, labels=BY_COMPONENT, namespace="") if is_manager(one)]
 
 
 def _home(picture: Picture) -> str:
@@ -295,13 +292,13 @@ def _lease(picture: Picture, home: str) -> Document | None:
             if names and str(dig(one, "spec.holderIdentity") or "").startswith(names)
         ]
     if not found and not home and not _may_look_everywhere(picture):
-        found = [one for one in [picture.get(LEASE, LEASE_NAME, MANAGER_NAMESPACE)] if one is not None]
+        found = [one for one in [picture.get(LEASE, LEASE_NAME, DEFAULT_HOME)] if one is not None]
     return max(found, key=lambda one: str(dig(one, "spec.renewTime") or ""), default=None)
 
 
 def _may_look_everywhere(picture: Picture) -> bool:
     return picture.knows(LEASE, fields=f"metadata.name={LEASE_NAME}", namespace="") and (
-        picture.knows(DEPLOYMENT, labels=_COMPONENT, namespace="") or picture.serves(DEPLOYMENT) is False
+        picture.knows(DEPLOYMENT, labels=BY_COMPONENT, namespace="") or picture.serves(DEPLOYMENT) is False
     )
 
 

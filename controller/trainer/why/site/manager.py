@@ -9,9 +9,8 @@ from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.api.times import parse
-from trainwright.controller.trainer.why.kinds import SERVICE
+from trainwright.controller.trainer.why.kinds import DEFAULT_HOME, SERVICE
 from trainwright.controller.trainer.why.site.survey import (
-    DEFAULT_HOME,
     TRAINER_GROUP,
     Probe,
     SiteFinding,

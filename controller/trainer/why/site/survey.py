@@ -26,10 +26,7 @@ from trainwright.plugins.contract.picture import Query, Source, Survey, Verb
 
 TRAINER_GROUP = TrainJob.RESOURCE.group
 JOBSET_GROUP = JobSet.RESOURCE.group
-DEFAULT_HOME = "kubeflow-system"
-"""Where the manager is installed unless another namespace is chosen."""
 JOBSET_DEFINITION = f"jobsets.{JOBSET_GROUP}"
-LEASE_NAME = TRAINER_GROUP
 CONFIGURATION = "kubeflow-trainer-config"
 CONFIGURATION_KEY = "controller_manager_config.yaml"
 KUEUE_NAMESPACE, KUEUE_CONFIGURATION = "kueue-system", "kueue-manager-config"
@@ -208,13 +205,7 @@ class SiteSurvey(Survey):
 
     @cached_property
     def managers(self) -> list[Document]:
-        return [
-            one
-            for one in self.all_of(kinds.DEPLOYMENT)
-            # Kubeflow Trainer's Helm chart gives the second name.
-            if labels_of(one).get("app.kubernetes.io/name") in {"trainer", "kubeflow-trainer"}
-            and labels_of(one).get("app.kubernetes.io/component") == "manager"
-        ]
+        return [one for one in self.all_of(kinds.DEPLOYMENT) if kinds.is_manager(one)]
 
     @property
     def is_trainwright(self) -> bool:
@@ -241,7 +232,10 @@ class SiteSurvey(Survey):
     @property
     def leases(self) -> list[Document]:
         """The Leases of managers in all namespaces: with the name that is usual, and the one in the Configuration."""
-        names = {LEASE_NAME, dig(self.if_read("configuration"), "leaderElection.resourceName") or LEASE_NAME}
+        names = {
+            kinds.LEASE_NAME,
+            dig(self.if_read("configuration"), "leaderElection.resourceName") or kinds.LEASE_NAME,
+        }
         return [one for name in sorted(names) for one in self.all_of(kinds.LEASE, fields=f"metadata.name={name}")]
 
     @property
