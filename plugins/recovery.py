@@ -121,8 +121,10 @@ class RecoveryPlugin:
             _keep_checkpoints(info, job, wanted)
         if not wanted.is_gang:
             return
-        if wanted.restarts_stalled:
-            _ask_for_stacks(info)
+        for pods in _ranks(info) if wanted.restarts_stalled else ():
+            # The writer of progress then prints where each thread stands when its rank is stopped.
+            if (container := pods.container(NODE)) is not None:
+                container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
         ruled = _compile(info, wanted)
         known = info.facts.find(standing_of(job))
         standing = annotations_of(known) if known is not None else {}
@@ -191,13 +193,6 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
         ):
             origin = core.EnvVarSource(field_ref=core.ObjectFieldSelector(field_path=field))
             container.set_variable(core.EnvVar(name=name, value_from=origin), why=ANNOTATION_CHECKPOINTS)
-
-
-def _ask_for_stacks(info: Info) -> None:
-    """Let the writer of progress print where each thread stands when its rank is stopped."""
-    for pods in _ranks(info):
-        if (container := pods.container(NODE)) is not None:
-            container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
 
 
 def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:

@@ -99,7 +99,6 @@ class Glance:
 
     @property
     def restarts(self) -> int:
-        """How often the JobSet was restarted."""
         return self.jobset.status_or_empty.restarts or 0
 
     @property
@@ -132,12 +131,10 @@ class Glance:
 
     @property
     def completed(self) -> bool:
-        """Whether the JobSet has succeeded."""
         return is_true(self.jobset.status_or_empty.conditions, "Completed")
 
     @property
     def ended(self) -> int:
-        """How many attempts have ended."""
         return self.current + (1 if self.failed_since is not None else 0)
 
 

@@ -188,7 +188,6 @@ class Attribution:
 
     @property
     def charged(self) -> str:
-        """The budget that pays."""
         return CHARGED[self.cause]
 
 

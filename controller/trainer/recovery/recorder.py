@@ -39,12 +39,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines
-from trainwright.controller.trainer.failures.recorder import (
-    RECORDS,
-    FailureRecorder,
-    Recorded,
-    is_deleted_record,
-)
+from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, Recorded, is_deleted_record
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import (
     INITIALIZERS,

@@ -194,12 +194,7 @@ def _spent(counts: Counts, budget: str) -> int:
 
 
 def _limit(budget: str, wanted: Declaration) -> float:
-    limits = {
-        RETRIES: wanted.retries,
-        MEMORY: wanted.memory,
-        INFRASTRUCTURE: wanted.infrastructure,
-        HANG: wanted.hang,
-    }
+    limits = {RETRIES: wanted.retries, MEMORY: wanted.memory, INFRASTRUCTURE: wanted.infrastructure, HANG: wanted.hang}
     return limits.get(budget, float("inf"))
 
 

@@ -57,7 +57,7 @@ _LAST_WORDS = frozenset({"FailedScheduling", "FailedCreate", "Failed", "FailedMo
 
 def failed(picture: Picture) -> Iterator[Cause]:
     """The first failure of the attempt; those that followed it are not causes of their own."""
-    found = [one for one in failures(picture) if not _is_disrupted(one.pod) and not _is_deleted(one)]
+    found = [one for one in failures(picture) if not _is_by_cluster(one)]
     if not found or any(True for _ in not_created(picture)):
         return
     good = made_good(picture)
@@ -107,13 +107,10 @@ def _limit(job: Document | None) -> int:
     return 6 if limit is None else int(limit)
 
 
-def _is_disrupted(pod: Document) -> bool:
-    """Whether the cluster ended the pod; `nodes` tells that."""
-    return is_disrupted(pod) or dig(pod, "status.reason") == EVICTED
-
-
-def _is_deleted(failure: FailedContainer) -> bool:
-    """Whether it was stopped since its pod is deleted; what makes the pod again tells more."""
+def _is_by_cluster(failure: FailedContainer) -> bool:
+    """Whether the cluster ended the pod, which `nodes` tells, or deletes it, where what makes it again tells more."""
+    if is_disrupted(failure.pod) or dig(failure.pod, "status.reason") == EVICTED:
+        return True
     return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
 
 
@@ -207,7 +204,8 @@ def _initializer(picture: Picture, first: FailedContainer) -> Cause:
     uri = initializer.get("storageUri")
     source = f"; storageUri is {uri}" if uri else ""
     which = f"init container {name} of {rank_of(picture, first.pod)}" if first.container.init else name
-    if sentence := _termination_message(first):
+    is_on_purpose = first.container.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError"
+    if is_on_purpose and (sentence := sentence_in(str(first.state.get("message") or ""))):
         # Ours say what to do in one sentence, which is more than the end of a log, and needs no right to read logs.
         text = f"{which} failed{times.removesuffix(', last')}: {sentence}"
         whole = f"{text}{source}"
@@ -216,13 +214,6 @@ def _initializer(picture: Picture, first: FailedContainer) -> Cause:
         f"{which} failed{times} with {_code(picture, first)}, so training has not begun{source}{_log(picture, first)}"
     )
     return _made("InitializerFailed", picture, first, text)
-
-
-def _termination_message(failure: FailedContainer) -> str:
-    """What the container left on purpose."""
-    if failure.container.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-        return ""
-    return sentence_in(str(failure.state.get("message") or ""))
 
 
 def sentence_in(message: str) -> str:

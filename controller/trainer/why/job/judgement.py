@@ -115,15 +115,10 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
         except Exception as error:  # a defect of one plugin must not hide what the others say
             name = getattr(plugin, "name", type(plugin).__name__)
             failed.append(f"what plugin {name} knows: it failed with {type(error).__name__}: {error}")
-    return _with_attempt(picture, [*_sorted(_not_explained(found)), *_at_last(picture, found)])
-
-
-def _at_last(picture: Picture, found: Sequence[Cause]) -> list[Cause]:
-    """That the job runs, or starts, unless a cause says why it does neither."""
-    ordinary = running.ordinary(picture)
     # A container that runs again after a failure is worth a word, and no reason for concern.
     only_notes = all(one.severity is Severity.WAITS and one.reason == "CrashLoop" for one in found)
-    return [ordinary] if only_notes else []
+    ordinary = running.ordinary(picture)
+    return _with_attempt(picture, [*_sorted(_not_explained(found)), *([ordinary] if only_notes else [])])
 
 
 def _not_explained(found: Sequence[Cause]) -> list[Cause]:

@@ -113,14 +113,7 @@ async def gather(
 
     def look(source: Source) -> SiteSurvey:
         site = SiteSurvey(
-            source,
-            now,
-            skew=skew,
-            version=version,
-            shipped=shipped,
-            tried=try_once,
-            needed=needed,
-            namespace=namespace,
+            source, now, skew=skew, version=version, shipped=shipped, tried=try_once, needed=needed, namespace=namespace
         )
         examine(site)
         tell(", ".join(sorted({query.resource.plural for query in site.wanted})[:3]))

@@ -5,7 +5,6 @@ import datetime as dt
 from base64 import b64decode
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.api.times import parse
@@ -15,6 +14,7 @@ from trainwright.controller.trainer.why.site.survey import (
     Probe,
     SiteFinding,
     SiteSurvey,
+    groups_of,
     note,
     problem,
     services_of,
@@ -109,8 +109,7 @@ def _is_answered(site: SiteSurvey) -> bool:
 
 
 def _elects(site: SiteSurvey) -> bool:
-    configuration = site.configuration or {}
-    section = configuration.get("leaderElection")
+    section = (site.configuration or {}).get("leaderElection")
     return section is None or bool(section.get("leaderElect"))
 
 
@@ -168,7 +167,7 @@ def certificates(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The authorities in the webhook configurations are valid for a while."""
     for configuration in site.webhooks:
         for hook in configuration.get("webhooks") or ():
-            if not _concerns_us(hook):
+            if TRAINER_GROUP not in groups_of([hook]):
                 continue
             bundle = dig(hook, "clientConfig.caBundle")
             ends = latest_end(b64decode(bundle)) if bundle else None
@@ -196,7 +195,3 @@ def latest_end(pem: bytes) -> dt.datetime | None:
     except ValueError:
         return None
     return max(one.not_valid_after_utc for one in found)
-
-
-def _concerns_us(hook: dict[str, Any]) -> bool:
-    return any(TRAINER_GROUP in (rule.get("apiGroups") or ()) for rule in hook.get("rules") or ())

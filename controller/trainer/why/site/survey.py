@@ -170,7 +170,7 @@ class SiteSurvey(Survey):
             {"kind": resource.kind, **one}
             for resource in (kinds.MUTATING_WEBHOOKS, kinds.VALIDATING_WEBHOOKS)
             for one in self.all_of(resource)
-            if groups_of(one) & {TRAINER_GROUP, JOBSET_GROUP}
+            if groups_of(one.get("webhooks") or ()) & {TRAINER_GROUP, JOBSET_GROUP}
         ]
 
     @property
@@ -294,7 +294,6 @@ class SiteSurvey(Survey):
 
     @property
     def tried_in(self) -> str:
-        """The namespace of the dry runs."""
         return self._wanted_namespace or self.only or _DEFAULT
 
     @property
@@ -304,7 +303,6 @@ class SiteSurvey(Survey):
 
     @property
     def jobset_probe(self) -> Probe:
-        """The answer to a JobSet."""
         pod = {"containers": [{"name": NODE, "image": "none"}], "restartPolicy": "Never"}
         labels = {LABEL_ANCESTOR_STEP: STEP_TRAINER}
         template = {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}}
@@ -371,8 +369,7 @@ class SiteSurvey(Survey):
         return Query(Verb.MAY, resource, place if rule.namespaced else "", name, fields=f"{self.account},{verb}")
 
 
-def groups_of(configuration: Document) -> set[str]:
-    hooks = configuration.get("webhooks") or ()
+def groups_of(hooks: Iterable[Document]) -> set[str]:
     return {group for hook in hooks for rule in hook.get("rules") or () for group in rule.get("apiGroups") or ()}
 
 
