@@ -62,7 +62,6 @@ _DISRUPTED, _FINAL, _FREE = range(3)
 _FAIL_JOB = "FailJob"
 _BY_RULE = "PodFailurePolicy"
 """Reason of a Job that a rule has failed."""
-_WHY_CHECKPOINTS = ANNOTATION_CHECKPOINTS
 VARIABLE_CHECKPOINTS, VARIABLE_RESUME = "TRAINWRIGHT_CHECKPOINT_DIR", "TRAINWRIGHT_RESUME_FROM"
 VARIABLE_ON_STALL, ON_STALL_RESTART = "TRAINWRIGHT_ON_STALL", "restart"
 VARIABLE_ATTEMPT, VARIABLE_BASE = "TRAINWRIGHT_ATTEMPT", "TRAINWRIGHT_ATTEMPT_BASE"
@@ -122,8 +121,10 @@ class RecoveryPlugin:
             _keep_checkpoints(info, job, wanted)
         if not wanted.is_gang:
             return
-        if wanted.restarts_stalled:
-            _ask_for_stacks(info)
+        for pods in _ranks(info) if wanted.restarts_stalled else ():
+            # The writer of progress then prints where each thread stands when its rank is stopped.
+            if (container := pods.container(NODE)) is not None:
+                container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
         ruled = _compile(info, wanted)
         known = info.facts.find(standing_of(job))
         standing = annotations_of(known) if known is not None else {}
@@ -180,23 +181,18 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
             continue
         if claim is not None:
             source = core.PersistentVolumeClaimVolumeSource(claim_name=claim[0])
-            pods.set_volume(core.Volume(name=CHECKPOINTS_VOLUME, persistent_volume_claim=source), why=_WHY_CHECKPOINTS)
+            pods.set_volume(
+                core.Volume(name=CHECKPOINTS_VOLUME, persistent_volume_claim=source), why=ANNOTATION_CHECKPOINTS
+            )
             mount = core.VolumeMount(name=CHECKPOINTS_VOLUME, mount_path=CHECKPOINTS_FOLDER)
-            container.set_mount(mount, why=_WHY_CHECKPOINTS)
-        container.set_env(VARIABLE_CHECKPOINTS, folder, why=_WHY_CHECKPOINTS)
+            container.set_mount(mount, why=ANNOTATION_CHECKPOINTS)
+        container.set_env(VARIABLE_CHECKPOINTS, folder, why=ANNOTATION_CHECKPOINTS)
         for name, field in (
             (VARIABLE_ATTEMPT, f"metadata.labels['{LABEL_ATTEMPT}']"),
             (VARIABLE_BASE, f"metadata.annotations['{ANNOTATION_ATTEMPT_BASE}']"),
         ):
             origin = core.EnvVarSource(field_ref=core.ObjectFieldSelector(field_path=field))
-            container.set_variable(core.EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
-
-
-def _ask_for_stacks(info: Info) -> None:
-    """Let the writer of progress print where each thread stands when its rank is stopped."""
-    for pods in _ranks(info):
-        if (container := pods.container(NODE)) is not None:
-            container.set_env(VARIABLE_ON_STALL, ON_STALL_RESTART, why=ANNOTATION_ON_STALL)
+            container.set_variable(core.EnvVar(name=name, value_from=origin), why=ANNOTATION_CHECKPOINTS)
 
 
 def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:

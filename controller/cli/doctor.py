@@ -20,9 +20,9 @@ from trainwright.controller.cli.reading import chosen_cluster
 from trainwright.controller.runtime import Client, ConfigurationError, HTTPTransport, KubernetesError
 from trainwright.controller.trainer.assembly.permissions import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.why.site.examination import Examined, examine
-from trainwright.controller.trainer.why.site.gathering import Gatherer
-from trainwright.controller.trainer.why.site.survey import DEFAULT_HOME, Level, SiteSurvey
+from trainwright.controller.trainer.why.kinds import DEFAULT_HOME
+from trainwright.controller.trainer.why.site.examination import Examined, examine, gather
+from trainwright.controller.trainer.why.site.survey import Level, SiteSurvey
 from trainwright.plugins.contract import RegistryError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
@@ -67,8 +67,7 @@ async def _gather(arguments: argparse.Namespace) -> SiteSurvey:
     client = Client(HTTPTransport(chosen_cluster(arguments)), user_agent="trainwright-doctor")
     try:
         pipeline = Pipeline(Registry.load(Selection.of(None)))
-        gatherer = Gatherer(client, pipeline, needed_rights, shipped_definitions(), arguments.namespace, tell)
-        return await gatherer.gather()
+        return await gather(client, pipeline, needed_rights, shipped_definitions(), arguments.namespace, tell)
     finally:
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

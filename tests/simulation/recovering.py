@@ -32,8 +32,7 @@ from trainwright.controller.trainer.failures.record import entries_of
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.recovery.attempts import held_for
 from trainwright.controller.trainer.recovery.causes import FailureCause
-from trainwright.controller.trainer.recovery.summary import Summary, summary_of
-from trainwright.controller.trainer.recovery.verdict import MOST_ATTEMPTS
+from trainwright.controller.trainer.recovery.verdict import MOST_ATTEMPTS, Summary, summary_of
 
 RETRIES = 2
 GATE = "Recovery"

@@ -18,7 +18,7 @@ from trainwright.controller.local.testing.simulation.rules import WorldRule
 from trainwright.controller.local.testing.simulation.simulate import Outcome
 from trainwright.controller.local.testing.simulation.world import Process, World
 from trainwright.controller.runtime import Manager, Request, Unreachable
-from trainwright.controller.trainer.recovery.summary import Summary, summary_of
+from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 
 Simulated = Callable[[Any, str | Plan], Outcome]
 FAILS = PodLives(starts=(0.5, 0.6), runs=(5.0, 5.1), ends=(0.1, 0.2), fails=1.0)

@@ -164,7 +164,7 @@ def _failures(picture: Picture) -> dict[int, contract.FailureView]:
         held = found.get(attempt + 1)
         # The record was taken first; the log of a pod that is still there may have more.
         log = entry.log.splitlines() or (held.log if held is not None and held.pod == entry.pod else [])
-        found[attempt + 1] = failure_of(entry.failure, log)
+        found[attempt + 1] = failure_of(entry, log)
     return dict(sorted(found.items()))
 
 

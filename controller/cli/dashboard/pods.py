@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, uid_of
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.trainer.failures.first import Failure
+from trainwright.controller.trainer.failures.first import FailedRun
 from trainwright.controller.trainer.job.pods import attempt_of, number
 from trainwright.plugins.contract import Picture, condition_of, holds
 from trainwright.plugins.contract.picture import index_of
@@ -46,7 +46,7 @@ def job_path(namespace: str, name: str, *more: str) -> str:
     return "/".join(("api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
 
 
-def failure_of(failure: Failure, log: Iterable[str]) -> contract.FailureView:
+def failure_of(failure: FailedRun, log: Iterable[str]) -> contract.FailureView:
     shared = {name: getattr(failure, name) for name in contract.FailureView.__struct_fields__ if hasattr(failure, name)}
     return contract.FailureView(**shared, finished=failure.finished_at or None, log=list(log))
 

@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from trainwright.api.nodes import is_met
 from trainwright.api.objects import Document
 
 
@@ -25,6 +26,13 @@ def conditions_of(document: Document) -> list[Document]:
 def created_of(document: Document) -> str:
     """`metadata.creationTimestamp` in wire form, empty for an object that was never stored."""
     return str((document.get("metadata") or {}).get("creationTimestamp") or "")
+
+
+def labels_match(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a label selector in wire form matches; an empty one matches everything."""
+    if any(labels.get(name) != value for name, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(is_met(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:

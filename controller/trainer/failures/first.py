@@ -8,7 +8,6 @@ reason goes first, then one that is no signal: whoever has seen the pods change 
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -43,38 +42,33 @@ LATE_SECONDS = 60.0
 _SECOND = len("2026-01-01T00:00:00")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailedRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A run of a container that failed, or a pod that failed as a whole: what the record keeps of it."""
+
     attempt: int
     pod: str
-    pod_uid: str
-    jobset_uid: str
+    pod_uid: str = ""
+    jobset_uid: str = ""
     """Of the JobSet, which counts its attempts from 0; empty in old records."""
-    replicated_job: str
-    job_index: int
+    replicated_job: str = ""
+    job_index: int = 0
     """Which replica of the replicated job; mostly 0."""
-    rank: int
+    rank: int = 0
     """The completion index of the pod in its Job."""
-    container: str
+    container: str = ""
     """Empty if the pod failed as a whole, as after an eviction."""
-    exit_code: int | None
+    exit_code: int | None = None
     """None without a container."""
-    reason: str
-    message: str
-    finished_at: str
+    reason: str = ""
+    message: str = ""
+    finished_at: str = ""
     """RFC 3339; empty if the kubelet did not say."""
     exact: str = ""
     """The same moment with microseconds, where the node tells; its text sorts."""
+    program_finished_at: str = ""
+    """When the program ended, where the log tells that its launcher ended later."""
     stopped: bool = False
     """Whether the pod was being ended before: a victim, unless nothing else failed."""
-    previous: bool
-    """Whether the container runs again, so that its log is that of the run before."""
-    ended_again: bool = False
-    """Whether that run has ended too. Then kubelets mostly have the log of that run alone."""
-    node_run: int | None = None
-    """The number of the run, where the node gives a log by it; a local one does."""
-    runs_on: bool = False
-    """Whether its container is about to run again, so that its log may be that of the next run at any moment."""
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -114,6 +108,19 @@ class Failure:
             return f"the pod failed ({self.reason or 'no reason given'})"
         told = f" ({self.reason})" if self.reason else ""
         return f"container {self.container} ended with exit code {self.exit_code}{told}"
+
+
+class Failure(FailedRun, frozen=True, kw_only=True):
+    """A run that failed, as its pod shows it now."""
+
+    previous: bool
+    """Whether the container runs again, so that its log is that of the run before."""
+    ended_again: bool = False
+    """Whether that run has ended too. Then kubelets mostly have the log of that run alone."""
+    node_run: int | None = None
+    """The number of the run, where the node gives a log by it; a local one does."""
+    runs_on: bool = False
+    """Whether its container is about to run again, so that its log may be that of the next run at any moment."""
 
 
 def first_failures(pods: Iterable[Document]) -> dict[int, Failure]:

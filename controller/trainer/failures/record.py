@@ -7,7 +7,6 @@ and so everything here, counts from 0.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from functools import lru_cache
 
 import msgspec
@@ -17,7 +16,7 @@ from trainwright.api.manifest import ManifestError, dump, load
 from trainwright.api.messages import plain, shortened
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.failures.first import Failure
+from trainwright.controller.trainer.failures.first import FailedRun
 from trainwright.controller.trainer.failures.last_words import (
     is_consequence,
     program_ended,
@@ -36,25 +35,9 @@ HANG_KEY = ".hang"
 """Ends the key with the last lines of ranks that stood still."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class Entry(FailedRun, frozen=True, kw_only=True):
     """One attempt in the ConfigMap."""
 
-    attempt: int
-    pod: str
-    pod_uid: str = ""
-    jobset_uid: str = ""
-    replicated_job: str = ""
-    job_index: int = 0
-    rank: int = 0
-    container: str = ""
-    exit_code: int | None = None
-    reason: str = ""
-    message: str = ""
-    finished_at: str = ""
-    exact: str = ""
-    program_finished_at: str = ""
-    """When the program ended, where the log tells that its launcher ended later."""
-    stopped: bool = False
     last_line: str = ""
     """The line of the log that says most; it may stand before the lines that are kept."""
     cause: str = ""
@@ -80,9 +63,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """The last lines; kept under a key of its own, so that people can read it."""
 
     @classmethod
-    def of(cls, failure: Failure, log: str) -> "Entry":
+    def of(cls, failure: FailedRun, log: str) -> "Entry":
         """The entry of a failure; `log` is the end of its log, of which the last lines are kept."""
-        told = {name: getattr(failure, name) for name in _SHARED} | {"message": shortened(failure.message)}
+        told = {name: getattr(failure, name) for name in FailedRun.__struct_fields__}
+        told["message"] = shortened(failure.message)
         return cls(**told).with_log(log)
 
     def with_log(self, log: str) -> "Entry":
@@ -107,14 +91,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     def is_victim(self) -> bool:
         """Whether it failed since another pod did, or since it was stopped."""
         return self.stopped or is_consequence(self.said)
-
-    @property
-    def failure(self) -> Failure:
-        return Failure(previous=False, **{name: getattr(self, name) for name in _SHARED})
-
-
-_SHARED = tuple(one.name for one in fields(Failure) if one.name in Entry.__struct_fields__)
-"""What an entry keeps of its failure: the fields that both have."""
 
 
 @lru_cache(maxsize=16)

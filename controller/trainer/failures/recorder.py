@@ -118,7 +118,7 @@ class FailureRecorder:
         was_settled = is_finished(job) and held is not None and held.settled == _signature(found)
         if was_settled and not is_deleted:
             return Done()
-        recorded = await self._recorded(key, job)
+        recorded = await self._recorded(job)
         before = recorded.entries or {}
         jobset_uid = next(iter(found.values()))[0].jobset_uid
         known = entries_of_jobset(before, jobset_uid)
@@ -169,7 +169,7 @@ class FailureRecorder:
         """
         held, looked = entries.get(attempt), recorded.looked.setdefault(attempt, set())
         for failure in failures:
-            if held is not None and held.failure.run == failure.run and recorded.runs_again(failure):
+            if held is not None and held.run == failure.run and recorded.runs_again(failure):
                 recorded.read[attempt] = failure
                 text = await self._log(job.namespace, failure)
                 if text is not None:
@@ -189,14 +189,15 @@ class FailureRecorder:
         """Tell users of the attempts that were not told yet."""
         for attempt in sorted(recorded.untold):
             entry = (recorded.entries or {})[attempt]
-            seen = next((one for one in found.get(attempt, ()) if one.run == entry.failure.run), None)
+            seen = next((one for one in found.get(attempt, ()) if one.run == entry.run), None)
             if seen is not None and seen.runs_on and seen.node_run is None and not is_finished(job):
                 continue  # this may be the log of the next run; the node will say of its container how it goes on
             recorded.untold.discard(attempt)
             self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
 
-    async def _recorded(self, key: Key, job: TrainJob) -> Recorded:
+    async def _recorded(self, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
+        key = Key(job.namespace, job.name)
         recorded = self._records.find(key, uid_of(job), Recorded)
         if recorded is not None and recorded.entries is not None:
             return recorded
@@ -251,7 +252,7 @@ def may_precede(failure: Failure, held: Entry | None) -> bool:
     if held.is_victim and not failure.stopped:
         # A launcher may have ended later than its program did; its log tells.
         return not is_later(failure.finished_at, held.ended_at, LATE_SECONDS + LAUNCHER_SECONDS)
-    return not (failure.stopped and not held.is_victim) and failure.end < held.failure.end
+    return not (failure.stopped and not held.is_victim) and failure.end < held.end
 
 
 def precedes(entry: Entry, held: Entry | None) -> bool:
@@ -260,7 +261,7 @@ def precedes(entry: Entry, held: Entry | None) -> bool:
         return True
     if held.is_victim != entry.is_victim:
         return held.is_victim and not is_later(entry.ended_at, held.ended_at, LATE_SECONDS)
-    return entry.failure.end < held.failure.end
+    return entry.end < held.end
 
 
 def _signature(found: Mapping[int, Sequence[Failure]]) -> int:
@@ -270,7 +271,7 @@ def _signature(found: Mapping[int, Sequence[Failure]]) -> int:
 def _sentence(entry: Entry) -> str:
     last = shortened(entry.said)
     said = f": {last}" if last else f": {entry.message}" if entry.message else ""
-    return f"attempt {entry.attempt + 1}: {entry.failure.where} failed first: {entry.failure.what}{said}"
+    return f"attempt {entry.attempt + 1}: {entry.where} failed first: {entry.what}{said}"
 
 
 def _is_of_interest(event: Event[TrainJob]) -> bool:

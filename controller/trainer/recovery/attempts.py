@@ -7,6 +7,7 @@ before anybody acts on it.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -30,14 +31,23 @@ from trainwright.controller.trainer.recovery.causes import (
     INFRASTRUCTURE,
     Attribution,
     FailureCause,
+    Span,
     Witness,
     attribute,
     fingerprint,
 )
 from trainwright.controller.trainer.recovery.nodes import still_avoided, suspect, why_not
-from trainwright.controller.trainer.recovery.positions import Position, Span, is_since, position_of
-from trainwright.controller.trainer.recovery.summary import NOTHING, Summary, at_least
-from trainwright.controller.trainer.recovery.verdict import Course, EndedAttempt, Judgement, judge
+from trainwright.controller.trainer.recovery.verdict import (
+    NOTHING,
+    EndedAttempt,
+    Judgement,
+    Position,
+    Summary,
+    at_least,
+    is_since,
+    judge,
+    position_of,
+)
 
 VERDICT_SECONDS = 60.0
 """How long a JobSet may be Failed before its TrainJob is, and how long a cause may be corrected."""
@@ -89,7 +99,6 @@ class Glance:
 
     @property
     def restarts(self) -> int:
-        """How often the JobSet was restarted."""
         return self.jobset.status_or_empty.restarts or 0
 
     @property
@@ -122,12 +131,10 @@ class Glance:
 
     @property
     def completed(self) -> bool:
-        """Whether the JobSet has succeeded."""
         return is_true(self.jobset.status_or_empty.conditions, "Completed")
 
     @property
     def ended(self) -> int:
-        """How many attempts have ended."""
         return self.current + (1 if self.failed_since is not None else 0)
 
 
@@ -190,17 +197,14 @@ def entries_of_present(entries: Mapping[int, Entry], found: Summary, jobset: str
     }
 
 
-def advance(
-    known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, *, replaceable: bool = True
-) -> Progression:
-    """Judge the attempts that have ended since the last look.
+def advance(known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration) -> Progression:
+    """Judge the attempts that have ended since the last look; `entries` are the recorded culprits by attempt.
 
-    `entries` are the recorded culprits by attempt; `replaceable`: a new JobSet may take the place of one that
-    Kubernetes has given up. Call `observe` first.
+    Call `observe` first.
     """
     uid = uid_of(glance.jobset)
     restarts, counted = glance.restarts, glance.counted
-    found = known.summary.copy()
+    found = deepcopy(known.summary)
     if not found.judged:
         found = at_least(
             found, jobset=uid, base=glance.base, restarts=max(0, restarts - 1), counted=max(0, counted - 1)
@@ -213,12 +217,12 @@ def advance(
     if found.end_reason or glance.completed:
         return step
     if found.hang:
-        _go_on_after_hang(glance, step, replaceable=replaceable)
+        _go_on_after_hang(glance, step)
     if found.replace == uid:
         return step  # what still happens to it is no attempt: the next one has its number
     look = _Look(known, glance, step, wanted)
     for attempt in range(found.judged, glance.ended):
-        if not look.judge_one(attempt, replaceable=replaceable):
+        if not look.judge_one(attempt):
             return step
     look.judge_suspension()
     look.correct()
@@ -234,16 +238,15 @@ def may_be_replaced(jobset: JobSet) -> bool:
     return not any(policy.templates for policy in jobset.spec_or_empty.volume_claim_policies or ())
 
 
-def leave_node(
-    known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node], *, replaceable: bool
-) -> None:
+def leave_node(known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node]) -> None:
     """Let a new JobSet avoid the suspect node, unless that does more harm than good."""
     found, (node, why) = step.summary, step.suspect
     avoided = still_avoided(found.avoided, glance.now)
     witness = known.witnesses.get(found.judged - 1)
     started = witness.started if witness is not None else 0
-    reason = "its JobSet makes the volumes of its claims, which a new one could not keep" if not replaceable else ""
-    reason = reason or why_not(glance.jobset, nodes, avoided, node, started)
+    reason = "its JobSet makes the volumes of its claims, which a new one could not keep"
+    if may_be_replaced(glance.jobset):
+        reason = why_not(glance.jobset, nodes, avoided, node, started)
     if reason:
         found.kept = [*found.kept, node]
         step.avoided = f"{why}, and attempt {found.judged + 1} does not avoid it: {reason}"
@@ -284,11 +287,11 @@ def restart_stalled(
     known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, how: str
 ) -> Progression:
     """End the present attempt, which stands still; `how` says it in words."""
-    step, text = Progression(known.summary.copy(), dict(entries)), how.partition(";")[0]
+    step, text = Progression(deepcopy(known.summary), dict(entries)), how.partition(";")[0]
     found = step.summary
     outcome = _Look(known, glance, step, wanted).charge(glance.current, Attribution(FailureCause.HANG, text))
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
-    if outcome.course is Course.END:
+    if outcome.reason:
         found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
         return step
     found.hang = True
@@ -298,7 +301,7 @@ def restart_stalled(
     return step
 
 
-def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -> None:
+def _go_on_after_hang(glance: Glance, step: Progression) -> None:
     """The next attempt begins once no pod of the one that stood still runs.
 
     Pods that had succeeded before stay. A Job does not run such a rank again, so it takes a new JobSet.
@@ -308,11 +311,11 @@ def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -
         # A rank failed while it was stopped, and Kubernetes had no retry left.
         found.hang = False
         found.judged = max(found.judged, glance.ended)
-        found.replace = uid_of(glance.jobset) if replaceable else ""
+        found.replace = uid_of(glance.jobset) if may_be_replaced(glance.jobset) else ""
     elif glance.jobset.spec_or_empty.suspend and not any(map(_goes, glance.pods)):
         found.hang = False
         is_partial = not all(map(is_of_initializer, glance.pods))
-        found.replace = uid_of(glance.jobset) if replaceable and is_partial else ""
+        found.replace = uid_of(glance.jobset) if is_partial and may_be_replaced(glance.jobset) else ""
 
 
 def held_for(summary: Summary, now: datetime) -> float:
@@ -330,7 +333,7 @@ class _Look:
     step: Progression
     wanted: Declaration
 
-    def judge_one(self, attempt: int, *, replaceable: bool) -> bool:
+    def judge_one(self, attempt: int) -> bool:
         """Judge one attempt that has ended. Returns False while evidence may still come that changes the end."""
         glance, step, found, now = self.glance, self.step, self.step.summary, self.glance.now
         is_last = attempt == glance.ended - 1
@@ -348,12 +351,12 @@ class _Look:
             return True
         # Where a rule of its own has ended the JobSet, Kubernetes' verdict stands.
         is_ruled = failed_since is not None and glance.ended_by_rule and is_counted
-        if is_ruled or outcome.course is Course.END:
+        if is_ruled or outcome.reason:
             # What Kubernetes has ended keeps its reason. It is on record, too: somebody may delete the JobSet.
             found.end_reason, found.end_message = glance.end or (outcome.reason, outcome.message)
             return True
         if failed_since is not None:
-            if not replaceable:
+            if not may_be_replaced(glance.jobset):
                 found.end_reason, found.end_message = glance.end or ("", "")
                 return True
             found.replace = uid_of(glance.jobset)
@@ -402,7 +405,7 @@ class _Look:
         self._take(attempt, ended, outcome)
         found.hold_until = hold
         found.provisional_until = "" if why.is_certain else until
-        if outcome.course is Course.END:
+        if outcome.reason:
             found.end_reason, found.end_message = outcome.reason, outcome.message
         step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")
 
@@ -421,7 +424,7 @@ class _Look:
             return Attribution(FailureCause.INFRASTRUCTURE, "its JobSet was deleted")
         has_failed = attempt == glance.ended - 1 and glance.failed_since is not None
         if entry is not None and entry.replicated_job in INITIALIZERS and has_failed:
-            return Attribution(FailureCause.CONFIGURATION, f"{entry.failure.where} failed for good")
+            return Attribution(FailureCause.CONFIGURATION, f"{entry.where} failed for good")
         witness = self.known.witnesses.get(attempt)
         if witness is None and entry is None:
             # Nobody has seen it: what Kubernetes charged counts.
@@ -447,7 +450,7 @@ class _Look:
         is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
         if last is None or cause is None or not is_known or not self._is_since(position, attempt - 1):
             # Of an attempt that cannot be judged again: others are compared with it, and no more.
-            found.counts = found.counts.reached(position.step, position.percent)
+            found.counts = found.counts.reached(position)
         else:
             again = self._ended(attempt - 1, last, Attribution(cause, found.why), position)
             found.counts = judge(found.before, again, self.wanted).counts
@@ -470,9 +473,7 @@ class _Look:
         return EndedAttempt(
             why=why,
             fingerprint=fingerprint(entry) if entry is not None else "",
-            step=position.step,
-            percent=position.percent,
-            has_reported=position.is_own,
+            position=position,
             # Whoever began to look in the middle of the attempt has seen less than its pods say.
             seconds=max(seen, witness.ran_seconds) if seen is not None else None,
             in_queue=LABEL_QUEUE in labels_of(self.glance.job),
@@ -496,8 +497,8 @@ class _Look:
             nodes=self._nodes_of(attempt),
             node=why.node,
             hardware=why.is_hardware,
-            step=ended.step if ended.has_reported else None,
-            percent=ended.percent if ended.has_reported else None,
+            step=ended.position.step if ended.position.is_own else None,
+            percent=ended.position.percent if ended.position.is_own else None,
         )
 
     def _nodes_of(self, attempt: int) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, NO_PROGRAM, NOT_STARTED, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
 from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, is_of_initializer, limited_of, number
-from trainwright.controller.trainer.recovery.positions import Span
 from trainwright.plugins.contract.picture import index_of
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
@@ -81,6 +80,14 @@ class Sign:
     node: str
     began: datetime | None
     """None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When an attempt began and ended, by the clocks of its nodes, in whole seconds; None: not known."""
+
+    began: datetime | None = None
+    ended: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -181,7 +188,6 @@ class Attribution:
 
     @property
     def charged(self) -> str:
-        """The budget that pays."""
         return CHARGED[self.cause]
 
 

@@ -8,12 +8,14 @@ few other nodes, or where something else is more likely to be the reason.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet, ReplicatedJob
-from trainwright.api.kubernetes.core.v1 import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.messages import counted
-from trainwright.api.nodes import is_required_value
-from trainwright.api.objects import labels_of, name_of
+from trainwright.api.nodes import selects
+from trainwright.api.objects import Document, name_of, wire
 from trainwright.api.times import format_time
 from trainwright.controller.trainer.failures.record import Entry
 from trainwright.controller.trainer.job.pods import INITIALIZERS
@@ -62,7 +64,7 @@ def why_not(jobset: JobSet, nodes: Sequence[Node], avoided: Sequence[str], node:
     if started * 2 < wanted:
         return f"only {started} of its {wanted} pods had started"
     for one in ranks:
-        spec = one.template.spec_or_empty.template.spec_or_empty
+        spec = msgspec.to_builtins(one.template.spec_or_empty.template.spec_or_empty)
         fitting = [found for found in nodes if _fits(found, spec)]
         left = [found for found in fitting if name_of(found) not in (*avoided, node)]
         if len(avoided) >= MOST_AVOIDED or len(avoided) * _SHARE >= len(fitting):
@@ -82,26 +84,8 @@ def _asks_for_topology(one: ReplicatedJob) -> bool:
     return any(name.startswith(_TOPOLOGY[0]) and name.endswith(_TOPOLOGY[1]) for name in metadata.annotations or {})
 
 
-def _fits(node: Node, spec: PodSpec) -> bool:
+def _fits(node: Node, spec: Document) -> bool:
     """Whether a pod may run there, by selector, affinity and state; taints and room are the scheduler's."""
     if not is_true(node.status_or_empty.conditions, "Ready") or node.spec_or_empty.unschedulable:
         return False
-    labels = labels_of(node)
-    if any(labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
-        return False
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    return required is None or any(_is_term(one, labels, name_of(node)) for one in required.node_selector_terms)
-
-
-def _is_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
-    expressions, fields = term.match_expressions or (), term.match_fields or ()
-    return (
-        bool(expressions or fields)
-        and all(_matches(one, labels) for one in expressions)
-        and all(_matches(one, {"metadata.name": name}) for one in fields)
-    )
-
-
-def _matches(one: NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
-    return is_required_value(values.get(one.key), one.operator, one.values or ())
+    return selects(spec, wire(node))

@@ -39,12 +39,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines
-from trainwright.controller.trainer.failures.recorder import (
-    RECORDS,
-    FailureRecorder,
-    Recorded,
-    is_deleted_record,
-)
+from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, Recorded, is_deleted_record
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import (
     INITIALIZERS,
@@ -66,14 +61,13 @@ from trainwright.controller.trainer.recovery.attempts import (
     entries_of_present,
     is_calm,
     leave_node,
-    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
 )
 from trainwright.controller.trainer.recovery.causes import rank_of
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
-from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
+from trainwright.controller.trainer.recovery.verdict import KEY, Summary, text_of
 from trainwright.plugins.contract.picture import index_of
 
 log = logging.getLogger(__name__)
@@ -106,7 +100,6 @@ class RecoveryRecorder(FailureRecorder):
     )
 
     def __init__(self, manager: Manager, told: JobEvents, records: JobRecords, recoveries: Recoveries) -> None:
-        """Declare the controller."""
         self._recoveries = recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
@@ -125,79 +118,63 @@ class RecoveryRecorder(FailureRecorder):
         if job is not None and is_finished(job) and self._records.find(key, uid_of(job), KnownAttempts) is not None:
             self._records.drop(key, KnownAttempts)
             self._records.drop(key, Recorded)  # whoever needs it reads the ConfigMap again
-        if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
+        is_over = job is None or is_finished(job) or deletion_timestamp_of(job) is not None
+        if job is None or is_over or (wanted := await self._recoveries.wanted(job)) is None:
             return await super().reconcile(key)
-        wanted = await self._recoveries.wanted(job)
-        if wanted is None:
-            return await super().reconcile(key)
-        jobset = jobset_of_job(self._cache, job)
-        if jobset is None:
+        if jobset_of_job(self._cache, job) is None:
             return Done()
         known = await self._recoveries.known(job)
-        glance = self._recoveries.glance(job, jobset)
+        if (glance := self._recoveries.glance(job)) is None:
+            return Done()
         observe(known, glance)
         if how := stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
-            return await self._restart_stalled(key, job, known, wanted, how)
+            return await self._restart_stalled(job, known, wanted, how)
         # Somebody may have deleted the record between two attempts.
         is_lost = known.summary.judged and self._lacks_record(job)
         if not is_lost and is_calm(known, glance):
             left = await self._free(job, known, glance)
             return RetryAfter(left, reason="recovery") if left is not None else Done()
-        return await self._recover(key, job, known, wanted)
+        return await self._recover(job, known, wanted)
 
-    async def _recover(self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
-        recorded = await self._recorded(key, job)
+    async def _recover(self, job: TrainJob, known: KnownAttempts, wanted: Declaration) -> Result:
+        recorded = await self._recorded(job)
         before = dict(recorded.entries or {})
-        jobset = jobset_of_job(self._cache, job)
-        if jobset is None:
+        if (glance := self._recoveries.glance(job)) is None:
             return Done()
-        entries = entries_of_present(before, known.summary, uid_of(jobset))
+        uid = uid_of(glance.jobset)
+        entries = entries_of_present(before, known.summary, uid)
         for attempt in before.keys() - entries.keys():
             recorded.read.pop(attempt, None)
             recorded.looked.pop(attempt, None)
-        glance = self._recoveries.glance(job, jobset)
         for attempt, failures in _of_ranks(glance).items():
-            if attempt >= known.summary.judged and known.summary.replace != uid_of(jobset):
+            if attempt >= known.summary.judged and known.summary.replace != uid:
                 held = entries.get(attempt)
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
                 await self._look(job, recorded, entries, attempt, failures)
         # What is judged is what the cache shows after the logs were read.
-        jobset = jobset_of_job(self._cache, job)
-        if jobset is None:
+        if (glance := self._recoveries.glance(job)) is None:
             recorded.entries = entries
             return Done()
-        glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
         freed_in = await self._free(job, known, glance)
-        step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
+        step = advance(known, glance, entries, wanted)
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
-            step = advance(known, glance, entries, wanted, replaceable=may_be_replaced(jobset))
-        if step.suspect[0]:
-            nodes = await self._all_nodes()
-            if nodes is not None:
-                leave_node(known, glance, step, nodes, replaceable=may_be_replaced(jobset))
-        is_deleted = self._lacks_record(job)
-        if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
+            step = advance(known, glance, entries, wanted)
+        if step.suspect[0] and (nodes := await self._all_nodes()) is not None:
+            leave_node(known, glance, step, nodes)
+        if not await self._keep(job, known, recorded, step):
             return Done()
         waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
         return RetryAfter(min(waits), reason="recovery") if waits else Done()
 
-    async def _keep(
-        self,
-        key: Key,
-        job: TrainJob,
-        known: KnownAttempts,
-        recorded: Recorded,
-        before: Mapping[int, Entry],
-        step: Progression,
-        *,
-        is_deleted: bool = False,
-    ) -> bool:
+    async def _keep(self, job: TrainJob, known: KnownAttempts, recorded: Recorded, step: Progression) -> bool:
         """Write the record, then let what follows from it take effect. Returns False if the job goes."""
-        recorded.entries, recorded.unwritten = step.entries, recorded.unwritten or step.entries != before
-        if _is_worth_writing(known.summary, step.summary) or recorded.unwritten or (is_deleted and step.entries):
-            recorded.unwritten = True
+        is_lost = bool(step.entries) and self._lacks_record(job)
+        recorded.unwritten |= is_lost or step.entries != (recorded.entries or {})
+        recorded.unwritten |= _is_worth_writing(known.summary, step.summary)
+        recorded.entries = step.entries
+        if recorded.unwritten:
             if not await self._write(job, step.entries, {KEY: text_of(step.summary), **known.evidence}):
                 return False
             recorded.unwritten = False
@@ -208,32 +185,27 @@ class RecoveryRecorder(FailureRecorder):
         if step.avoided:
             self._told.warn(job, EVENT_NODE_AVOIDED, step.avoided)
         if changed:
-            self._recoveries.changed(key)
+            self._recoveries.changed(Key(job.namespace, job.name))
         return True
 
-    async def _restart_stalled(
-        self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str
-    ) -> Result:
+    async def _restart_stalled(self, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str) -> Result:
         """Keep the last lines of each rank, then stop all of them; the next attempt follows."""
-        recorded, jobset = await self._recorded(key, job), jobset_of_job(self._cache, job)
-        before = dict(recorded.entries or {})
-        if jobset is None:
+        recorded = await self._recorded(job)
+        if (glance := self._recoveries.glance(job)) is None:
             return Done()
-        evidence = await self._last_lines(job, self._recoveries.glance(job, jobset))
+        evidence = await self._last_lines(job, glance)
         # The training may have gone on meanwhile.
-        latest = self._cache.get(TrainJob, key.name, key.namespace)
-        jobset = jobset_of_job(self._cache, job)
-        if latest is None or jobset is None:
-            return Done()
-        glance = self._recoveries.glance(latest, jobset)
-        if not stalled(known, glance, wanted, self._records.find(key, uid_of(job), StalledAttempt)):
+        latest = self._cache.get(TrainJob, job.name, job.namespace)
+        glance = self._recoveries.glance(latest) if latest is not None else None
+        still = self._records.find(Key(job.namespace, job.name), uid_of(job), StalledAttempt)
+        if glance is None or not stalled(known, glance, wanted, still):
             return Done()
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}
-        step = restart_stalled(known, glance, before, wanted, how)
+        step = restart_stalled(known, glance, recorded.entries or {}, wanted, how)
         # What ranks write while they are stopped says where they stood. A log that is read later may be gone.
         last, is_kept = await asyncio.gather(
-            self._last_lines(job, glance, until_stopped=True), self._keep(key, job, known, recorded, before, step)
+            self._last_lines(job, glance, until_stopped=True), self._keep(job, known, recorded, step)
         )
         if is_kept and last not in ("", evidence):
             known.evidence = {name: last}
@@ -251,23 +223,20 @@ class RecoveryRecorder(FailureRecorder):
         return "\n".join(parts)
 
     async def _tail(self, namespace: str, pod: str) -> bytes:
-        request = _log_of(namespace, pod, limitBytes=str(_EVIDENCE_BYTES))
-        request.timeout = _EVIDENCE_SECONDS
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        query = {"container": NODE, "tailLines": str(_EVIDENCE_LINES), "limitBytes": str(_EVIDENCE_BYTES)}
         try:
-            return (await self._client.send(request)).body
+            return (await self._client.send(Request("GET", path, query, timeout=_EVIDENCE_SECONDS))).body
         except KubernetesError as error:
             log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
             return b""
 
     async def _followed(self, namespace: str, pod: str) -> bytes:
         """The end of a log, up to the end of its container, but not for long."""
-        request, end = _log_of(namespace, pod, follow="true"), b""
+        end = b""
+        log_of_rank = self._client.logs(pod, namespace, container=NODE, tail=_EVIDENCE_LINES, follow=True)
         try:
-            async with (
-                asyncio.timeout(_STOP_SECONDS),
-                self._client.stream(request) as stream,
-                aclosing(stream.chunks()) as chunks,
-            ):
+            async with asyncio.timeout(_STOP_SECONDS), aclosing(log_of_rank) as chunks:
                 async for chunk in chunks:
                     end = (end + chunk)[-_EVIDENCE_BYTES:]
         except (KubernetesError, TimeoutError) as error:
@@ -315,18 +284,12 @@ class RecoveryRecorder(FailureRecorder):
             witness = known.witnesses.get(attempt_of(pod))
             if witness is not None:  # else the attempt is judged already, and only its pod is left
                 witness.lost(node, glance.now)
+            name, uid = name_of(pod), uid_of(pod)
             status = {"phase": "Failed", "reason": "NodeLost", "message": f"node {node} does not answer"}
-            about = {"uid": uid_of(pod)}
+            patch = {"metadata": {"uid": uid}, "status": status}
             try:
-                await self._client.patch(
-                    POD,
-                    name_of(pod),
-                    job.namespace,
-                    {"metadata": about, "status": status},
-                    type="merge",
-                    subresource="status",
-                )
-                await self._client.delete(POD, name_of(pod), job.namespace, uid=uid_of(pod), grace_period=0)
+                await self._client.patch(POD, name, job.namespace, patch, type="merge", subresource="status")
+                await self._client.delete(POD, name, job.namespace, uid=uid, grace_period=0)
             except (NotFound, Conflict):
                 continue
         return left
@@ -348,11 +311,6 @@ class RecoveryRecorder(FailureRecorder):
         self._nodes = {name: seen for name, seen in self._nodes.items() if now - seen[0] < NODE_SECONDS}
         self._nodes[node] = (now, answers)
         return answers
-
-
-def _log_of(namespace: str, pod: str, **more: str) -> Request:
-    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
-    return Request("GET", path, {"container": NODE, "tailLines": str(_EVIDENCE_LINES), **more})
 
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:

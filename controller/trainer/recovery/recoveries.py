@@ -30,8 +30,7 @@ from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.nodes import still_avoided
-from trainwright.controller.trainer.recovery.summary import Summary, summary_of
-from trainwright.controller.trainer.recovery.verdict import retries_left
+from trainwright.controller.trainer.recovery.verdict import Summary, retries_left, summary_of
 from trainwright.plugins.contract import Reference
 
 
@@ -91,8 +90,11 @@ class Recoveries:
         # Another reconcile may have read it meanwhile.
         return self._records.of(key, uid).part(KnownAttempts, lambda: found)
 
-    def glance(self, job: TrainJob, jobset: JobSet) -> Glance:
-        """What the cache shows of the job now."""
+    def glance(self, job: TrainJob) -> Glance | None:
+        """What the cache shows of the job now; None: it has no JobSet."""
+        jobset = jobset_of_job(self._cache, job)
+        if jobset is None:
+            return None
         pods = pods_of(self._cache, job)
         return Glance(job=job, jobset=jobset, pods=pods, now=self._now(), report=self._newest(job))
 

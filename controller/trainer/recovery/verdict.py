@@ -1,16 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the end of an attempt: a pure function of the counts so far and of why it ended.
+"""What follows from the end of an attempt, what is on record of it, and how far it came.
 
-Failures count in a row: an attempt that has come further than every one before clears the counts. Infrastructure is
-paid by a budget of its own, over the whole life of the job; preemptions and suspensions cost nothing.
+`judge` is a pure function of the counts so far and of why the attempt ended. Failures count in a row: an attempt that
+has come further than every one before clears the counts. Infrastructure is paid by a budget of its own, over the whole
+life of the job; preemptions and suspensions cost nothing.
+
+The summary is a key of the record of failures. It is written before what it justifies, so a manager that starts goes on
+from it. Lost or edited, the counts begin from those of the JobSet, and are never lower.
+
+A report of progress is written some seconds after it was made, so the job may show the last one of an attempt that has
+ended while the next one runs. Report and start of a pod are times of the same node in whole seconds, so they can be
+compared. The pods of an attempt start after all pods of the one before have ended.
 """
 
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
-from enum import StrEnum
 
 import msgspec
 
+from trainwright.api.manifest import ManifestError, dump, load
 from trainwright.api.messages import counted
+from trainwright.api.times import format_time, parse
+from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.job.ruling import (
     REASON_CANNOT_RUN,
@@ -27,6 +39,7 @@ from trainwright.controller.trainer.recovery.causes import (
     RETRIES,
     Attribution,
     FailureCause,
+    Span,
 )
 
 MOST_ATTEMPTS = 100
@@ -39,6 +52,21 @@ _PAUSES = (0.0, 10.0, 60.0, 300.0, 600.0)
 _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
 LONGEST_PAUSE_IN_QUEUE = 120.0
 """Queues take the quota from a job whose pods are not ready for long."""
+KEY = "summary"
+_STEPS = ("checkpoint_step", "current_step")
+"""Metrics of a report: where the next attempt begins counts more than where this one was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a job has reported."""
+
+    step: float | None = None
+    percent: int | None = None
+    at: str = ""
+    """When, in whole seconds; empty: not known."""
+    is_own: bool = True
+    """Whether the attempt in question has reported it; else one before it has."""
 
 
 class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -62,14 +90,12 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
         """How many attempts have failed; suspensions are none."""
         return sum(self.causes.values()) - self.causes.get(FailureCause.SUSPENDED, 0)
 
-    def reached(self, step: float | None, percent: int | None) -> "Counts":
+    def reached(self, position: Position) -> "Counts":
         """The counts with the best position, if that is this one."""
-        steps = [one for one in (self.step, step) if one is not None]
-        percents = [one for one in (self.percent, percent) if one is not None]
-        return msgspec.structs.replace(self.copy(), step=max(steps, default=None), percent=max(percents, default=None))
-
-    def copy(self) -> "Counts":
-        return msgspec.structs.replace(self, causes=dict(self.causes), row=dict(self.row))
+        counts = deepcopy(self)
+        counts.step = max((one for one in (self.step, position.step) if one is not None), default=None)
+        counts.percent = max((one for one in (self.percent, position.percent) if one is not None), default=None)
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,30 +103,21 @@ class EndedAttempt:
     why: Attribution
     fingerprint: str = ""
     """See `causes.fingerprint`."""
-    step: float | None = None
+    position: Position = Position()
     """As last reported."""
-    percent: int | None = None
-    has_reported: bool = True
-    """Whether it has reported this itself; else an attempt before it has."""
     seconds: float | None = None
     """How long its pods ran, if that is known."""
     in_queue: bool = False
     """Whether a queue watches how soon pods are ready."""
 
 
-class Course(StrEnum):
-    RETRY = "Retry"
-    END = "End"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What follows from the end of an attempt."""
 
-    course: Course
     counts: Counts
     reason: str = ""
-    """Of the condition Failed, if the job ends."""
+    """Of the condition Failed; empty: the job does not end, and another attempt follows."""
     message: str = ""
     pause: float = 0.0
     """Seconds before the next attempt."""
@@ -110,19 +127,19 @@ class Judgement:
 
 def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement:
     """What follows from the end of an attempt."""
-    counts, cause, budget = before.reached(ended.step, ended.percent), ended.why.cause, ended.why.charged
+    counts, cause, budget = before.reached(ended.position), ended.why.cause, ended.why.charged
     counts.causes[cause] = counts.causes.get(cause, 0) + 1
     if _is_further(before, ended):
         counts.row = {}
     if cause is FailureCause.SUSPENDED:
-        return Judgement(course=Course.RETRY, counts=counts)
+        return Judgement(counts=counts)
     counts.row[budget or "free"] = used = counts.row.get(budget or "free", 0) + 1
     _compare(counts, ended)
     paid = _paid(counts, budget, wanted)
     if budget == FINAL:
         return _ends(counts, REASON_CANNOT_RUN, f"{ended.why.text}, which a retry would not change", paid)
     if counts.times >= SAME and cause is FailureCause.CODE:
-        at = f" at step {ended.step:g}" if ended.step is not None else ""
+        at = f" at step {ended.position.step:g}" if ended.position.step is not None else ""
         times = "three times" if counts.times == SAME else f"{counts.times} times"
         text = f"the same failure {times}{at}, so a retry would not help: {ended.why.text}"
         return _ends(counts, REASON_SAME_FAILURE, text, paid)
@@ -137,7 +154,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
     pauses = _PAUSES_OF_INFRASTRUCTURE if budget in (INFRASTRUCTURE, FREE) else _PAUSES
     pause = pauses[min(used, len(pauses)) - 1]
     pause = min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause
-    return Judgement(course=Course.RETRY, counts=counts, pause=pause, paid=paid)
+    return Judgement(counts=counts, pause=pause, paid=paid)
 
 
 def retries_left(counts: Counts, wanted: Declaration) -> int:
@@ -146,15 +163,16 @@ def retries_left(counts: Counts, wanted: Declaration) -> int:
 
 
 def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
-    return Judgement(course=Course.END, counts=counts, reason=reason, message=message, paid=paid)
+    return Judgement(counts=counts, reason=reason, message=message, paid=paid)
 
 
 def _is_further(before: Counts, ended: EndedAttempt) -> bool:
     """Whether the attempt has made progress, compared with every one before."""
-    if ended.step is not None:
-        return before.step is None or ended.step > before.step
-    if ended.percent is not None:
-        return before.percent is None or ended.percent > before.percent
+    step, percent = ended.position.step, ended.position.percent
+    if step is not None:
+        return before.step is None or step > before.step
+    if percent is not None:
+        return before.percent is None or percent > before.percent
     return ended.seconds is not None and ended.seconds >= PROGRESS_SECONDS
 
 
@@ -162,10 +180,11 @@ def _compare(counts: Counts, ended: EndedAttempt) -> None:
     """Count how often the same failure came. What the cluster does in between is no other failure."""
     if ended.why.cause is not FailureCause.CODE:
         return
-    if ended.fingerprint and (ended.fingerprint, ended.step) == (counts.same, counts.same_step):
+    if ended.fingerprint and (ended.fingerprint, ended.position.step) == (counts.same, counts.same_step):
         counts.times += 1
     else:
-        counts.same, counts.same_step, counts.times = ended.fingerprint, ended.step, 1 if ended.fingerprint else 0
+        counts.same, counts.same_step = ended.fingerprint, ended.position.step
+        counts.times = 1 if ended.fingerprint else 0
 
 
 def _spent(counts: Counts, budget: str) -> int:
@@ -175,12 +194,7 @@ def _spent(counts: Counts, budget: str) -> int:
 
 
 def _limit(budget: str, wanted: Declaration) -> float:
-    limits = {
-        RETRIES: wanted.retries,
-        MEMORY: wanted.memory,
-        INFRASTRUCTURE: wanted.infrastructure,
-        HANG: wanted.hang,
-    }
+    limits = {RETRIES: wanted.retries, MEMORY: wanted.memory, INFRASTRUCTURE: wanted.infrastructure, HANG: wanted.hang}
     return limits.get(budget, float("inf"))
 
 
@@ -190,3 +204,113 @@ def _paid(counts: Counts, budget: str, wanted: Declaration) -> str:
     words = {RETRIES: "", MEMORY: "memory ", INFRASTRUCTURE: "infrastructure ", HANG: "hang "}
     limit = int(_limit(budget, wanted))
     return f"{min(_spent(counts, budget), limit)} of {limit} {words[budget]}retries used"
+
+
+class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """What is on record of a job's recovery."""
+
+    jobset: str = ""
+    """The uid of the JobSet whose attempts were judged last."""
+    base: int = 0
+    """Attempts before the first one of that JobSet, or before its last resume."""
+    judged: int = 0
+    """Attempts that have ended and are judged: the number of the last one, from 1."""
+    counted: int = 0
+    """How many of the JobSet's restarts count towards its limit, when the last attempt was judged."""
+    counts: Counts = msgspec.field(default_factory=Counts)
+    before: Counts = msgspec.field(default_factory=Counts)
+    """The counts before the last attempt, for the case that its cause is corrected."""
+    last_cause: str = ""
+    provisional_until: str = ""
+    """Until then, later evidence may correct the cause of the last attempt; empty: no more."""
+    hold_until: str = ""
+    """The next attempt begins then; empty: at once."""
+    hang: bool = False
+    """Whether the ranks are being stopped, because the attempt that runs stands still."""
+    replace: str = ""
+    """The uid of the JobSet that gives way to a new one."""
+    avoided: dict[str, str] = msgspec.field(default_factory=dict)
+    """Nodes that the job avoids, and since when."""
+    kept: list[str] = msgspec.field(default_factory=list)
+    """Suspect nodes that it does not avoid, since there is a reason; users were told."""
+    end_reason: str = ""
+    """The job ends with this reason."""
+    end_message: str = ""
+    paid: str = ""
+    """What the last attempt has cost, in words."""
+    why: str = ""
+    """Why the last attempt ended, in words."""
+
+
+NOTHING = Summary()
+"""Of a job of which no attempt has ended: one for all of them, which nobody changes."""
+
+
+def summary_of(data: Mapping[str, str] | None) -> Summary | None:
+    """The summary that a record holds; None: it holds none, or somebody has edited it so that it cannot be read."""
+    text = (data or {}).get(KEY)
+    if text is None:
+        return None
+    try:
+        return msgspec.convert(load(text), Summary)
+    except (ManifestError, msgspec.ValidationError):
+        return None
+
+
+def text_of(summary: Summary) -> str:
+    """The summary as the record holds it."""
+    return dump(msgspec.to_builtins(summary), sort_keys=False)
+
+
+def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted: int) -> Summary:
+    """The summary with counts that are not lower than those of the JobSet.
+
+    `base` are the attempts before its first one, as its pods carry it; `counted` are the restarts that count towards
+    its limit.
+    """
+    known = sum(summary.counts.causes.values())
+    if summary.judged >= base + restarts and known >= summary.judged:
+        return summary
+    whole = deepcopy(summary)
+    if not whole.judged and not known:
+        # Nothing is known but what the JobSet has counted.
+        whole.jobset, whole.base, whole.judged, whole.counted = jobset, base, base + restarts, counted
+        causes = {FailureCause.CODE: counted, FailureCause.INFRASTRUCTURE: base + restarts - counted}
+        whole.counts = Counts(
+            causes={cause: n for cause, n in causes.items() if n}, row={"retries": counted} if counted else {}
+        )
+        return whole
+    missing = whole.judged - known
+    if missing > 0:
+        whole.counts.causes[FailureCause.INFRASTRUCTURE] = (
+            whole.counts.causes.get(FailureCause.INFRASTRUCTURE, 0) + missing
+        )
+    return whole
+
+
+def position_of(report: TrainerStatus | None) -> Position:
+    """The step of the last checkpoint, else the last one, and the percentage."""
+    if report is None:
+        return Position()
+    metrics = {metric.name: metric.value for metric in report.metrics or ()}
+    text = next((metrics[name] for name in _STEPS if name in metrics), None)
+    try:
+        step = float(text) if text is not None else None
+    except ValueError:
+        step = None
+    at = report.last_updated_time
+    return Position(step, report.progress_percentage, format_time(parse(at)) if at else "")
+
+
+def is_since(position: Position, span: Span, before: Span | None) -> bool:
+    """Whether a report was made by this attempt or a later one; True where it is not known.
+
+    `before` is the span of the attempt before; None: there is none.
+    """
+    if not position.at or span.began is None:
+        return True
+    at, began = parse(position.at), span.began.replace(microsecond=0)
+    if at != began:
+        return at > began
+    # The second in which one attempt ended and the next one began does not tell: it counts as the earlier one's.
+    return before is None or (before.ended is not None and before.ended.replace(microsecond=0) < at)

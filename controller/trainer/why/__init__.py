@@ -2,12 +2,10 @@
 """Why a TrainJob does not train.
 
 `judgement.explain` is the pure function from a picture to one explanation, which the command, conditions and the
-dashboard share. `reader.Reader` gathers pictures from an API server; `collection.GivenObjects` makes them of objects at
-hand.
+dashboard share. `reader` makes pictures: of what an API server answers, or of objects at hand.
 """
 
-from trainwright.controller.trainer.why.collection import GivenObjects
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
-from trainwright.controller.trainer.why.reader import Reader
+from trainwright.controller.trainer.why.reader import GivenObjects, Reader
 
 __all__ = ["Explanation", "GivenObjects", "Reader", "explain"]

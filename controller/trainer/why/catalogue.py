@@ -118,14 +118,8 @@ CATALOGUE: dict[str, CatalogueRow] = {
 
 def cause(reason: str, message: str, about: About | None = None, since: datetime | None = None, **more: Any) -> Cause:
     """A cause of the catalogue; `more` holds further fields, or replaces those of its row."""
-    row = CATALOGUE[reason]
-    fields: dict[str, Any] = {
-        "severity": row.severity,
-        "link": row.link,
-        "failed": row.failed,
-        "explains": row.explains,
-        **more,
-    }
+    fields: dict[str, Any] = {**CATALOGUE[reason]._asdict(), **more}
+    del fields["number"]
     return Cause(reason=reason, message=message, about=about, since=since, **fields)
 
 
@@ -142,3 +136,7 @@ def about_job(picture: Picture) -> About:
 def here(picture: Picture, kind: str, name: str) -> About:
     """The object of the job's namespace is the one to look at, whether it exists or not."""
     return About(kind=kind, namespace=picture.namespace, name=name)
+
+
+def about_jobset(picture: Picture) -> About:
+    return here(picture, "JobSet", picture.name)

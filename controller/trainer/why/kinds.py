@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds that checks read, beside those of the contract. All are read as dictionaries."""
+"""The kinds that checks read, beside those of the contract, as dictionaries; and what tells the manager among them."""
 
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.coordination.v1 import Lease
@@ -15,6 +15,7 @@ from trainwright.api.kubernetes.core.v1 import (
 )
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
 from trainwright.api.kubernetes.scheduling.v1 import PriorityClass
+from trainwright.api.objects import Document, labels_of
 
 CONFIG_MAP, SECRET, SERVICE = ConfigMap.RESOURCE, Secret.RESOURCE, Service.RESOURCE
 SERVICE_ACCOUNT, CLAIM, NAMESPACE = ServiceAccount.RESOURCE, PersistentVolumeClaim.RESOURCE, Namespace.RESOURCE
@@ -39,3 +40,14 @@ KUEUE = "kueue.x-k8s.io"
 WORKLOAD = _of(KUEUE, "Workload", version="v1beta1", namespaced=True)
 LOCAL_QUEUE = _of(KUEUE, "LocalQueue", version="v1beta1", namespaced=True)
 CLUSTER_QUEUE = _of(KUEUE, "ClusterQueue", version="v1beta1")
+LEASE_NAME = "trainer.kubeflow.org"
+DEFAULT_HOME = "kubeflow-system"
+"""Where the manager is installed unless another namespace is chosen."""
+BY_COMPONENT = "app.kubernetes.io/component=manager"
+
+
+def is_manager(deployment: Document) -> bool:
+    """Whether it is that of a manager of TrainJobs; charts of Kubeflow Trainer give the second name."""
+    labels = labels_of(deployment)
+    is_ours = labels.get("app.kubernetes.io/name") in ("trainer", "kubeflow-trainer")
+    return is_ours and labels.get("app.kubernetes.io/component") == "manager"

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from an API server what checks ask for, with the rights of whoever asks.
+"""What the objects are that checks ask for: those of an API server, or those at hand.
 
-It reads in rounds of concurrent reads, until the checks want no more. No manager is needed, and what may not be read
-becomes part of what they say. Nothing is changed: writes are dry runs.
+`Reader` reads in rounds of concurrent reads, until the checks want no more, with the rights of whoever asks. No manager
+is needed, and what may not be read becomes part of what they say. Nothing is changed: writes are dry runs.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.kubernetes.authorization.v1 import SubjectAccessReview
-from trainwright.api.objects import Document, dig, wire
+from trainwright.api.kubernetes.authorization.v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
@@ -188,23 +189,82 @@ class Reader:
     async def _may(self, query: Query) -> Answer:
         account, _, verb = query.fields.rpartition(",")
         home, _, name = account.partition("/")
-        plural, _, subresource = query.resource.plural.partition("/")
-        attributes = {
-            "namespace": query.namespace,
-            "verb": verb,
-            "group": query.resource.group,
-            "resource": plural,
-            "subresource": subresource,
-            "name": query.name,
-        }
-        review = {
-            "apiVersion": SubjectAccessReview.RESOURCE.api_version,
-            "kind": SubjectAccessReview.RESOURCE.kind,
-            "spec": {
-                "user": f"system:serviceaccount:{home}:{name}",
-                "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
-                "resourceAttributes": {key: value for key, value in attributes.items() if value},
-            },
-        }
-        answer = await self._client.create(review, kind=SubjectAccessReview.RESOURCE)
-        return ({"allowed": bool(dig(answer, "status.allowed"))},)
+        what = query.resource
+        plural, _, part = what.plural.partition("/")
+        attributes = ResourceAttributes(
+            namespace=query.namespace, verb=verb, group=what.group, resource=plural, subresource=part, name=query.name
+        )
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"]
+        spec = SubjectAccessReviewSpec(
+            user=f"system:serviceaccount:{home}:{name}", groups=groups, resource_attributes=attributes
+        )
+        answer = await self._client.create(SubjectAccessReview(spec=spec))
+        return ({"allowed": answer.status_or_empty.allowed},)
+
+
+class GivenObjects:
+    """Answers queries from a set of objects, of caches, a file or a test, as if it were the whole cluster.
+
+    Args:
+        objects: in wire form, each with apiVersion and kind.
+        unreadable: plurals of resources (`nodes`, `pods/log`) that may not be read.
+        unserved: API groups that the cluster does not have.
+        logs: last lines by `<pod>/<container>`.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Document],
+        *,
+        unreadable: Collection[str] = (),
+        unserved: Collection[str] = (),
+        logs: dict[str, list[str]] | None = None,
+    ) -> None:
+        self._by_kind: dict[tuple[str, str], list[Document]] = {}
+        for obj in objects:
+            group = str(obj.get("apiVersion", "")).rpartition("/")[0]
+            self._by_kind.setdefault((group, str(obj.get("kind"))), []).append(obj)
+        self._unreadable = frozenset(unreadable)
+        self._unserved = frozenset(unserved)
+        self._logs = logs or {}
+
+    def picture(self, job: Document, now: datetime) -> Picture:
+        return Picture(job, self.answer, now)
+
+    def answer(self, query: Query) -> Answer:
+        """The answer to a query; there always is one."""
+        resource = query.resource
+        if query.verb is Verb.LOG:
+            return self._log(query)
+        if resource.group in self._unserved:
+            return NOT_SERVED
+        if query.verb is Verb.SERVES:
+            return ({},)
+        if resource.plural in self._unreadable:
+            return Unreadable(f'{resource.plural} is forbidden: cannot {query.verb.value} resource "{resource.plural}"')
+        everywhere = query.verb is Verb.LIST and not query.namespace
+        some = [
+            obj
+            for obj in self._by_kind.get((resource.group, resource.kind), ())
+            if everywhere or namespace_of(obj) in (query.namespace, "")
+        ]
+        if query.verb is Verb.GET:
+            return tuple(obj for obj in some if name_of(obj) == query.name)[:1]
+        return tuple(obj for obj in some if _matches(obj, query))
+
+    def _log(self, query: Query) -> Answer:
+        if "pods/log" in self._unreadable:
+            return Unreadable("pods/log is forbidden")
+        lines = self._logs.get(f"{query.name}/{query.fields.partition(',')[0]}")
+        return ({"lines": lines},) if lines is not None else ()
+
+
+def _matches(obj: Document, query: Query) -> bool:
+    return all(labels_of(obj).get(key) == value for key, value in _terms(query.labels)) and all(
+        dig(obj, path) == value for path, value in _terms(query.fields)
+    )
+
+
+def _terms(selector: str) -> list[tuple[str, str]]:
+    pairs = (term.partition("=") for term in selector.split(",") if term)
+    return [(key, value) for key, _, value in pairs]

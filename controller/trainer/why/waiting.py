@@ -114,7 +114,6 @@ class ReadQueue:
         home[key] = about
 
     def drop(self, key: Key) -> None:
-        """The job needs no turn."""
         self._new.pop(key, None)
         self._again.pop(key, None)
 

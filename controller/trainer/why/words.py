@@ -30,11 +30,6 @@ def pods_of(replicated: Document) -> int:
     return (replicated.get("replicas") or 1) * (1 if each is None else int(each))
 
 
-def pods_wanted(picture: Picture) -> int:
-    """How many pods run at the same time when all steps of the JobSet have started."""
-    return sum(pods_of(one) for one in replicated_jobs(picture))
-
-
 def role_of(pod: Document) -> str:
     return labels_of(pod).get(LABEL_REPLICATED_JOB, "")
 

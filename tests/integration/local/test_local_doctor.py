@@ -15,9 +15,8 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.trainer.why.site.examination import examine
-from trainwright.controller.trainer.why.site.gathering import Gatherer
-from trainwright.controller.trainer.why.site.survey import Level
+from trainwright.controller.trainer.why.site.examination import examine, gather
+from trainwright.controller.trainer.why.site.survey import Level, SiteSurvey
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 from trainwright.plugins.testing import replicated_job, runtime_document
@@ -32,14 +31,14 @@ async def cluster(folder: Path) -> AsyncIterator[Client]:
         yield Client(running.api.transport())
 
 
-def gatherer(client: Client, namespace: str = "default") -> Gatherer:
+async def gathered(client: Client, namespace: str = "default") -> SiteSurvey:
     pipeline = Pipeline(Registry.load(Selection.of(None)))
-    return Gatherer(client, pipeline, lambda _: (), shipped_definitions(), namespace)
+    return await gather(client, pipeline, lambda _: (), shipped_definitions(), namespace)
 
 
 async def findings(client: Client) -> dict[str, list[tuple[Level, str]]]:
     """What is wrong, by check."""
-    site = await gatherer(client).gather()
+    site = await gathered(client)
     return {
         one.title: [(finding.level, finding.message) for finding in one.findings]
         for one in examine(site)
@@ -102,4 +101,4 @@ async def test_what_is_planted_is_found(tmp_path: Path) -> None:
 async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with cluster(tmp_path) as client:
         with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
-            await gatherer(client, "nowhere").gather()
+            await gathered(client, "nowhere")

@@ -8,8 +8,7 @@ import pytest
 from trainwright.controller.cli.doctor import shipped_definitions
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.trainer.why.site.examination import examine
-from trainwright.controller.trainer.why.site.gathering import Gatherer
+from trainwright.controller.trainer.why.site.examination import examine, gather
 from trainwright.controller.trainer.why.site.survey import Level
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
@@ -43,7 +42,7 @@ async def findings(kubeconfig: str, namespace: str) -> dict[str, list[tuple[Leve
     client = Client(HTTPTransport(load_config(kubeconfig)))
     try:
         pipeline = Pipeline(Registry.load(Selection.of(None)))
-        site = await Gatherer(client, pipeline, lambda _: (), shipped_definitions(), namespace).gather()
+        site = await gather(client, pipeline, lambda _: (), shipped_definitions(), namespace)
     finally:
         await client.close()
     return {one.title: [(finding.level, finding.message) for finding in one.findings] for one in examine(site)}

@@ -122,7 +122,7 @@ def test_the_record_holds_five_attempts_and_is_read_back() -> None:
     back = entries_of(document["data"])
     assert back == {n: entries[n] for n in (0, 4, 5, 6, 7)}
     assert len(back) == ATTEMPTS
-    assert all(back[n].failure.order == failures[n].order for n in back)
+    assert all(back[n].order == failures[n].order for n in back)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: b", "{", "attempt: x\npod: y", "attempt: 1"])

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from trainwright.api.objects import Document, Key, labels_of, name_of, uid_of
 from trainwright.api.rights import WATCH, Rule
+from trainwright.controller.local.workloads.documents import labels_match
 from trainwright.controller.local.workloads.kinds import CLUSTER_ROLE
-from trainwright.controller.local.workloads.scheduler.selection import labels_match
 from trainwright.controller.runtime import Conflict, Manager, Result
 
 NAME = "roles"

@@ -10,22 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from trainwright.api.nodes import selects, tolerates, untolerated
 from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
-from trainwright.controller.local.workloads.documents import created_of, spec_of
+from trainwright.controller.local.workloads.documents import created_of, labels_match, spec_of
 from trainwright.controller.local.workloads.pods import is_terminal, node_of
 from trainwright.controller.local.workloads.scheduler.requests import Amounts, left_on, missing, requests_of, take
-from trainwright.controller.local.workloads.scheduler.selection import (
-    UNSCHEDULABLE_TAINT,
-    labels_match,
-    node_matches,
-    tolerates,
-    untolerated,
-)
 
 Check: TypeAlias = Callable[[Document, Sequence[Document]], str | None]
 """A check of the node's own: given a pod and the pods on the node, why the pod does not fit; None: it does."""
 
 NO_NODES = "no nodes available to schedule pods"
+_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +109,12 @@ def refusal_of(
 
 
 def _refusal_by_node(pod: Document, place: NodeInfo) -> FitRefusal | None:
-    node = place.node
-    if spec_of(node).get("unschedulable") and not tolerates(pod, {"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}):
+    node, spec = place.node, spec_of(pod)
+    if spec_of(node).get("unschedulable") and not tolerates(spec, _CORDON):
         return FitRefusal(("node(s) were unschedulable",), by_room=False)
-    if untolerated(pod, node):
+    if untolerated(spec, node):
         return FitRefusal(("node(s) had untolerated taint(s)",), by_room=False)
-    if not node_matches(pod, node):
+    if not selects(spec, node):
         return FitRefusal(("node(s) didn't match Pod's node affinity/selector",), by_room=False)
     if host_ports(pod) & place.ports():
         return FitRefusal(("node(s) didn't have free ports for the requested pod ports",), by_room=True)

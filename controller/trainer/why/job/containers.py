@@ -90,7 +90,7 @@ def made_good(picture: Picture) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class FailedRun:
+class FailedContainer:
     pod: Document
     container: PodContainer
     state: Document
@@ -134,14 +134,14 @@ class FailedRun:
         return self.began, not self.out_of_memory, killed, index_of(self.pod)
 
 
-def failures(picture: Picture) -> list[FailedRun]:
+def failures(picture: Picture) -> list[FailedContainer]:
     """The containers of the present attempt that ended with an error, the first cause first.
 
     Of a container that failed twice, its present run tells: a kubelet keeps no log of the run before that. A record
     that a manager has taken knows which one was seen first. Without one, words of a victim go last.
     """
     runs = (
-        FailedRun(pod, container, state)
+        FailedContainer(pod, container, state)
         for pod in picture.present_pods
         for container in containers_of(pod)
         if (state := container.ended) is not None
@@ -153,13 +153,13 @@ def failures(picture: Picture) -> list[FailedRun]:
     return [culprit, *(one for one in found if one is not culprit)]
 
 
-def _recorded(picture: Picture, found: list[FailedRun]) -> FailedRun | None:
+def _recorded(picture: Picture, found: list[FailedContainer]) -> FailedContainer | None:
     """The failure that the record names, if it is that of a run which the pods still show."""
     entry = record_of(picture).get(attempt_of(picture.present_pods[0]))
     for one in found if entry is not None else ():
         pod, name = uid_of(one.pod), one.container.name
         runs = ((pod, name, str(end.get("finishedAt") or ""), end.get("exitCode")) for end in one.container.ends)
-        if entry is not None and entry.failure.run in runs:
+        if entry is not None and entry.run in runs:
             return one
     return None
 
@@ -176,7 +176,7 @@ def record_of(picture: Picture) -> dict[int, Entry]:
     return entries_of_jobset(entries, uid_of(picture.jobset)) if picture.jobset is not None else entries
 
 
-def _by_words(picture: Picture, found: list[FailedRun]) -> FailedRun:
+def _by_words(picture: Picture, found: list[FailedContainer]) -> FailedContainer:
     """The first one whose log does not tell of another failure, if its program ended soon enough to be the reason."""
     first = found[0]
     lines = _log(picture, first)
@@ -194,10 +194,10 @@ def _by_words(picture: Picture, found: list[FailedRun]) -> FailedRun:
     return first
 
 
-def _log(picture: Picture, failure: FailedRun) -> Sequence[str]:
+def _log(picture: Picture, failure: FailedContainer) -> Sequence[str]:
     return picture.log(failure.pod, failure.container.name, previous=failure.is_previous)
 
 
-def last_words(picture: Picture, failure: FailedRun) -> str:
+def last_words(picture: Picture, failure: FailedContainer) -> str:
     """The line of the log that says most of the failure; empty without a log."""
     return telling_line(_log(picture, failure), failure.code)

@@ -1,31 +1,253 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a job that is over ended: which rank failed first, which limit was reached, and what is left of it."""
+"""Containers that ended with an error, which one was first, and how a job that is over ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from trainwright.api.messages import counted
-from trainwright.api.objects import Document, dig, name_of
+from trainwright.api.messages import CONDITION_LIMIT, counted
+from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RECOVERY, NODE, RECOVERY_GANG
-from trainwright.controller.trainer.failures.first import EVICTED, is_disrupted
+from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
+from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.job.ruling import END_REASONS
-from trainwright.controller.trainer.why.catalogue import about_job, cause, here
-from trainwright.controller.trainer.why.job.attempts import summary_in
-from trainwright.controller.trainer.why.job.containers import failures, record_of
-from trainwright.controller.trainer.why.job.failures import INITIALIZERS, STOPPED, sentence_in, told
-from trainwright.controller.trainer.why.job.jobset import FIRST_JOB
-from trainwright.controller.trainer.why.job.killed import eviction, probe_that_failed, recorded_eviction
-from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
+from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
+from trainwright.controller.trainer.why.job.containers import (
+    FailedContainer,
+    containers_of,
+    failures,
+    last_words,
+    made_good,
+    record_of,
+)
+from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, summary_in
+from trainwright.controller.trainer.why.job.nodes import (
+    disrupted,
+    evicted,
+    eviction,
+    probe_of_run,
+    probe_that_failed,
+    remaining,
+)
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
-from trainwright.controller.trainer.why.words import ends_with, quoted, scheduler_says
+from trainwright.controller.trainer.why.words import (
+    STEP_LABEL,
+    ends_with,
+    lasting,
+    quoted,
+    rank_of,
+    replicated_jobs,
+    role_of,
+    scheduler_says,
+    step_of,
+    verb,
+)
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
-from trainwright.plugins.contract.picture import EVENT, event_time
+from trainwright.plugins.contract.picture import EVENT, created_at, event_time, place_of, pod_order
 
+_MOMENT_SECONDS = 10.0
+STOPPED = frozenset({137, 143})
+"""Exit codes of containers that were told to stop, or were killed."""
+INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 _LAST_WORDS = frozenset({"FailedScheduling", "FailedCreate", "Failed", "FailedMount", "BackOff", "Unhealthy"})
+
+
+def failed(picture: Picture) -> Iterator[Cause]:
+    """The first failure of the attempt; those that followed it are not causes of their own."""
+    found = [one for one in failures(picture) if not _is_by_cluster(one)]
+    if not found or any(True for _ in not_created(picture)):
+        return
+    good = made_good(picture)
+    lasting_ones = [
+        one
+        for one in found
+        if uid_of(one.pod) not in good and (one.container.running is None or holds(one.pod, "Ready") is None)
+    ]
+    if not lasting_ones:
+        recovered = _recovered(picture, found)
+        if any(loops(one.pod, picture.now) for one in found):
+            recovered = replace(recovered, severity=Severity.TEMPORARY, failed=True)
+        yield recovered
+        return
+    first = told(picture, lasting_ones)
+    is_once = first.reason not in ("CrashLoop", "ProgramMissing")
+    is_retried = is_once and all(_is_retried(picture, one) for one in lasting_ones)
+    yield replace(first, severity=Severity.TEMPORARY) if is_retried else first
+
+
+def _is_retried(picture: Picture, failure: FailedContainer) -> bool:
+    """Whether the failed run is followed by another: its container starts again, or another pod takes its place."""
+    job = job_of(picture, failure.pod)
+    if job is None or holds(job, "Failed") is not None or holds(job, "FailureTarget") is not None:
+        return False
+    pod = failure.pod
+    if any(place_of(one) == place_of(pod) and _is_younger(one, pod) for one in picture.present_pods):
+        return True
+    in_place = dig(pod, "spec.restartPolicy") in ("OnFailure", "Always")
+    is_alive = dig(pod, "status.phase") in ("Pending", "Running")
+    return in_place and is_alive and failure.container.restarts < _limit(job)
+
+
+def _is_younger(one: Document, other: Document) -> bool:
+    return (created_at(one) or datetime.min.replace(tzinfo=UTC)) > (
+        created_at(other) or datetime.max.replace(tzinfo=UTC)
+    )
+
+
+def job_of(picture: Picture, pod: Document) -> Document | None:
+    name = labels_of(pod).get("batch.kubernetes.io/job-name", "")
+    return next((one for one in picture.jobs if name_of(one) == name), None)
+
+
+def _limit(job: Document | None) -> int:
+    limit = dig(job, "spec.backoffLimit")
+    return 6 if limit is None else int(limit)
+
+
+def _is_by_cluster(failure: FailedContainer) -> bool:
+    """Whether the cluster ended the pod, which `nodes` tells, or deletes it, where what makes it again tells more."""
+    if is_disrupted(failure.pod) or dig(failure.pod, "status.reason") == EVICTED:
+        return True
+    return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
+
+
+def _recovered(picture: Picture, found: Sequence[FailedContainer]) -> Cause:
+    first = found[0]
+    of_rank = [one for one in found if pod_order(one.pod)[:3] == pod_order(first.pod)[:3]]
+    times = max(len(of_rank), sum({id(one.pod): one.container.restarts for one in of_rank}.values()))
+    text = (
+        f"{rank_of(picture, first.pod)} has failed {counted(times, 'time')}, first with exit code {first.code}, and "
+        f"runs again{ends_with(last_words(picture, first))}"
+    )
+    return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
+
+
+def told(picture: Picture, found: Sequence[FailedContainer]) -> Cause:
+    """The first failure in words. `found` is in the order of `failures`."""
+    first = found[0]
+    if first.out_of_memory:
+        return _memory(picture, first)
+    if first.container.init or _step(picture, first.pod) not in ("trainer", ""):
+        return _initializer(picture, first)
+    if first.container.waiting is not None and first.container.restarts:
+        return _loop(picture, first)
+    who = rank_of(picture, first.pod)
+    after = _others(first, found)
+    text = f"{who} failed with {_code(picture, first)}{_after(first)}{after}{_log(picture, first)}"
+    return _made("RankFailed", picture, first, text)
+
+
+def _others(first: FailedContainer, found: Sequence[FailedContainer]) -> str:
+    """How many other pods were stopped after the first failure, and how many ended by themselves."""
+    places: dict[object, bool] = {}
+    for one in found:
+        was_stopped = one.stopped or one.code in STOPPED
+        places[place_of(one.pod)] = places.get(place_of(one.pod), True) and was_stopped
+    places.pop(place_of(first.pod), None)
+    stopped = sum(places.values())
+    failed = len(places) - stopped
+    parts = [f"{counted(failed, 'other')} failed too"] if failed else []
+    parts += [f"{counted(stopped, 'other')} {verb(stopped, 'was', 'were')} stopped after it"] if stopped else []
+    return "".join(f"; {part}" for part in parts)
+
+
+def _after(failure: FailedContainer) -> str:
+    """How long it ran, if that is more than a moment."""
+    started, ended = moment(failure.state.get("startedAt")), failure.finished
+    if started is None or ended is None or (ended - started).total_seconds() < _MOMENT_SECONDS:
+        return ""
+    return f", {lasting((ended - started).total_seconds())} after its start"
+
+
+def _code(picture: Picture, failure: FailedContainer) -> str:
+    if probe := probe_of_run(picture, failure):
+        return f"exit code {failure.code} (stopped since {probe})"
+    names = {137: " (killed)", 139: " (segmentation fault)", 134: " (aborted)", 143: " (terminated)"}
+    return f"exit code {failure.code}{names.get(failure.code, '')}"
+
+
+def _memory(picture: Picture, first: FailedContainer) -> Cause:
+    limit = dig(first.container.spec, "resources.limits.memory")
+    most = (
+        f"container {first.container.name} may use {limit}"
+        if limit
+        else f"container {first.container.name} has no limit, so its node ran out of memory"
+    )
+    times = f" {first.container.restarts} times" if first.container.restarts > 1 else ""
+    text = (
+        f"{rank_of(picture, first.pod)} was killed for memory{times} (OOMKilled, exit code {first.code}): {most}; "
+        "ask for more memory, or use less"
+    )
+    return _made("OutOfMemory", picture, first, text)
+
+
+def _loop(picture: Picture, first: FailedContainer) -> Cause:
+    limit = _limit(job_of(picture, first.pod))
+    times = first.container.restarts
+    text = (
+        f"container {first.container.name} of {rank_of(picture, first.pod)} has failed {counted(times, 'time')}, "
+        f"last with {_code(picture, first)}{_log(picture, first)}; after {counted(limit, 'restart')} the Job gives up, "
+        "and its pods are deleted with their logs"
+    )
+    return _made("CrashLoop", picture, first, text)
+
+
+def _initializer(picture: Picture, first: FailedContainer) -> Cause:
+    step = _step(picture, first.pod)
+    name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
+    times = f" {first.container.restarts} times, last" if first.container.restarts else ""
+    field = INITIALIZERS.get(step)
+    initializer = (dig(picture.job, "spec.initializer") or {}).get(field or "") or {}
+    uri = initializer.get("storageUri")
+    source = f"; storageUri is {uri}" if uri else ""
+    which = f"init container {name} of {rank_of(picture, first.pod)}" if first.container.init else name
+    is_on_purpose = first.container.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError"
+    if is_on_purpose and (sentence := sentence_in(str(first.state.get("message") or ""))):
+        # Ours say what to do in one sentence, which is more than the end of a log, and needs no right to read logs.
+        text = f"{which} failed{times.removesuffix(', last')}: {sentence}"
+        whole = f"{text}{source}"
+        return _made("InitializerFailed", picture, first, whole if len(whole) <= CONDITION_LIMIT else text)
+    text = (
+        f"{which} failed{times} with {_code(picture, first)}, so training has not begun{source}{_log(picture, first)}"
+    )
+    return _made("InitializerFailed", picture, first, text)
+
+
+def sentence_in(message: str) -> str:
+    """The sentence of a termination message of an initializer; empty if there is none."""
+    line = next(iter(message.strip().splitlines()), "")
+    return "" if line.startswith("{") else quoted(line, CONDITION_LIMIT)
+
+
+def _step(picture: Picture, pod: Document) -> str:
+    """The step that the pod belongs to; empty if its replicated job has no such label."""
+    own = labels_of(pod).get(STEP_LABEL)
+    if own:
+        return own
+    role = role_of(pod)
+    found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
+    if found is not None:
+        return step_of(found)
+    return role if role in INITIALIZERS else ""
+
+
+def _log(picture: Picture, failure: FailedContainer) -> str:
+    """The last line of the log of the container that failed, or the command that shows the log."""
+    if ending := ends_with(last_words(picture, failure)):
+        return ending
+    is_one_of_several = failure.container.init or len(dig(failure.pod, "spec.containers") or ()) > 1
+    options = (f" -c {failure.container.name}" if is_one_of_several else "") + (
+        " --previous" if failure.is_previous else ""
+    )
+    return f"; see `kubectl logs {name_of(failure.pod)}{options}`"
+
+
+def _made(reason: str, picture: Picture, first: FailedContainer, text: str, **more: object) -> Cause:
+    pods = sum(any(one.ended for one in containers_of(pod)) for pod in picture.present_pods)
+    return of_pods(reason, text, first.pod, since=first.finished, pods=pods, **more)
 
 
 def over(picture: Picture) -> Iterator[Cause]:
@@ -78,7 +300,7 @@ def _recorded(picture: Picture) -> Cause | None:
         return None
     entry = entries[max(entries)]
     is_rank = entry.replicated_job == NODE and not entry.job_index
-    who = f"rank {entry.rank}" if is_rank else entry.failure.where
+    who = f"rank {entry.rank}" if is_rank else entry.where
     about = here(picture, "ConfigMap", name)
     more: dict[str, Any] = {"about": about, "since": moment(entry.finished_at), "pods": 1, "index": entry.rank}
     if is_program_missing(entry.exit_code, entry.reason, entry.message):
@@ -88,7 +310,7 @@ def _recorded(picture: Picture) -> Cause | None:
     if entry.replicated_job in INITIALIZERS and (sentence := sentence_in(entry.message)):
         return cause("InitializerFailed", f"{entry.replicated_job} failed: {sentence}", **more)
     if entry.reason == EVICTED:
-        return recorded_eviction(picture, who, entry.message, **more)
+        return cause("EvictedByNode", evicted(picture, "its node", who, entry.message), **more)
     log = ends_with(entry.said)
     log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
     if entry.reason == "OOMKilled":

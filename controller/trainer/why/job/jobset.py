@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What JobSet cannot make: Jobs, the headless Service, claims; and steps that wait for steps before them."""
+"""What JobSet cannot make, steps that wait for steps before them, and the attempts of a job."""
 
 import re
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, annotations_of, dig, is_controlled_by, labels_of, name_of
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
+from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.pods import number
-from trainwright.controller.trainer.why.catalogue import cause, here
-from trainwright.controller.trainer.why.job.refusals import about_jobset
+from trainwright.controller.trainer.recovery.causes import FailureCause
+from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
+from trainwright.controller.trainer.why.catalogue import about_jobset, cause, here
+from trainwright.controller.trainer.why.job.containers import record_data
 from trainwright.controller.trainer.why.kinds import SERVICE
 from trainwright.controller.trainer.why.words import listed, pods_of, quoted, replicated_jobs
 from trainwright.plugins.contract import Cause, Picture, created_at, since_of
@@ -18,6 +22,8 @@ from trainwright.plugins.contract.picture import BATCH_JOB, event_since, holds
 _UNMADE_SECONDS = 10.0
 FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
 """What JobSet says of a failure."""
+_RULES = frozenset({"infra", "final"})
+"""Names of rules that the plugin Recovery writes into each JobSet of such a job."""
 
 
 def not_made(picture: Picture) -> Iterator[Cause]:
@@ -34,7 +40,10 @@ def not_made(picture: Picture) -> Iterator[Cause]:
     for name in missing:
         other = picture.get(BATCH_JOB, name)
         if other is not None and not is_controlled_by(other, jobset):
-            yield _job_taken(picture, name, other)
+            text = (
+                f"JobSet cannot create Job {name}: a Job of that name exists and is not of this JobSet; delete that Job"
+            )
+            yield cause("JobNotCreated", text, here(picture, "Job", name), created_at(other))
             return
     for event in picture.events(jobset):
         told = _from_event(picture, event)
@@ -51,11 +60,6 @@ def _expected_jobs(picture: Picture) -> list[str]:
         if not open_dependencies(picture, one)
         for index in range(one.get("replicas") or 1)
     ]
-
-
-def _job_taken(picture: Picture, name: str, other: Document) -> Cause:
-    text = f"JobSet cannot create Job {name}: a Job of that name exists and is not of this JobSet; delete that Job"
-    return cause("JobNotCreated", text, here(picture, "Job", name), created_at(other))
 
 
 def _from_event(picture: Picture, event: Document) -> Cause | None:
@@ -186,3 +190,43 @@ def restarting(picture: Picture) -> Iterator[Cause]:
     told = f"Job {first[1]} failed in the one before" if first else quoted(message, 160) or "a Job failed before"
     text = f"attempt {attempt[0]} of {attempt[1]} starts: {told}"
     yield cause("Restarting", text, about_jobset(picture), since_of(condition))
+
+
+def summary_in(picture: Picture) -> Summary | None:
+    """The summary of the job's record; None for a job that does not recover, whose record is not read for it."""
+    rules = dig(picture.jobset, "spec.failurePolicy.rules") or ()
+    if not any(one.get("name") in _RULES for one in rules):
+        return None
+    found = summary_of(record_data(picture))
+    return found if found is not None and found.judged else None
+
+
+def between_attempts(picture: Picture) -> Iterator[Cause]:
+    """The next attempt is held back, or on its way: by the record, else by the JobSet."""
+    found = summary_in(picture)
+    if found is None:
+        yield from restarting(picture)
+        return
+    if len(running_pods(picture)) >= wanted_now(picture) > 0:
+        return
+    about = here(picture, "ConfigMap", name_of_record(picture.name))
+    paid = f", {found.paid}" if found.paid else ""
+    yield cause("Restarting", f"attempt {found.judged + 1} {_when(picture, found)}{paid}: {found.why}", about=about)
+
+
+def cost_before(picture: Picture) -> str:
+    """How many attempts have ended for which cause, to be put behind the number of the present one."""
+    found = summary_in(picture)
+    counts = found.counts.causes if found is not None else {}
+    told = [f"{counts[one]} {one.value.lower()}" for one in FailureCause if counts.get(one)]
+    step = found.counts.step if found is not None else None
+    reached = f"; best step so far: {step:g}" if step is not None else ""
+    return f"{reached}; before: {', '.join(told)}" if told else ""
+
+
+def _when(picture: Picture, found: Summary) -> str:
+    if found.hang:
+        return "begins when all ranks have stopped"
+    until = moment(found.hold_until)
+    # The moment, not the seconds until then: conditions that say the same are not written again.
+    return f"begins at {until:%H:%M:%S} UTC" if until is not None and until > picture.now else "begins"

@@ -12,15 +12,9 @@ from trainwright.api.objects import deletion_timestamp_of, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.state import State, Word, shown, state_of, without_causes
 from trainwright.controller.trainer.why.job import (
-    attempts,
-    claims,
-    creation,
     ended,
-    failures,
-    images,
     jobset,
     nodes,
-    queue,
     refusals,
     running,
     scheduling,
@@ -34,17 +28,17 @@ Check = Callable[[Picture], Iterable[Cause]]
 
 CHECKS: tuple[Check, ...] = (
     jobset.not_made,
-    attempts.between_attempts,
+    jobset.between_attempts,
     jobset.waiting_steps,
     jobset.service_taken,
-    creation.uncreated,
+    refusals.uncreated,
     scheduling.unscheduled,
-    images.unpulled,
-    claims.unmounted,
+    starting.unpulled,
+    starting.unmounted,
     starting.not_created,
     starting.refused_by_node,
     starting.slow,
-    failures.failed,
+    ended.failed,
     nodes.disrupted,
     running.unready,
     running.left_alone,
@@ -103,7 +97,7 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
         return list(nodes.ending(picture))
     if elsewhere := list(unattended.elsewhere(picture)):
         return elsewhere
-    refused, suspended = list(refusals.refusals(picture)), list(queue.suspended(picture))
+    refused, suspended = list(refusals.refusals(picture)), list(unattended.suspended(picture))
     if suspended:
         # Its owner knows of the suspension. To resume a job that cannot be built would not help.
         is_first = (
@@ -121,15 +115,10 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
         except Exception as error:  # a defect of one plugin must not hide what the others say
             name = getattr(plugin, "name", type(plugin).__name__)
             failed.append(f"what plugin {name} knows: it failed with {type(error).__name__}: {error}")
-    return _with_attempt(picture, [*_sorted(_not_explained(found)), *_at_last(picture, found)])
-
-
-def _at_last(picture: Picture, found: Sequence[Cause]) -> list[Cause]:
-    """That the job runs, or starts, unless a cause says why it does neither."""
-    ordinary = running.ordinary(picture)
     # A container that runs again after a failure is worth a word, and no reason for concern.
     only_notes = all(one.severity is Severity.WAITS and one.reason == "CrashLoop" for one in found)
-    return [ordinary] if only_notes else []
+    ordinary = running.ordinary(picture)
+    return _with_attempt(picture, [*_sorted(_not_explained(found)), *([ordinary] if only_notes else [])])
 
 
 def _not_explained(found: Sequence[Cause]) -> list[Cause]:

@@ -12,12 +12,16 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
 from trainwright.controller.trainer.job.stall import COMPLETE, StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
-from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
-from trainwright.controller.trainer.why.job.attempts import cost_before
-from trainwright.controller.trainer.why.job.jobset import attempt_of, open_dependencies, running_pods, wanted_now
+from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here, of_pods
+from trainwright.controller.trainer.why.job.jobset import (
+    attempt_of,
+    cost_before,
+    open_dependencies,
+    running_pods,
+    wanted_now,
+)
 from trainwright.controller.trainer.why.job.nodes import lost_node
-from trainwright.controller.trainer.why.job.refusals import about_jobset
-from trainwright.controller.trainer.why.words import listed, pods_wanted, replicated_jobs, role_of, verb
+from trainwright.controller.trainer.why.words import listed, pods_of, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest
 from trainwright.plugins.contract.picture import counted as share
@@ -187,7 +191,7 @@ def ordinary(picture: Picture) -> Cause:
         else:
             text = "the job has no pods yet; JobSets may not be read, which could say why"
         return cause("Starting", text, about_job(picture), created_at(picture.job))
-    total = wanted or len(pods) or pods_wanted(picture)
+    total = wanted or len(pods) or sum(map(pods_of, replicated_jobs(picture)))
     text = f"the job is starting: {share(active, total)} run{which}"
     since = created_at(picture.jobset or picture.job)
     return cause("Starting", text, about_jobset(picture), since, pods=len(pods))

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that have no node: too few free devices, nodes that are too small, selectors, taints, schedulers, gates."""
+"""Pods that have no node: too few free devices, nodes that are too small, selectors, taints, claims, gates."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
+from trainwright.api.kubernetes.core.v1 import PodSpec
 from trainwright.api.messages import counted
-from trainwright.api.nodes import is_local
+from trainwright.api.nodes import is_local, selects, untolerated
 from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.trainer.why.catalogue import cause, of_pods
-from trainwright.controller.trainer.why.job import capacity, claims
-from trainwright.controller.trainer.why.kinds import NODE
+from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
+from trainwright.controller.trainer.why.job.starting import CLAIM_TOLD
+from trainwright.controller.trainer.why.kinds import CLAIM, NODE, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import amount, listed, quoted, scheduler_says, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
 from trainwright.plugins.contract.picture import counted as share
 from trainwright.plugins.contract.picture import earliest, event_since
+from trainwright.plugins.contract.requests import pod_requests
 
 UNSCHEDULABLE_SECONDS = 10.0
 NO_SCHEDULER_SECONDS = 60.0
@@ -25,6 +29,11 @@ _INSUFFICIENT = re.compile(r"Insufficient (\S+?)\.?$")
 _SELECTOR = "didn't match Pod's node affinity/selector"
 _TAINT = "untolerated taint"
 _GANG = ("PodGroup", "sibling pods", "gang", "pod group", "resource gap")
+_MOST_PODS = 1000
+_CORDONED = "node.kubernetes.io/unschedulable"
+"""The key of the taint of a node that an administrator has closed for new pods."""
+_SILENT = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Those of nodes that are not ready or do not answer."""
 
 
 class WaitingPods(NamedTuple):
@@ -112,7 +121,7 @@ def _coming(picture: Picture, group: WaitingPods) -> Cause | None:
 
 
 def _why(picture: Picture, group: WaitingPods) -> Cause:
-    if told := claims.unscheduled(picture, group.message, group.told):
+    if told := _claims(picture, group):
         return told
     reasons = [(int(count), text.strip().rstrip(".")) for count, text in _REASON.findall(_after(group.message))]
     short = sorted(found[1] for _, text in reasons if (found := _INSUFFICIENT.search(text)))
@@ -132,24 +141,69 @@ def _why(picture: Picture, group: WaitingPods) -> Cause:
     )
 
 
+def _claims(picture: Picture, group: WaitingPods) -> Cause | None:
+    """The scheduler stops at a claim that is missing or has no volume."""
+    if found := CLAIM_TOLD.search(group.message):
+        return _claim_missing(picture, found[1], group) if found[2] == "not found" else None
+    if "unbound immediate PersistentVolumeClaims" not in group.message:
+        return None
+    for pod in picture.present_pods:
+        for name in _claims_of(pod):
+            claim = picture.get(CLAIM, name)
+            if claim is None and picture.lacks(CLAIM, name):
+                return _claim_missing(picture, name, group)
+            if claim is not None and dig(claim, "status.phase") == "Pending":
+                return _claim_pending(picture, claim, group)
+    return group.told("ClaimPending", "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`")
+
+
+def _claims_of(pod: Document) -> list[str]:
+    volumes = dig(pod, "spec.volumes") or ()
+    return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
+
+
+def _claim_missing(picture: Picture, name: str, group: WaitingPods) -> Cause:
+    text = (
+        f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
+        "volume in the runtime and create the job again"
+    )
+    return group.told("ClaimMissing", text, about=here(picture, "PersistentVolumeClaim", name))
+
+
+def _claim_pending(picture: Picture, claim: Document, group: WaitingPods) -> Cause:
+    name = name_of(claim)
+    storage = dig(claim, "spec.storageClassName")
+    if storage and picture.lacks(STORAGE_CLASS, storage):
+        why = f"StorageClass {storage} does not exist; use another class"
+    else:
+        warned = [one for one in picture.events(claim) if one.get("type") == "Warning"]
+        any_of = warned or list(picture.events(claim))
+        why = (
+            quoted(str(any_of[0].get("message", "")))
+            if any_of
+            else f"no volume was made for it; see `kubectl describe pvc {name}`"
+        )
+    about = About.of(claim, "PersistentVolumeClaim")
+    return group.told("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", about=about)
+
+
 def _after(message: str) -> str:
-    _, _, rest = message.partition("nodes are available:")
-    return rest.strip()
+    return message.partition("nodes are available:")[2].strip()
 
 
 def _from_nodes(picture: Picture, group: WaitingPods, nodes: Sequence[Document], short: Sequence[str]) -> Cause | None:
     """What the nodes themselves tell: selector, then taints, then size; None if they would do."""
     spec = group.pods[0].get("spec") or {}
-    requests = capacity.requests_of(spec)
-    selected = [node for node in nodes if capacity.is_selected(node, spec)]
+    requests = requests_of(spec)
+    selected = [node for node in nodes if selects(spec, node)]
     if not selected:
         return group.told("NoNodeMatches", _selector_text(picture, group.pods[0], nodes))
-    large = [node for node in selected if capacity.is_large_enough(node, requests)]
-    if large and all(capacity.untolerated(node, spec) for node in large):
+    large = [node for node in selected if is_large_enough(node, requests)]
+    if large and all(untolerated(spec, node) for node in large):
         return group.told("NodesTainted", _tainted_text(picture, group, large))
     if large:
         return None
-    lacking = [name for name in requests if all(requests[name] > capacity.allocatable(node, name) for node in selected)]
+    lacking = [name for name in requests if all(requests[name] > allocatable(node, name) for node in selected)]
     resource = next((name for name in (*short, *lacking) if name in lacking), next(iter(lacking), ""))
     if not resource:
         return None
@@ -157,7 +211,7 @@ def _from_nodes(picture: Picture, group: WaitingPods, nodes: Sequence[Document],
 
 
 def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: Quantity) -> str:
-    most = max(capacity.allocatable(node, resource) for node in nodes)
+    most = max(allocatable(node, resource) for node in nodes)
     which = "no node that the node selector allows" if spec.get("nodeSelector") else "no node"
     if not most and all(map(is_local, nodes)):
         return (
@@ -178,7 +232,7 @@ def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: 
 
 
 def _shortage(picture: Picture, group: WaitingPods, short: Sequence[str], nodes: Sequence[Document]) -> str:
-    requests = capacity.requests_of(group.pods[0].get("spec") or {})
+    requests = requests_of(group.pods[0].get("spec") or {})
     asked = listed(f"{amount(name, requests[name])} {name}" if name in requests else name for name in short)
     number = len(group.pods)
     who = f"{share(group.pods, picture.present_pods)} {verb(number, 'waits', 'wait')} for {asked}"
@@ -197,17 +251,17 @@ def _shortage(picture: Picture, group: WaitingPods, short: Sequence[str], nodes:
 def _room(picture: Picture, group: WaitingPods, nodes: Sequence[Document]) -> int | None:
     """How many such pods the nodes hold at the same time, if the job has more of them that run at the same time."""
     spec = group.pods[0].get("spec") or {}
-    requests = capacity.requests_of(spec)
+    requests = requests_of(spec)
     alike = [pod for pod in picture.present_pods if _is_alike(pod, requests)]
-    fitting = [node for node in nodes if capacity.is_selected(node, spec) and not capacity.untolerated(node, spec)]
-    room = sum(capacity.room_for(node, requests) for node in fitting)
+    fitting = [node for node in nodes if selects(spec, node) and not untolerated(spec, node)]
+    room = sum(room_for(node, requests) for node in fitting)
     return room if 0 < room < len(alike) else None
 
 
 def _is_alike(pod: Document, requests: Mapping[str, Quantity]) -> bool:
     is_over = dig(pod, "status.phase") in ("Succeeded", "Failed")
     is_ending = dig(pod, "metadata.deletionTimestamp")
-    return not is_over and not is_ending and capacity.requests_of(pod.get("spec") or {}) == requests
+    return not is_over and not is_ending and requests_of(pod.get("spec") or {}) == requests
 
 
 def _selector_text(picture: Picture, pod: Document, nodes: Sequence[Document]) -> str:
@@ -243,19 +297,55 @@ def _has_key(value: object, key: str) -> bool:
 
 def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document]) -> str:
     spec = group.pods[0].get("spec") or {}
-    taints = [taint for node in nodes for taint in capacity.untolerated(node, spec)]
+    taints = [taint for node in nodes for taint in untolerated(spec, node)]
     who = share(group.pods, picture.present_pods)
     names = listed(name_of(node) for node in nodes)
-    if taints and all(map(capacity.is_cordon, taints)):
+    keys = {taint.get("key") for taint in taints}
+    if keys == {_CORDONED}:
         return f"{who} cannot start: the nodes that fit ({names}) are cordoned; ask the administrator to uncordon them"
-    if taints and all(map(capacity.is_silence, taints)):
+    if keys and keys <= _SILENT:
         return f"{who} cannot start: the nodes that fit ({names}) are not ready; ask the administrator of the nodes"
     if not taints:
         return f"{who} cannot start: nodes have taints that the pods do not tolerate; add tolerations to the runtime"
-    names = listed(capacity.taint_text(taint) for taint in taints if not capacity.is_cordon(taint))
+    names = listed(taint_text(taint) for taint in taints if taint.get("key") != _CORDONED)
     number = len(nodes)
     fit = "the one node that fits has" if number == 1 else f"the {number} nodes that fit have"
     return (
-        f"{fit} the {'taint' if len(set(map(capacity.taint_text, taints))) == 1 else 'taints'} {names}, which the "
+        f"{fit} the {'taint' if len(set(map(taint_text, taints))) == 1 else 'taints'} {names}, which the "
         "pods do not tolerate: add a toleration to the runtime"
     )
+
+
+def requests_of(pod_spec: Document) -> Mapping[str, Quantity]:
+    """What one pod requests, by resource; a container with limits alone requests those."""
+    completed = {**pod_spec, "containers": [_completed(one) for one in pod_spec.get("containers") or ()]}
+    try:
+        return pod_requests(msgspec.convert(completed, PodSpec))
+    except (msgspec.ValidationError, ValueError):
+        return {}
+
+
+def _completed(container: Document) -> Document:
+    resources = container.get("resources") or {}
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}} if requests else container
+
+
+def allocatable(node: Document, resource: str) -> Quantity:
+    """How much of a resource the node offers in all."""
+    return Quantity.parse((dig(node, "status.allocatable") or {}).get(resource, "0"))
+
+
+def is_large_enough(node: Document, requests: Mapping[str, Quantity]) -> bool:
+    """Whether the empty node would have room for one such pod."""
+    return all(not amount > allocatable(node, resource) for resource, amount in requests.items())
+
+
+def room_for(node: Document, requests: Mapping[str, Quantity]) -> int:
+    counts = [allocatable(node, resource).nanos // amount.nanos for resource, amount in requests.items() if amount]
+    return min((*counts, _MOST_PODS))
+
+
+def taint_text(taint: Document) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key')}{value}"

@@ -26,10 +26,7 @@ from trainwright.plugins.contract.picture import Query, Source, Survey, Verb
 
 TRAINER_GROUP = TrainJob.RESOURCE.group
 JOBSET_GROUP = JobSet.RESOURCE.group
-DEFAULT_HOME = "kubeflow-system"
-"""Where the manager is installed unless another namespace is chosen."""
 JOBSET_DEFINITION = f"jobsets.{JOBSET_GROUP}"
-LEASE_NAME = TRAINER_GROUP
 CONFIGURATION = "kubeflow-trainer-config"
 CONFIGURATION_KEY = "controller_manager_config.yaml"
 KUEUE_NAMESPACE, KUEUE_CONFIGURATION = "kueue-system", "kueue-manager-config"
@@ -112,17 +109,10 @@ class SiteSurvey(Survey):
         needed: Needed,
         namespace: str | None,
     ) -> None:
-        """Ask nothing yet.
+        """Ask nothing yet; `source` has what was read so far.
 
-        Args:
-            source: what was read so far.
-            now: the time of the API server, or of this machine if it tells none.
-            skew: seconds that the clock of this machine is ahead of the API server's.
-            version: of Kubernetes, such as v1.36.3; empty if the API server tells none.
-            shipped: the definitions of this version, by name.
-            tried: makes a one-node job of a runtime, in that namespace if the runtime has none.
-            needed: the rights that the manager needs.
-            namespace: for dry runs; None for the one that the manager is limited to, or else `default`.
+        `now`, `skew` and `version` are as `examination._api_server` tells them. `tried` makes a one-node job of a
+        runtime, in that namespace if the runtime has none. The other arguments are those of `examination.gather`.
         """
         super().__init__(source, now)
         self.skew, self.version, self.shipped = skew, version, shipped
@@ -180,7 +170,7 @@ class SiteSurvey(Survey):
             {"kind": resource.kind, **one}
             for resource in (kinds.MUTATING_WEBHOOKS, kinds.VALIDATING_WEBHOOKS)
             for one in self.all_of(resource)
-            if groups_of(one) & {TRAINER_GROUP, JOBSET_GROUP}
+            if groups_of(one.get("webhooks") or ()) & {TRAINER_GROUP, JOBSET_GROUP}
         ]
 
     @property
@@ -213,19 +203,9 @@ class SiteSurvey(Survey):
 
     # ------------------------------------------------------------------ the manager
 
-    @property
-    def deployments(self) -> list[Document]:
-        return self.all_of(kinds.DEPLOYMENT)
-
     @cached_property
     def managers(self) -> list[Document]:
-        return [
-            one
-            for one in self.deployments
-            # Kubeflow Trainer's Helm chart gives the second name.
-            if labels_of(one).get("app.kubernetes.io/name") in {"trainer", "kubeflow-trainer"}
-            and labels_of(one).get("app.kubernetes.io/component") == "manager"
-        ]
+        return [one for one in self.all_of(kinds.DEPLOYMENT) if kinds.is_manager(one)]
 
     @property
     def is_trainwright(self) -> bool:
@@ -252,7 +232,10 @@ class SiteSurvey(Survey):
     @property
     def leases(self) -> list[Document]:
         """The Leases of managers in all namespaces: with the name that is usual, and the one in the Configuration."""
-        names = {LEASE_NAME, dig(self.if_read("configuration"), "leaderElection.resourceName") or LEASE_NAME}
+        names = {
+            kinds.LEASE_NAME,
+            dig(self.if_read("configuration"), "leaderElection.resourceName") or kinds.LEASE_NAME,
+        }
         return [one for name in sorted(names) for one in self.all_of(kinds.LEASE, fields=f"metadata.name={name}")]
 
     @property
@@ -302,7 +285,7 @@ class SiteSurvey(Survey):
         """The Deployments of JobSet's controller, by label or image."""
         return [
             one
-            for one in self.deployments
+            for one in self.all_of(kinds.DEPLOYMENT)
             if labels_of(one).get("app.kubernetes.io/part-of") == "jobset"
             or any("/jobset:" in (container.get("image") or "") for container in containers_of(one))
         ]
@@ -311,7 +294,6 @@ class SiteSurvey(Survey):
 
     @property
     def tried_in(self) -> str:
-        """The namespace of the dry runs."""
         return self._wanted_namespace or self.only or _DEFAULT
 
     @property
@@ -321,7 +303,6 @@ class SiteSurvey(Survey):
 
     @property
     def jobset_probe(self) -> Probe:
-        """The answer to a JobSet."""
         pod = {"containers": [{"name": NODE, "image": "none"}], "restartPolicy": "Never"}
         labels = {LABEL_ANCESTOR_STEP: STEP_TRAINER}
         template = {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}}
@@ -388,8 +369,7 @@ class SiteSurvey(Survey):
         return Query(Verb.MAY, resource, place if rule.namespaced else "", name, fields=f"{self.account},{verb}")
 
 
-def groups_of(configuration: Document) -> set[str]:
-    hooks = configuration.get("webhooks") or ()
+def groups_of(hooks: Iterable[Document]) -> set[str]:
     return {group for hook in hooks for rule in hook.get("rules") or () for group in rule.get("apiGroups") or ()}
 
 

@@ -17,7 +17,7 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.failures.record import Entry, entries_of
-from trainwright.controller.trainer.recovery.summary import Summary, summary_of
+from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from tests.unit.local.workloads.objects import node, pod
+from trainwright.api.nodes import selects, untolerated
 from trainwright.api.objects import Document, Key, name_of
 from trainwright.api.quantity import Quantity
+from trainwright.controller.local.workloads.documents import labels_match
 from trainwright.controller.local.workloads.scheduler.controller import Scheduler
 from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, places_of, schedule
 from trainwright.controller.local.workloads.scheduler.requests import requests_of
-from trainwright.controller.local.workloads.scheduler.selection import labels_match, node_matches, untolerated
 from trainwright.controller.runtime.errors import BadRequest, ErrorCause, Forbidden
 
 
@@ -74,7 +75,7 @@ def test_expressions(requirement: Document, matches: bool) -> None:
     assert labels_match({"matchExpressions": [requirement]}, labels) == matches
     required = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
     spec = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
-    assert node_matches(pod(spec=spec), node(labels=labels)) == matches
+    assert selects(spec, node(labels=labels)) == matches
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_terms_are_alternatives(terms: list[Document], matches: bool) -> None:
     spec = {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     }
-    assert node_matches(pod(spec=spec), node(labels={"a": "1"})) == matches
+    assert selects(spec, node(labels={"a": "1"})) == matches
 
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -110,7 +111,7 @@ TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     ],
 )
 def test_taints(tolerations: list[Document], taint: Document, away: bool) -> None:
-    assert untolerated(pod(spec={"tolerations": tolerations}), node(taints=[taint])) == away
+    assert bool(untolerated({"tolerations": tolerations}, node(taints=[taint]))) == away
 
 
 def pending(name: str = "new", **fields: Any) -> Document:

@@ -14,8 +14,7 @@ from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRun
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.site import examination
-from trainwright.controller.trainer.why.site.examination import Examined
-from trainwright.controller.trainer.why.site.gathering import tried
+from trainwright.controller.trainer.why.site.examination import Examined, tried
 from trainwright.controller.trainer.why.site.survey import (
     CONFIGURATION,
     CONFIGURATION_KEY,

@@ -20,7 +20,7 @@ from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, listing, status_body
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.why.site.gathering import Gatherer
+from trainwright.controller.trainer.why.site.examination import gather
 from trainwright.controller.trainer.why.site.survey import CONFIGURATION, CONFIGURATION_KEY, SiteSurvey
 from trainwright.plugins.registry import Registry
 
@@ -71,7 +71,7 @@ class Cluster(ScriptedTransport):
 
     async def examine(self) -> tuple[SiteSurvey, list[str]]:
         """What is found, and the lines about rights."""
-        site = await Gatherer(Client(self), PIPELINE, needed_rights, {}, None).gather()
+        site = await gather(Client(self), PIPELINE, needed_rights, {}, None)
         told = text_of([one for one in examine(site) if one.title == "rights of the manager"])
         return site, [line for line in told.splitlines() if "may not" in line]
 

@@ -271,6 +271,17 @@ def test_a_laptop_is_not_told_to_look_after_a_device_plugin() -> None:
         assert sentence in world.says()
 
 
+@pytest.mark.parametrize(("node", "reason"), [("big", "NoFreeNode"), ("other", "NoNodeMatches")])
+def test_affinity_may_name_a_node(node: str, reason: str) -> None:
+    world = World()
+    world.unschedulable(GPU)
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    for pod in world.pods:
+        pod["spec"]["affinity"] = {"nodeAffinity": required}
+    assert world.says().startswith(f"{reason}: ")
+
+
 def test_the_node_selector_matches_nothing() -> None:
     world = World()
     world.unschedulable("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")

@@ -28,9 +28,16 @@ from trainwright.controller.trainer.recovery.attempts import (
     restart_stalled,
     stalled,
 )
-from trainwright.controller.trainer.recovery.positions import Position, Span, is_since
-from trainwright.controller.trainer.recovery.summary import KEY, Summary, summary_of, text_of
-from trainwright.controller.trainer.recovery.verdict import Counts
+from trainwright.controller.trainer.recovery.causes import Span
+from trainwright.controller.trainer.recovery.verdict import (
+    KEY,
+    Counts,
+    Position,
+    Summary,
+    is_since,
+    summary_of,
+    text_of,
+)
 
 RETRIES = Declaration(mode="gang", retries=2)
 START = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
@@ -82,6 +89,7 @@ class Life:
         marks = {"annotations": {"trainwright.dev/attempt-base": str(self.base)}} if self.base else {}
         template = {"metadata": marks, "spec": {"containers": []}}
         failed = {"type": "Failed", "status": "True", "reason": self.failed, "message": ""}
+        policies = [] if self.replaceable else [{"templates": [{"metadata": {"name": "state"}, "spec": {}}]}]
         when = {"lastTransitionTime": self.failed_at.strftime("%Y-%m-%dT%H:%M:%SZ")} if self.failed else {}
         return msgspec.convert(
             {
@@ -89,6 +97,7 @@ class Life:
                 "spec": {
                     "suspend": self.suspended or self.is_held,
                     "replicatedJobs": [{"name": "node", "template": {"spec": {"template": template}}}],
+                    "volumeClaimPolicies": policies,
                 },
                 "status": {
                     "restarts": self.restarts,
@@ -107,7 +116,7 @@ class Life:
         for attempt, found in failures_by_attempt(self.pods).items():
             if attempt >= self.known.summary.judged and self.known.summary.replace != self.uid:
                 self.entries.setdefault(attempt, Entry.of(found[0], self.logs.get(attempt, "")))
-        step = advance(self.known, glance, self.entries, self.wanted, replaceable=self.replaceable)
+        step = advance(self.known, glance, self.entries, self.wanted)
         # Every manager may be the last one: what is not on record is not known.
         written = document_of(self.job, step.entries, {KEY: text_of(step.summary)})["data"]
         assert summary_of(written) == step.summary

@@ -21,7 +21,7 @@ from trainwright.controller.trainer.job.pods import POD
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.recovery.attempts import Glance, KnownAttempts
 from trainwright.controller.trainer.recovery.recorder import LOST_SECONDS, RecoveryRecorder
-from trainwright.controller.trainer.recovery.summary import Summary
+from trainwright.controller.trainer.recovery.verdict import Summary
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 KEY = Key("n", "j")

@@ -49,7 +49,7 @@ class Spread(Life):
         self.run(pod(0, node="gpu-9"), pod(1, node=culprit, code=1, at=f"{self.now:%H:%M:%S}", **how))
         step = self.restart()
         if step.suspect[0]:
-            leave_node(self.known, self.glance, step, NODES, replaceable=self.replaceable)
+            leave_node(self.known, self.glance, step, NODES)
             self.known.summary = step.summary
             self.avoided.append(step.avoided)
         self.now += timedelta(minutes=10)

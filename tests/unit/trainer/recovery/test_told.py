@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.unit.trainer.recovery.test_recovery_causes import pod
 from trainwright.api.objects import Document
-from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
-from trainwright.controller.trainer.recovery.verdict import Counts
+from trainwright.controller.trainer.recovery.verdict import KEY, Counts, Summary, text_of
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)

@@ -7,15 +7,18 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.recovery.causes import Attribution, FailureCause
-from trainwright.controller.trainer.recovery.summary import Summary, at_least, summary_of, text_of
 from trainwright.controller.trainer.recovery.verdict import (
     MOST_ATTEMPTS,
     Counts,
-    Course,
     EndedAttempt,
     Judgement,
+    Position,
+    Summary,
+    at_least,
     judge,
     retries_left,
+    summary_of,
+    text_of,
 )
 
 WANTED = Declaration(mode="gang")
@@ -23,8 +26,11 @@ CODE, MEMORY, HANG = FailureCause.CODE, FailureCause.MEMORY, FailureCause.HANG
 INFRASTRUCTURE, PREEMPTED, SUSPENDED = FailureCause.INFRASTRUCTURE, FailureCause.PREEMPTED, FailureCause.SUSPENDED
 
 
-def ended(cause: FailureCause = CODE, **more: Any) -> EndedAttempt:
-    return EndedAttempt(why=Attribution(cause, "rank 1 failed with exit code 1"), **more)
+def ended(
+    cause: FailureCause = CODE, step: float | None = None, percent: int | None = None, **more: Any
+) -> EndedAttempt:
+    why = Attribution(cause, "rank 1 failed with exit code 1")
+    return EndedAttempt(why=why, position=Position(step, percent), **more)
 
 
 def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Judgement]:
@@ -34,7 +40,7 @@ def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Judgeme
         outcome = judge(counts, one, wanted)
         counts = outcome.counts
         outcomes.append(outcome)
-        if outcome.course is Course.END:
+        if outcome.reason:
             break
     return outcomes
 
@@ -53,7 +59,7 @@ def test_failures_in_a_row_use_up_the_retries() -> None:
 def test_progress_clears_the_counts() -> None:
     """Scenario 9: a failure, progress, a failure ... goes on for long."""
     found = lived(*[ended(step=10.0 * n) for n in range(1, 21)])
-    assert {one.course for one in found} == {Course.RETRY}
+    assert {one.reason for one in found} == {""}
     assert found[-1].counts.row == {"retries": 1}
     assert found[-1].counts.causes == {CODE: 20}
     assert retries_left(found[-1].counts, WANTED) == 2
@@ -108,14 +114,14 @@ def test_the_budget_of_each_cause(cause: FailureCause, attempts: int, reason: st
 def test_suspensions_cost_nothing() -> None:
     """Scenario 41."""
     found = lived(ended(), *[ended(SUSPENDED)] * 200, ended())
-    assert found[-1].course is Course.RETRY
+    assert found[-1].reason == ""
     assert (found[-1].counts.row, found[-1].counts.attempts) == ({"retries": 2}, 2)
     assert {one.pause for one in found[1:-1]} == {0.0}
 
 
 def test_budgets_do_not_mix() -> None:
     found = lived(ended(), ended(MEMORY), ended(HANG), ended(), ended(HANG), ended())
-    assert found[-1].course is Course.RETRY
+    assert found[-1].reason == ""
     assert found[-1].counts.row == {"retries": 3, "memory": 1, "hang": 2}
 
 

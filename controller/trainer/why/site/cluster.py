@@ -1,30 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether JobSet is there and works: every TrainJob runs as a JobSet."""
+"""Whether Kubernetes, JobSet and the definitions are there and have versions that work."""
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from trainwright.api.objects import Document, dig, wire
 from trainwright.controller.trainer.why.site.survey import (
     JOBSET_DEFINITION,
     JOBSET_GROUP,
+    TRAINER_GROUP,
     SiteFinding,
     SiteSurvey,
     containers_of,
     first_of,
     note,
     problem,
+    warning,
 )
+from trainwright.plugins.contract import condition_of
 
-VERSION = "v1alpha2"
-TRIED = ((0, 10), (0, 12))
+_PROSE = frozenset({"description", "example", "externalDocs", "title"})
+OLDEST, NEWEST = (1, 31), (1, 36)
+"""The minor versions that the tests run with, and those between them: docs/admins/versions.md."""
+_JOBSET_VERSION = "v1alpha2"
+_TRIED = ((0, 10), (0, 12))
 """The minor versions that the tests run with: docs/admins/versions.md."""
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+")
 _FAILED = re.compile(r'failed calling webhook "([^"]+)"')
 
 
-def presence(site: SiteSurvey) -> Iterator[SiteFinding]:
+def kubernetes(site: SiteSurvey) -> Iterator[SiteFinding]:
+    """Not older than the oldest that the tests run with."""
+    found = re.match(r"v?(\d+)\.(\d+)", site.version)
+    if found is None:
+        return
+    minor = (int(found[1]), int(found[2]))
+    if minor < OLDEST:
+        yield warning(
+            f"Kubernetes {minor[0]}.{minor[1]} is not supported; the oldest that is tried is {OLDEST[0]}.{OLDEST[1]}",
+            "upgrade the cluster",
+        )
+    elif minor > NEWEST:
+        yield note(
+            f"Kubernetes {minor[0]}.{minor[1]} was not tried; the newest that was is {NEWEST[0]}.{NEWEST[1]}",
+            "nothing if jobs run; else report what fails",
+        )
+
+
+def definitions(site: SiteSurvey) -> Iterator[SiteFinding]:
+    """Each definition is there and has the schema of this version."""
+    found = site.definitions
+    for name, shipped in sorted(site.shipped.items()):
+        if not name.endswith("." + TRAINER_GROUP):
+            continue
+        if name not in found:
+            yield problem(f"CustomResourceDefinition {name} is missing", "apply config/crd")
+        elif (established := condition_of(found[name], "Established")) and established.get("status") != "True":
+            yield problem(f"CustomResourceDefinition {name} is not established", f"kubectl describe crd {name}")
+        elif site.is_trainwright and _schemas(found[name]) != _schemas(shipped):
+            yield warning(f"CustomResourceDefinition {name} is of another version of Trainwright", "apply config/crd")
+
+
+def _schemas(definition: dict[str, Any]) -> dict[str, Any]:
+    versions = dig(definition, "spec.versions") or ()
+    return {version["name"]: _structure(version.get("schema")) for version in versions}
+
+
+def _structure(value: Any, *, in_properties: bool = False) -> Any:
+    """The value without prose. Fields of an object may be called like prose, so they are kept."""
+    if isinstance(value, list):
+        return [_structure(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _structure(one, in_properties=name == "properties" and not in_properties)
+        for name, one in value.items()
+        if in_properties or name not in _PROSE
+    }
+
+
+def jobset(site: SiteSurvey) -> Iterator[SiteFinding]:
     """JobSet is installed, in a version that was tried, and knows what the runtimes set."""
     versions = site.groups.get(JOBSET_GROUP)
     if versions is None:
@@ -32,9 +89,10 @@ def presence(site: SiteSurvey) -> Iterator[SiteFinding]:
             "JobSet is not installed, and TrainJobs run as JobSets", "install JobSet (https://jobset.sigs.k8s.io)"
         )
         return
-    if VERSION not in versions:
+    if _JOBSET_VERSION not in versions:
         yield problem(
-            f"JobSet serves {', '.join(sorted(versions))} and not {JOBSET_GROUP}/{VERSION}", "install a newer JobSet"
+            f"JobSet serves {', '.join(sorted(versions))} and not {JOBSET_GROUP}/{_JOBSET_VERSION}",
+            "install a newer JobSet",
         )
         return
     if _is_too_old(site):
@@ -48,8 +106,8 @@ def presence(site: SiteSurvey) -> Iterator[SiteFinding]:
     for deployment in site.jobset_managers:
         for container in containers_of(deployment):
             found = _TAG.search(container.get("image") or "")
-            if found and (int(found[1]), int(found[2])) not in TRIED:
-                tried = ", ".join(f"{major}.{minor}" for major, minor in TRIED)
+            if found and (int(found[1]), int(found[2])) not in _TRIED:
+                tried = ", ".join(f"{major}.{minor}" for major, minor in _TRIED)
                 yield note(
                     f"JobSet {found[1]}.{found[2]} is installed; tried is {tried}",
                     "nothing if jobs run; else install the version that was tried",
@@ -96,7 +154,7 @@ def _spec_schema(site: SiteSurvey) -> Document:
     """Of a JobSet; empty if it cannot be read. Who may not read definitions is told so by the check of definitions."""
     definition = (site.if_read("definitions") or {}).get(JOBSET_DEFINITION)
     for version in dig(definition, "spec.versions") or ():
-        if version["name"] == VERSION:
+        if version["name"] == _JOBSET_VERSION:
             return _properties(version["schema"]["openAPIV3Schema"], "spec")
     return {}
 
@@ -106,7 +164,7 @@ def _properties(schema: Document, name: str) -> Document:
     return found
 
 
-def answer(site: SiteSurvey) -> Iterator[SiteFinding]:
+def jobset_answer(site: SiteSurvey) -> Iterator[SiteFinding]:
     """JobSet's webhooks answer: a JobSet passes as a dry run."""
     if not site.has_group(JOBSET_GROUP):
         return
