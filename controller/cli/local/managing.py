@@ -18,9 +18,10 @@ import yaml
 
 from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.quantity import Quantity
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli import state
@@ -48,6 +49,7 @@ END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
 _LOOK_SECONDS = 0.1
 _SUSPENDED, _FAILED, _GONE = "suspended", 1, 1
+_GPU = "nvidia.com/gpu"
 
 
 class RefusedError(UserError):
@@ -358,3 +360,36 @@ def _between(begin: datetime | None, end: datetime | None) -> str:
     if begin is None or end is None:
         return text.NONE
     return text.duration(max(0.0, (end - begin).total_seconds()))
+
+
+# ---------------------------------------------------------------------- the cluster
+
+
+def content_of(folder: Path) -> list[str]:
+    """Lines about the node and the pods of a cluster that runs."""
+    return asyncio.run(_content(folder))
+
+
+async def _content(folder: Path) -> list[str]:
+    async with jobs_of(folder, "") as local:
+        nodes = (await local.client.list(Node.RESOURCE)).items
+        pods = (await local.client.list(Pod.RESOURCE)).items
+        jobs = await local.all()
+    running = sum(dig(pod, "status.phase") == "Running" for pod in pods)
+    return [
+        *(f"room         {room_of(dig(node, 'status.allocatable') or {})}" for node in nodes),
+        f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running",
+    ]
+
+
+def room_of(allocatable: Mapping[str, str]) -> str:
+    """How much pods can request, as people say it: `1.8 CPUs, 21695 MiB of memory, 2 GPUs`."""
+    found: list[str] = []
+    if "cpu" in allocatable:
+        cpus = Quantity.parse(allocatable["cpu"]).milli() / 1000
+        found.append(f"{cpus:g} CPU{'' if cpus == 1 else 's'}")
+    if "memory" in allocatable:
+        found.append(f"{Quantity.parse(allocatable['memory']).rounded_up() // 2**20} MiB of memory")
+    if _GPU in allocatable:
+        found.append(counted(Quantity.parse(allocatable[_GPU]).rounded_up(), "GPU"))
+    return ", ".join(found)

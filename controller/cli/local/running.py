@@ -31,15 +31,14 @@ from trainwright.controller.cli.local import (
     ending,
     environments,
     feasibility,
-    kept,
     managing,
     outputs,
     scripts,
     serving,
 )
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
-from trainwright.controller.cli.local.node import images_of, node_settings
 from trainwright.controller.cli.local.options import LocalOptions
+from trainwright.controller.cli.local.serving import images_of, node_settings
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.cli.reading import if_there
@@ -126,8 +125,8 @@ async def _run(
             ended, unread = None, error
         await _end(client, job, ended, interrupted, arguments)
         if not arguments.rm:
-            for old in await kept.drop_old(client, options.folder / "logs"):
-                print(f"| TrainJob {old} is deleted: the last {kept.MOST} that have ended are kept", flush=True)
+            for old in await ending.drop_old(client, options.folder / "logs"):
+                print(f"| TrainJob {old} is deleted: the last {ending.MOST} that have ended are kept", flush=True)
         interrupted.ends_the_command()
         if unread is not None:
             raise unread
@@ -320,7 +319,7 @@ async def _prepare(
         why = await feasibility.unserved(objects, client)
     if why:
         raise WrongUseError(f"runtime {runtime.name} cannot run on a local cluster: {why}")
-    kept.mark(job)
+    ending.mark(job)
     if arguments.output is not None:
         outputs.check(arguments.output, job)
         await _check_alone(arguments.output, options.folder)
@@ -431,7 +430,7 @@ async def _make_room(client: Client, job: Document) -> None:
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "
             "a script with --job-name, a manifest in metadata.name"
         )
-    if claims := await kept.claims_of(client, found):
+    if claims := await ending.claims_of(client, found):
         raise WrongUseError(
             f"TrainJob {name_of(job)} has ended, and is not replaced: {', '.join(claims)} would be deleted with it, "
             "and all that it wrote there. Save what you need and delete it first, or give this one another name: "
