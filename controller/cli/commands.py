@@ -48,7 +48,7 @@ COMMANDS = {
     "local": Command("a cluster on this machine: train without containers", local.local),
     "manager": Command("run the TrainJob controller", files.manager, "manager:run"),
     "plugins": Command("list the plugins in the order in which they run", files.plugins, "plugins:run"),
-    "progress": Command("show how far TrainJobs are", clusters.progress, "progress.commands:run", 2),
+    "progress": Command("show how far TrainJobs are", clusters.progress, "progress.following:run", 2),
     "rbac": Command("print the roles that the manager needs", files.rbac, "rbac:run"),
     "render": Command("print the objects that a TrainJob becomes", files.render, "render:run"),
 }

@@ -9,12 +9,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from trainwright.api.objects import Key
-from trainwright.api.times import format_time
-from trainwright.controller.cli.comparing.comparison import MOST, JobComparison
+import msgspec
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import Document, Key
+from trainwright.api.times import format_time, wall_clock
+from trainwright.controller.cli.comparing.comparison import MOST, ComparedRun, JobComparison, Missing, compare
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.changing import Changing
-from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import ServerLink
 from trainwright.controller.cli.dashboard.curves import Marker, points_of, with_segments
 from trainwright.controller.cli.dashboard.details import Details
@@ -41,6 +43,12 @@ from trainwright.plugins.pipeline import Pipeline
 
 SYNC_SECONDS = 5.0
 """How long a question about one job waits for the first list."""
+READ_SECONDS = 5.0
+"""All JobSets together; what the runtimes decided is left out without them."""
+AGAIN_SECONDS = 60.0
+"""A JobSet that could not be read is asked for again after so long a time."""
+KEPT = 500
+"""JobSets that are remembered: what a job became does not change."""
 
 
 class DashboardSite:
@@ -64,7 +72,7 @@ class DashboardSite:
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client)
         self.looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs), client)
-        self._comparing = Comparing(client)
+        self._jobsets = _JobSets(client)
         self.rendered = RenderedObjects(client, pipeline)
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -129,9 +137,14 @@ class DashboardSite:
         missing = {key: why for key in wanted if (why := self._refusal(key))}
         held = {key: held for key in wanted if key not in missing and (held := self.watched.held(key)) is not None}
         missing |= {key: self._why_missing(key) for key in wanted if key not in held and key not in missing}
-        runs = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
-        found = [(key, one, seen) for (key, one), (seen, *_) in zip(held.items(), runs, strict=True)]
-        return await self._comparing.comparison(found, missing)
+        seen = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
+        jobsets = await self._jobsets.of([(key, one.uid) for key, one in held.items()])
+        runs = [
+            ComparedRun(job=msgspec.to_builtins(one.job), reports=reports, jobset=jobset)
+            for one, (reports, *_), jobset in zip(held.values(), seen, jobsets, strict=True)
+        ]
+        told = [Missing(namespace=key.namespace, name=key.name, message=why) for key, why in missing.items()]
+        return compare(runs, wall_clock(), told)
 
     async def book(self, key: Key, wanted: WantedLog) -> Book:
         """The lines of a log. Raises NotFound, KubernetesError."""
@@ -188,3 +201,40 @@ def problem_of(error: Exception) -> contract.PageProblem:
 
 def _missing(key: Key) -> NotFound:
     return NotFound(f"there is no TrainJob {key.name} in namespace {key.namespace}")
+
+
+class _JobSets:
+    """What jobs became, as far as the user may read it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._read: dict[str, tuple[float, Document | None]] = {}
+        """By uid of the job, with the time of the event loop."""
+
+    async def of(self, jobs: Sequence[tuple[Key, str]]) -> list[Document | None]:
+        now = asyncio.get_running_loop().time()
+        wanted = [
+            (key, uid)
+            for key, uid in jobs
+            if (read := self._read.get(uid)) is None or (read[1] is None and now - read[0] > AGAIN_SECONDS)
+        ]
+        for (_, uid), jobset in zip(wanted, await self._ask([key for key, _ in wanted]), strict=True):
+            self._read.pop(uid, None)
+            self._read[uid] = now, jobset
+        known = [self._read[uid][1] for _, uid in jobs]
+        while len(self._read) > KEPT:
+            del self._read[next(iter(self._read))]
+        return known
+
+    async def _ask(self, keys: Sequence[Key]) -> list[Document | None]:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                return await asyncio.gather(*map(self._jobset, keys))
+        except TimeoutError:
+            return [None] * len(keys)
+
+    async def _jobset(self, key: Key) -> Document | None:
+        try:
+            return await self._client.get(JobSet.RESOURCE, key.name, key.namespace)
+        except KubernetesError:
+            return None  # the job was not built yet, its JobSet is gone, or the user may not read it

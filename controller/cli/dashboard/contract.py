@@ -54,7 +54,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from trainwright.controller.cli.causes import ExplanationView, ReferenceView
+from trainwright.controller.cli.explain import ExplanationView, ReferenceView
 from trainwright.controller.trainer.job.state import Word
 
 VERSION = 1

@@ -14,7 +14,7 @@ from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_ma
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
-from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import History
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound, RequestTimeout
 
 FRESH_SECONDS = 2.0

@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.comparing.measures import finite
+from trainwright.controller.cli.comparing.comparison import finite
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import JobView, view_of
+from trainwright.controller.cli.progress.view import History, JobView, view_of
 
 _SHARED = (
     *("namespace", "name", "uid", "version", "state", "reason", "message", "stalled", "stalled_message", "waiting"),

@@ -19,9 +19,7 @@ import msgspec
 from aiohttp import web
 
 from trainwright.api.objects import Key
-from trainwright.controller.cli.comparing.comparison import JobComparison
-from trainwright.controller.cli.comparing.measures import Direction
-from trainwright.controller.cli.comparing.tables import as_csv
+from trainwright.controller.cli.comparing.comparison import Direction, JobComparison, as_csv
 from trainwright.controller.cli.dashboard import contract, logbook, security
 from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS

@@ -20,8 +20,7 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.comparing import comparison
-from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison
-from trainwright.controller.cli.comparing.tables import as_csv, as_text
+from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, as_csv, as_text
 from trainwright.controller.cli.local import ending, managing
 from trainwright.controller.cli.local.jobs import Follower, failed_runs, rank_of, runs_with_logs
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError

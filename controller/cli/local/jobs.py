@@ -26,8 +26,7 @@ from trainwright.controller.cli.local.podwatch import PodWatch
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import observe, view_of
+from trainwright.controller.cli.progress.view import History, observe, view_of
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures

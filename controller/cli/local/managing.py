@@ -35,8 +35,7 @@ from trainwright.controller.cli.local.jobs import (
 )
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
 from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
+from trainwright.controller.cli.progress.view import History, JobView, sorted_views, view_of
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TrainJobs of a namespace, or one of them, read once or followed."""
+"""`trainwright progress`: shows how far TrainJobs are, once or live.
 
+It reads `status.trainerStatus` with the rights of the user, so it works without a manager of ours and with
+installations of Kubeflow Trainer. Curves hold what was seen since the command was started; those of one job begin
+earlier if a manager of ours keeps histories.
+"""
+
+import argparse
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -12,9 +19,11 @@ from trainwright.api.objects import AnyObject, Key, controller_of, key_of, uid_o
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.ended import Ended
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import JobView, JobViews, observe, sorted_views, view_of
+from trainwright.controller.cli.progress.outputs import Display, output_for
+from trainwright.controller.cli.progress.view import History, JobView, JobViews, observe, sorted_views, view_of
+from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.runtime import (
     Cache,
     Client,
@@ -27,6 +36,11 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.job.pods import present_attempt
 from trainwright.controller.trainer.job.state import Word
+
+REDRAW_SECONDS = 0.25
+"""Shortest time between two drawings."""
+AGE_SECONDS = 1.0
+"""Longest time between two drawings that show the time that passes."""
 
 
 class Following:
@@ -200,3 +214,38 @@ def _may_have_restarted(before: TrainJob | None, job: TrainJob) -> bool:
 
 def _version(job: TrainJob) -> str:
     return job.metadata_or_empty.resource_version or ""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.job and arguments.all_namespaces:
+        raise WrongUseError("JOB is in one namespace; use -n instead of -A")
+    return run_reading(_progress, arguments)
+
+
+async def _progress(arguments: argparse.Namespace) -> int:
+    output = output_for(
+        arguments.output, watch=arguments.watch, one=bool(arguments.job), namespaces=arguments.all_namespaces
+    )
+    async with reading(arguments, "trainwright-progress") as client:
+        following = Following(client, "" if arguments.all_namespaces else arguments.namespace, arguments.job or "")
+        # Whatever is wrong with the cluster or with rights shows here; a watch would only try again.
+        await following.read()
+        if following.unread:
+            print(f"note: {following.unread}", file=sys.stderr)
+        if not arguments.watch:
+            output.once(following.picture())
+            return following.exit_code
+        return await _watch(following, output)
+
+
+async def _watch(following: Following, output: Display) -> int:
+    async with TaskScope("progress") as tasks:
+        tasks.start("watch", following.run())
+        with output.begin():
+            while True:
+                await following.read_more()
+                output.show(following.picture())
+                if following.is_over:
+                    return following.exit_code
+                await asyncio.sleep(REDRAW_SECONDS)
+                await following.wait(AGE_SECONDS - REDRAW_SECONDS if output.ages else None)

@@ -19,8 +19,7 @@ from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.explain import as_json as explained_json
 from trainwright.controller.cli.local import managing
 from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import as_json, sorted_views, view_of
+from trainwright.controller.cli.progress.view import History, as_json, sorted_views, view_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
 from trainwright.controller.trainer.job.conditions import in_order
 from trainwright.controller.trainer.job.state import Word, shown

@@ -19,7 +19,7 @@ from trainwright.controller.cli.local.job_commands import WantedLines, show_line
 from trainwright.controller.cli.local.jobs import Follower, first_failure
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.training import training_cluster
-from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import History
 from trainwright.controller.local.cluster import RunningCluster
 from trainwright.controller.local.node.document.pods import RESTARTS
 from trainwright.controller.local.node.pod.ended import ended_pods
