@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All about one job: read from the API server while somebody looks at it, and only then.
+"""One job for the page: as a row of the list, and all about it, which is read while somebody looks at it.
 
-It is the picture that `trainwright explain` reads, with the pods, the events and the record of failures added. What the
-user may not read is said in `unread`.
+That is the picture that `trainwright explain` reads, with the pods, the events and the record of failures added. What
+the user may not read is said in `unread`.
 """
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -21,9 +21,8 @@ from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDI
 from trainwright.controller.cli.comparing.comparison import finite
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.pods import Usage, failure_of, pods_of
-from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.explain import ReferenceView, shown_explanation
-from trainwright.controller.cli.progress.view import History
+from trainwright.controller.cli.progress.view import History, JobView, view_of
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
@@ -56,6 +55,11 @@ MOST = 200
 _BEGIN = datetime.min.replace(tzinfo=UTC)
 _CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
 """Conditions that are no reason to worry."""
+_SHARED = (
+    *("namespace", "name", "uid", "version", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
+    *("waiting_message", "deleting", "percentage", "nodes", "managed_by", "attempt"),
+)
+"""The fields of a row that are the same in a view and on the wire."""
 
 
 class Details:
@@ -274,3 +278,53 @@ def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) ->
             about = ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod)
             message = f"pod {failure.pod} of attempt {number} failed first: {how}"
             yield _once(failure.finished, about, "attempt", failure.reason or "Failed", message, calm=False)
+
+
+def row_of(
+    job: TrainJob, history: History, now: datetime, failure: str = "", *, attempt: int | None = None
+) -> contract.JobRow:
+    """The row as of `now`. `failure` and `attempt` are as in `view_of`."""
+    view = view_of(job, history, now, attempt=attempt, failure=failure)
+    return contract.JobRow(
+        **{name: getattr(view, name) for name in _SHARED},
+        remaining=_remaining(view),
+        last_report=time_text(view.reported),
+        age_seconds=int(view.age) if view.age is not None else None,
+        step=finite(view.metrics.get("current_step")),
+        total_steps=finite(view.metrics.get("total_steps")),
+        epoch=finite(view.metrics.get("current_epoch")),
+        total_epochs=finite(view.metrics.get("total_epochs")),
+        loss=_loss(view),
+        runtime=contract.Runtime(kind=view.runtime_kind, name=view.runtime),
+        created=time_text(view.created),
+        finished=time_text(view.ended),
+    )
+
+
+def time_text(moment: datetime | None) -> str | None:
+    return format_time(moment) if moment is not None else None
+
+
+def _remaining(view: JobView) -> contract.RemainingView | None:
+    left = view.remaining
+    if left is None or view.reported is None:
+        return None
+    try:
+        at = view.reported + timedelta(seconds=left.told)
+        late_at = view.reported + timedelta(seconds=left.late_after)
+    except OverflowError:  # the schema allows 68 years; a slope may be nearly flat
+        return None
+    return contract.RemainingView(
+        seconds=round(left.seconds),
+        late=left.late,
+        at=format_time(at),
+        late_at=format_time(late_at),
+        source="report" if left.reported else "history",
+    )
+
+
+def _loss(view: JobView) -> contract.Spark | None:
+    if view.loss is None:
+        return None
+    points = view.history.means(view.loss, contract.SPARK_POINTS)
+    return contract.Spark(metric=view.loss, value=view.metrics[view.loss], points=points)

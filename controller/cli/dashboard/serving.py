@@ -24,8 +24,8 @@ from trainwright.controller.cli.dashboard import contract, logbook, security
 from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, Keys, is_free
+from trainwright.controller.cli.dashboard.looking import Events, job_events, list_events
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageRequest, cookie_name
-from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.runtime import BadRequest, ConfigurationError, KubernetesError, NotFound, listening
 from trainwright.plugins.contract import RegistryError
 

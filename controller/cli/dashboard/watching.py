@@ -19,7 +19,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
-from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.dashboard.details import row_of
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.explain import ReferenceView
 from trainwright.controller.cli.progress.reports import KeptReport, KeptReports

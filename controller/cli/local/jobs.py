@@ -22,9 +22,8 @@ from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.local.podwatch import PodWatch
-from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
-from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.watching import PodWatch, Stalls
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.view import History, observe, view_of
 from trainwright.controller.cli.reading import if_there

@@ -39,8 +39,8 @@ from trainwright.controller.cli.local import (
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.serving import images_of, node_settings
-from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
-from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.watching import Stalls
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
