@@ -30,7 +30,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_registry
-from trainwright.controller.cli.rendering.cluster import ClusterView, ExistingObjects, FilesOnly
+from trainwright.controller.cli.rendering.cluster import ClusterView
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 from trainwright.controller.runtime import (
     AdmissionRequest,
@@ -41,6 +41,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.controller.trainer.build.runtimes import target_of
 from trainwright.plugins.contract import (
+    OFFLINE,
     FactUnavailable,
     PipelineError,
     RegistryError,
@@ -92,9 +93,7 @@ async def _render_all(
 ) -> list[_RenderedJob]:
     rendered: list[_RenderedJob] = []
     try:
-        view: ExistingObjects = FilesOnly()
-        if arguments.cluster:
-            view = ClusterView.of(arguments.kubeconfig, arguments.context)
+        view = ClusterView.of(arguments.kubeconfig, arguments.context) if arguments.cluster else None
     except KubernetesError as error:
         inputs.problems.append(str(error))
         return rendered
@@ -102,7 +101,7 @@ async def _render_all(
         for job in inputs.jobs:
             try:
                 found = await _rendered(pipeline, job, inputs, view)
-                if found is not None and difference:
+                if found is not None and view is not None and difference:
                     compared = tuple([await view.difference(one) for one in found.rendering.components])
                     found = replace(found, differences=compared)
             except (ApiError, ConfigurationError) as error:  # it concerns this job only
@@ -112,27 +111,32 @@ async def _render_all(
     except KubernetesError as error:
         inputs.problems.append(str(error))
     finally:
-        await view.close()
+        if view is not None:
+            await view.close()
     return rendered
 
 
 async def _rendered(
-    pipeline: Pipeline, job: TrainJob, inputs: RenderInputs, view: ExistingObjects
+    pipeline: Pipeline, job: TrainJob, inputs: RenderInputs, view: ClusterView | None
 ) -> _RenderedJob | None:
-    """Admit and build one job as the manager would; returns None if it has problems. An existing job is updated."""
-    runtime = _known_runtime(job, inputs) or await view.runtime(job)
+    """Admit and build one job as the manager would; returns None if it has problems. An existing job is updated.
+
+    Without a cluster, every object counts as absent, and no job is refused because of that.
+    """
+    runtime = _known_runtime(job, inputs) or (await view.runtime(job) if view is not None else None)
     if runtime is None:
-        _miss_runtime(job, inputs, advice=view.advice)
+        advice = "the cluster has no such runtime either" if view is not None else "give its file with --runtime"
+        _miss_runtime(job, inputs, advice)
         return None
     runtime.set_defaults()
-    old = await view.job(job)
+    old = await view.job(job) if view is not None else None
     if old is not None and old.metadata is not None and job.metadata is not None:
         job.metadata.uid = old.metadata.uid
     wrong = [problem for problem in runtime_problems(runtime) if problem not in inputs.problems]
     inputs.problems += wrong
     run = pipeline.begin(job, runtime, old)
     try:
-        facts = await view.read(run.admission_references())
+        facts = await view.read(run.admission_references()) if view is not None else OFFLINE
         verdict = run.validate(facts)
         for warning in (*runtime_warnings(runtime), *verdict.warnings):
             print(f"warning: TrainJob {job.name}: {warning}", file=sys.stderr)
@@ -151,7 +155,7 @@ def _known_runtime(job: TrainJob, inputs: RenderInputs) -> Runtime | None:
     return None
 
 
-def _miss_runtime(job: TrainJob, inputs: RenderInputs, *, advice: str) -> None:
+def _miss_runtime(job: TrainJob, inputs: RenderInputs, advice: str) -> None:
     """Report that the runtime is unknown, unless its file has problems of its own or could not be read."""
     kind, key = target_of(job)
     name = f"{kind.RESOURCE.kind} {key.name}"

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.objects import Document, Key, dig, key_of, name_of, uid_of
 from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
@@ -47,6 +47,8 @@ from trainwright.plugins.contract.picture import (
     index_of,
 )
 
+_Source: TypeAlias = Literal["condition", "job", "attempt"]
+_Severity: TypeAlias = Literal["normal", "warning"]
 _LOG_LINES = 20
 """Of a failed container, that are shown."""
 _PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts", JOBSET.plural: "attempts"}
@@ -218,22 +220,15 @@ def _version(event: Document) -> int:
 
 
 def _once(
-    at: str,
-    about: ReferenceView,
-    source: Literal["condition", "job", "attempt"],
-    reason: str,
-    message: str,
-    *,
-    calm: bool,
+    at: str, about: ReferenceView, source: _Source, severity: _Severity, reason: str, message: str
 ) -> contract.Moment:
-    severity: Literal["normal", "warning"] = "normal" if calm else "warning"
     return contract.Moment(
         at=at, first=at, count=1, source=source, severity=severity, reason=reason, message=message, object=about
     )
 
 
-def _itself(job: TrainJob) -> ReferenceView:
-    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=job.namespace, name=job.name)
+def reference(key: Key) -> ReferenceView:
+    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)
 
 
 def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
@@ -244,14 +239,14 @@ def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
     )
     for reason, message, at in times:
         if at:
-            yield _once(at, _itself(job), "job", reason, message, calm=True)
+            yield _once(at, reference(key_of(job)), "job", "normal", reason, message)
 
 
 def _of_conditions(job: TrainJob) -> Iterable[contract.Moment]:
     for one in job.status_or_empty.conditions or ():
         if at := one.last_transition_time:
-            is_calm = one.status != "True" or one.type in _CALM
-            yield _once(at, _itself(job), "condition", one.reason or one.type, one.message, calm=is_calm)
+            severity: _Severity = "normal" if one.status != "True" or one.type in _CALM else "warning"
+            yield _once(at, reference(key_of(job)), "condition", severity, one.reason or one.type, one.message)
 
 
 def _of_event(event: Document) -> contract.Moment | None:
@@ -277,7 +272,7 @@ def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) ->
             how = f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.reason or "no reason"
             about = ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod)
             message = f"pod {failure.pod} of attempt {number} failed first: {how}"
-            yield _once(failure.finished, about, "attempt", failure.reason or "Failed", message, calm=False)
+            yield _once(failure.finished, about, "attempt", "warning", failure.reason or "Failed", message)
 
 
 def row_of(

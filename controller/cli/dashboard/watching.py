@@ -19,9 +19,8 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
-from trainwright.controller.cli.dashboard.details import row_of
+from trainwright.controller.cli.dashboard.details import reference, row_of
 from trainwright.controller.cli.ended import Ended
-from trainwright.controller.cli.explain import ReferenceView
 from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
 from trainwright.controller.cli.progress.view import History, metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
@@ -340,7 +339,3 @@ def _report_of(held: HeldJob) -> KeptReport:
         values=numbers_of(metrics_of(held.job)),
         not_finite=not_finite_in(held.job),
     )
-
-
-def reference(key: Key) -> ReferenceView:
-    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)

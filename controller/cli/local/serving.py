@@ -173,16 +173,9 @@ def start_in_background(options: LocalOptions) -> state.ClusterRun:
     folders.claim(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
+        how = [f"--name={options.name}", f"--dir={options.folder}", *options.kept()]
         process = subprocess.Popen(
-            [
-                *isolated_python(),
-                "-m",
-                "trainwright.controller.cli.main",
-                "local",
-                "up",
-                "--foreground",
-                *options.arguments(),
-            ],
+            [*isolated_python(), "-m", "trainwright.controller.cli.main", "local", "up", "--foreground", *how],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
