@@ -36,12 +36,10 @@ def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
 
 
 def add_list(parser: Any, *names: str, **more: Any) -> None:
-    """An option that may be given several times."""
     parser.add_argument(*names, action="append", default=[], **more)
 
 
 def add_flag(parser: Any, *names: str, **more: Any) -> None:
-    """An option without a value."""
     parser.add_argument(*names, action="store_true", **more)
 
 

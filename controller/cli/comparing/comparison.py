@@ -68,11 +68,9 @@ class Measure(msgspec.Struct, kw_only=True, rename="camel"):
     highest_step: float | None = None
 
     def best(self, direction: Direction | None) -> float | None:
-        """The best value; None if it is not known which one that is."""
         return {"low": self.lowest, "high": self.highest, None: None}[direction]
 
     def best_step(self, direction: Direction | None) -> float | None:
-        """At about which step it was reached."""
         return {"low": self.lowest_step, "high": self.highest_step, None: None}[direction]
 
 

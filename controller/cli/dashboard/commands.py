@@ -47,7 +47,6 @@ _made: list[Path] = []
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal; returns the exit code."""
     # The page says what is wrong with the cluster; a line for each attempt would hide the address.
     configure_logging("ERROR")
     with contextlib.suppress(KeyboardInterrupt):  # before the loop takes the signal

@@ -55,8 +55,6 @@ _REFUSED = 401
 
 
 class ServerLink:
-    """Watches the connection and tells the pages."""
-
     def __init__(self, client: Client, watched: WatchedJobs) -> None:
         self._client = client
         self._watched = watched
@@ -148,7 +146,6 @@ def _without_request(error: KubernetesError) -> str:
 
 
 def state_of_error(error: KubernetesError) -> contract.ConnectionState:
-    """The state that a failed list, watch or question means."""
     if isinstance(error, Forbidden):
         return "forbidden"
     if isinstance(error, (Unauthorized, ConfigurationError)):
@@ -186,7 +183,6 @@ class Renewing:
             yield socket
 
     async def close(self) -> None:
-        """See Transport."""
         while self._replaced:
             await self._replaced.pop().close()
         await self._current.close()

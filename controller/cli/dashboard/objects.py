@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-import msgspec
-
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.manifest import dump
@@ -80,7 +78,7 @@ class RenderedObjects:
             now=format_time(wall_clock()),
             objects=[_object(component.document) for component in rendering.components],
             settings=[_setting(one) for one in rendering.settings],
-            overrides=msgspec.convert(rendering.overrides, list[contract.OverrideView], from_attributes=True),
+            overrides=list(rendering.overrides),
         )
 
     def _refused(self, *problems: str) -> contract.ObjectsView:

@@ -304,7 +304,7 @@ class Server:
             key.namespace,
             pod,
             container=query.get("container", ""),
-            tail=_lines(query.get("tail")),
+            tail=_number(query.get("tail", str(contract.DEFAULT_TAIL)), "tail", least=1, most=contract.MOST_TAIL),
             follow=_flag(query.get("follow"), "follow"),
             previous=_flag(query.get("previous"), "previous"),
         )
@@ -403,18 +403,11 @@ def _wanted(request: web.Request) -> logbook.WantedLog:
     )
 
 
-def _number(text: str, name: str, *, least: int = 0) -> int:
+def _number(text: str, name: str, *, least: int = 0, most: int = 10**9) -> int:
     digits = text.removeprefix("-") if least < 0 else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or int(text) < least:
-        raise BadRequest(f"{name} is a number{f' from {least}' if least >= 0 else ''}")
-    return int(text)
-
-
-def _lines(text: str | None) -> int:
-    if text is None:
-        return contract.DEFAULT_TAIL
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= contract.MOST_TAIL:
-        raise BadRequest(f"tail is a number from 1 to {contract.MOST_TAIL}")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or not least <= int(text) <= most:
+        bounds = f"{f' from {least}' if least >= 0 else ''}{f' to {most}' if most < 10**9 else ''}"
+        raise BadRequest(f"{name} is a number{bounds}")
     return int(text)
 
 

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
@@ -133,7 +132,10 @@ async def _run(
     code = _conclude(ended, interrupted)
     output.tell()
     if code and stays and not arguments.rm:
-        _say_kept(options, job, suspended=code == STALLED and arguments.keep)
+        said = f"its lines stay: {_command(options, 'logs', job)}; why: {_command(options, 'show', job)}"
+        if code == STALLED and arguments.keep:
+            said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
+        print(said, file=sys.stderr)
     return code
 
 
@@ -161,14 +163,6 @@ async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", cl
         namespace, name = namespace_of(job), name_of(job)
         await _kill(client, namespace, name)
         await interrupted.may_end(asyncio.ensure_future(ending.stopped(client, namespace, name)), "giving up")
-
-
-def _say_kept(options: LocalOptions, job: Document, *, suspended: bool) -> None:
-    if suspended:
-        said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
-    else:
-        said = f"its lines stay: {_command(options, 'logs', job)}; why: {_command(options, 'show', job)}"
-    print(said, file=sys.stderr)
 
 
 def _stopping(
@@ -396,7 +390,13 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> D
     discovery = Discovery(client)
     try:
         for document in sorted(documents, key=lambda one: one is job):
-            resource = await _resource_of(discovery, document)
+            try:
+                resource = await discovery.resource_of(document)
+            except NotFound as error:
+                raise WrongUseError(
+                    f"the cluster does not serve {document['kind']} of {document.get('apiVersion')}: "
+                    "take it out of the file"
+                ) from error
             if resource.namespaced:
                 document["metadata"].setdefault("namespace", "default")
             if document is job:
@@ -407,15 +407,6 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> D
     except KubernetesError as error:
         raise WrongUseError(error.message) from error
     return created
-
-
-async def _resource_of(discovery: Discovery, document: Document) -> Resource:
-    try:
-        return await discovery.resource_of(document)
-    except NotFound as error:
-        raise WrongUseError(
-            f"the cluster does not serve {document['kind']} of {document.get('apiVersion')}: take it out of the file"
-        ) from error
 
 
 async def _make_room(client: Client, job: Document) -> None:

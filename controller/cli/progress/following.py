@@ -48,8 +48,6 @@ INSTALL = "for a live table, install rich: pip install rich"
 
 
 class Following:
-    """Jobs, their histories, and what has changed since the last picture."""
-
     def __init__(
         self, client: Client, namespace: str, name: str = "", *, now: Callable[[], datetime] = wall_clock
     ) -> None:
