@@ -35,8 +35,11 @@ from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderIn
 from trainwright.controller.runtime import (
     AdmissionRequest,
     ApiError,
+    Client,
     ConfigurationError,
+    HTTPTransport,
     KubernetesError,
+    load_config,
 )
 from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.controller.trainer.build.runtimes import target_of
@@ -92,12 +95,12 @@ async def _render_all(
     pipeline: Pipeline, inputs: RenderInputs, arguments: argparse.Namespace, *, difference: bool
 ) -> list[_RenderedJob]:
     rendered: list[_RenderedJob] = []
+    client: Client | None = None
     try:
-        view = ClusterView.of(arguments.kubeconfig, arguments.context) if arguments.cluster else None
-    except KubernetesError as error:
-        inputs.problems.append(str(error))
-        return rendered
-    try:
+        if arguments.cluster:
+            transport = HTTPTransport(load_config(arguments.kubeconfig, arguments.context))
+            client = Client(transport, user_agent="trainwright-render")
+        view = ClusterView(client) if client is not None else None
         for job in inputs.jobs:
             try:
                 found = await _rendered(pipeline, job, inputs, view)
@@ -111,8 +114,8 @@ async def _render_all(
     except KubernetesError as error:
         inputs.problems.append(str(error))
     finally:
-        if view is not None:
-            await view.close()
+        if client is not None:
+            await client.close()
     return rendered
 
 

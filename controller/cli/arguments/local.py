@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli import state
-from trainwright.controller.cli.arguments.values import add_flag, add_list, add_output, age, number, whole
+from trainwright.controller.cli.arguments.general import add_flag, add_list, add_output, age, number, whole
 
 ISOLATION = ("auto", "namespaces", "rewrite")
 NETWORK = ("shared", "isolated")

@@ -21,7 +21,7 @@ import yaml
 
 from trainwright.api.errors import UserError
 from trainwright.api.messages import counted
-from trainwright.controller.cli import folders, state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.local import serving
@@ -89,7 +89,7 @@ def _start(options: LocalOptions) -> state.ClusterRun:
 
 def _renew_token(options: LocalOptions) -> None:
     """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
-    folders.claim(options.folder)
+    state.claim(options.folder)
     keys = KeptKeys(options.folder).renew()
     run = state.running(options.folder)
     if run is not None and run.dashboard:
@@ -99,7 +99,7 @@ def _renew_token(options: LocalOptions) -> None:
 def down(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
     if arguments.delete:
-        folders.check_deletable(options.folder, arguments.dir)
+        state.check_deletable(options.folder, arguments.dir)
     running = state.running(options.folder)
     if running is None:
         if state.is_held(options.folder):
@@ -127,7 +127,7 @@ def _delete(options: LocalOptions) -> None:
         pods = NodeSettings(name="", folder=options.folder).pods
         if pods.is_dir():
             end_survivors(pods)
-        stays = folders.delete(options.folder)
+        stays = state.delete(options.folder)
     if stays:
         more = f" and {len(stays) - 1} more" if stays[1:] else ""
         print(f"{options.folder}: the cluster's files are deleted; the folder stays, because it holds {stays[0]}{more}")

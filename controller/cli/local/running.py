@@ -22,7 +22,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_RETRIES,
     RECOVERY_GANG,
 )
-from trainwright.controller.cli import folders, state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.ended import end_of
 from trainwright.controller.cli.local import (
@@ -262,7 +262,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     forget_user_folders()
-    folders.claim(options.folder)
+    state.claim(options.folder)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(state.held(options.folder))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trainwright
 from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.cli import folders, state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
 from trainwright.controller.local.node.document.images import DEFAULT, Images
@@ -97,7 +97,7 @@ async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Await
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, on_signal)
-    folders.claim(options.folder)
+    state.claim(options.folder)
     with state.held(options.folder):
         async with _cluster(options) as (server, node, dashboard):
             if node is not None:
@@ -170,7 +170,7 @@ def start_in_background(options: LocalOptions) -> state.ClusterRun:
 
     Raises ClusterStartError: it ended or took too long; the text has its last lines.
     """
-    folders.claim(options.folder)
+    state.claim(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
         how = [f"--name={options.name}", f"--dir={options.folder}", *options.kept()]

@@ -5,8 +5,7 @@ It reads and makes dry-run applies, and changes nothing. It never shows the cont
 """
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
@@ -18,9 +17,7 @@ from trainwright.controller.runtime import (
     Client,
     ConfigurationError,
     Discovery,
-    HTTPTransport,
     NotFound,
-    load_config,
 )
 from trainwright.controller.trainer.build.runtimes import target_of
 from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime, Unreadable
@@ -33,14 +30,6 @@ class ClusterView:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._discovery = Discovery(client)
-
-    @classmethod
-    def of(cls, kubeconfig: Path | None, context: str | None) -> Self:
-        """The view of a configured cluster. Call it inside an event loop. Raises ConfigurationError."""
-        return cls(Client(HTTPTransport(load_config(kubeconfig, context)), user_agent="trainwright-render"))
-
-    async def close(self) -> None:
-        await self._client.close()
 
     async def job(self, job: TrainJob) -> TrainJob | None:
         return await if_there(self._client.get(TrainJob, job.name, job.namespace))
