@@ -56,7 +56,7 @@ LOCAL = {
     "up": Command("start a cluster in the background", local.up, "local.clusters:up"),
     "down": Command("end a cluster", local.down, "local.clusters:down"),
     "status": Command("say how a cluster is", local.status, "local.looking:status"),
-    "list": Command("list the clusters of this user", local.nothing, "local.looking:clusters"),
+    "list": Command("list the clusters of this user", lambda _: None, "local.looking:clusters"),
     "run": Command("run a TrainJob here and follow it", run.run, "local.run:run", run.REFUSED),
     "jobs": Command("list the jobs", local.jobs, "local.job_commands:jobs"),
     "show": Command(

@@ -88,7 +88,7 @@ def needed_rights(site: SiteSurvey) -> Sequence[tuple[str, Sequence[Rule]]]:
     try:
         configuration = msgspec.convert(found, Configuration)
         on_or_off = gates(site.feature_gates)
-    except (msgspec.ValidationError, ValueError) as error:
+    except (msgspec.ValidationError, argparse.ArgumentTypeError) as error:
         raise ConfigurationError(f"the manager's Configuration: {error}") from error
     configuration.feature_gates = {**(configuration.feature_gates or {}), **on_or_off}
     settings = settings_of(configuration)

@@ -88,12 +88,12 @@ number = whole("a number above 0", 1)
 
 
 def gates(text: str) -> dict[str, bool]:
-    """Read `Name=true,Other=false`. Raises ValueError."""
+    """Read `Name=true,Other=false`. Raises ArgumentTypeError."""
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         if value.lower() not in {"true", "false"}:
-            raise ValueError(f"{part!r} must have the form NAME=true or NAME=false")
+            raise argparse.ArgumentTypeError(f"{part!r} must have the form NAME=true or NAME=false")
         found[name.strip()] = value.lower() == "true"
     return found
 
@@ -212,7 +212,7 @@ def manager(parser: argparse.ArgumentParser) -> None:
     add_config(parser, " (default: an empty one)")
     parser.add_argument(
         "--feature-gates",
-        type=_feature_gates,
+        type=gates,
         default={},
         metavar="NAME=BOOL,…",
         help="features to turn on or off; they take precedence over those of the Configuration",
@@ -322,13 +322,6 @@ def _webhook_url(text: str) -> str:
     if not complete:
         raise argparse.ArgumentTypeError(f"{text!r} must have the form https://HOST:PORT")
     return text.rstrip("/")
-
-
-def _feature_gates(text: str) -> dict[str, bool]:
-    try:
-        return gates(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _zap_level(text: str) -> str:

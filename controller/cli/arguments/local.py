@@ -79,10 +79,6 @@ def status(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--limits", help="say what a local cluster is not, of any cluster")
 
 
-def nothing(_: argparse.ArgumentParser) -> None:
-    """For a command without arguments."""
-
-
 def jobs(parser: argparse.ArgumentParser) -> None:
     _add_namespaces(parser)
     add_output(parser, "text", "json", "yaml")

@@ -180,7 +180,8 @@ def compare(runs: Sequence[ComparedRun], now: datetime, missing: Sequence[Missin
     parameters = [parameters_of(run.job, run.jobset) for run in runs]
     views = [view_of(msgspec.convert(run.job, TrainJob), History(), now) for run in runs]
     measures = [measures_of(run.reports, view.metrics) for run, view in zip(runs, views, strict=True)]
-    names = _names(parameters)
+    # By group; in a group as the jobs have them.
+    names = sorted(dict.fromkeys(name for one in parameters for name in one), key=lambda one: GROUPS.index(one.group))
     differing = [name for name in names if len({one.get(name) for one in parameters}) > 1]
     metrics = sorted_metrics({name for one in measures for name in one})
     jobs = []
@@ -210,14 +211,6 @@ def compare(runs: Sequence[ComparedRun], now: datetime, missing: Sequence[Missin
         metrics=[ComparedMetric(name=name, best=direction_of(name)) for name in metrics],
         missing=list(missing),
     )
-
-
-def _names(parameters: Sequence[Mapping[Parameter, str]]) -> list[Parameter]:
-    """All names by group; in a group as the jobs have them."""
-    found: dict[Parameter, None] = {}
-    for one in parameters:
-        found.update(dict.fromkeys(one))
-    return sorted(found, key=lambda name: GROUPS.index(name.group))
 
 
 def as_csv(comparison: JobComparison, best: Mapping[str, Direction] | None = None) -> str:
@@ -274,7 +267,8 @@ def as_text(comparison: JobComparison) -> list[str]:
     """The same for a terminal: one column for each job, since names of parameters and metrics are many and long."""
     jobs = comparison.jobs
     names = [text.printable(one.name) for one in jobs]
-    rows = [["", *names], ["state", *(one.state for one in jobs)], ["took", *map(_took, jobs)]]
+    took = [text.duration(one.seconds) if one.seconds is not None else text.NONE for one in jobs]
+    rows = [["", *names], ["state", *(one.state for one in jobs)], ["took", *took]]
     for index, parameter in enumerate(comparison.parameters):
         cut = _GIT if parameter.name == "git commit" else _WIDEST
         values = [one.parameters[index] for one in jobs]
@@ -316,7 +310,3 @@ def _cut(value: str | None, most: int) -> str:
         return value[:_GIT]
     # The beginning of a path says less than its end.
     return value if len(value) <= most else f"…{value[-most + 1 :]}"
-
-
-def _took(job: Compared) -> str:
-    return text.duration(job.seconds) if job.seconds is not None else text.NONE

@@ -280,6 +280,10 @@ def row_of(
 ) -> contract.JobRow:
     """The row as of `now`. `failure` and `attempt` are as in `view_of`."""
     view = view_of(job, history, now, attempt=attempt, failure=failure)
+    loss = None
+    if view.loss is not None:
+        points = view.history.means(view.loss, contract.SPARK_POINTS)
+        loss = contract.Spark(metric=view.loss, value=view.metrics[view.loss], points=points)
     return contract.JobRow(
         **{name: getattr(view, name) for name in _SHARED},
         remaining=_remaining(view),
@@ -289,7 +293,7 @@ def row_of(
         total_steps=finite(view.metrics.get("total_steps")),
         epoch=finite(view.metrics.get("current_epoch")),
         total_epochs=finite(view.metrics.get("total_epochs")),
-        loss=_loss(view),
+        loss=loss,
         runtime=contract.Runtime(kind=view.runtime_kind, name=view.runtime),
         created=time_text(view.created),
         finished=time_text(view.ended),
@@ -316,10 +320,3 @@ def _remaining(view: JobView) -> contract.RemainingView | None:
         late_at=format_time(late_at),
         source="report" if left.reported else "history",
     )
-
-
-def _loss(view: JobView) -> contract.Spark | None:
-    if view.loss is None:
-        return None
-    points = view.history.means(view.loss, contract.SPARK_POINTS)
-    return contract.Spark(metric=view.loss, value=view.metrics[view.loss], points=points)

@@ -96,9 +96,12 @@ class Looking:
             except KubernetesError as error:
                 if held is None:
                     raise
+                why = error.message
                 if isinstance(error, Forbidden):
                     read.job = None
-                return self._old(read.job, held, _why(error, key))
+                    resource = f"{TrainJob.RESOURCE.plural}.{TrainJob.RESOURCE.group}"
+                    why = f"no right to get {resource} in namespace {key.namespace}"
+                return self._old(read.job, held, why)
             read.job, read.at = found, clock()
             self._learn(found, held)
             return found
@@ -195,13 +198,6 @@ class Looking:
         old = [key for key, read in self._reads.items() if now - read.used > KEPT_SECONDS and not read.lock.locked()]
         for key in old:
             del self._reads[key]
-
-
-def _why(error: KubernetesError, key: Key) -> str:
-    if isinstance(error, Forbidden):
-        resource = f"{TrainJob.RESOURCE.plural}.{TrainJob.RESOURCE.group}"
-        return f"no right to get {resource} in namespace {key.namespace}"
-    return error.message
 
 
 async def list_events(watched: WatchedJobs) -> Events:

@@ -52,11 +52,6 @@ def _place(pod: Document) -> tuple[str, str, int]:
     return labels.get(LABEL_REPLICATED_JOB, ""), labels.get(LABEL_JOB_INDEX, ""), index_of(pod)
 
 
-def job_path(namespace: str, name: str, *more: str) -> str:
-    """The path of a job in the dashboard's API, relative to its page, which is below a secret path."""
-    return "/".join(("api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
-
-
 def failure_of(failure: Failure, log: Iterable[str]) -> contract.FailureView:
     shared = {name: getattr(failure, name) for name in contract.FailureView.__struct_fields__ if hasattr(failure, name)}
     return contract.FailureView(**shared, finished=failure.finished_at or None, log=list(log))
@@ -116,7 +111,9 @@ def _container(
     told: Mapping[str, Any] = now.get(state) or {}
     ended: Mapping[str, Any] = now.get("terminated") or before
     started = told.get("startedAt")
-    path = job_path(picture.namespace, picture.name, "pods", name_of(pod), "log")
+    # Relative to the page, which is below a secret path.
+    parts = ("api", "v1", "jobs", picture.namespace, picture.name, "pods", name_of(pod), "log")
+    path = "/".join(quote(part, safe="") for part in parts)
     return contract.ContainerView(
         name=name,
         init=init,

@@ -99,8 +99,10 @@ async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
         managing.show_objects(job, arguments.output)
         return 0
     explanation = await Reader(jobs.client, explaining_plugins()).explain(jobs.namespace, arguments.job)
-    pods = managing.latest_attempt(await jobs.all_pods(job))
-    print(*managing.details(job, pods, wall_clock()), sep="\n")
+    pods = await jobs.all_pods(job)
+    latest = max(map(attempt_of, pods), default=0)
+    shown = [pod for pod in pods if attempt_of(pod) == latest]
+    print(*managing.details(job, shown, wall_clock()), sep="\n")
     print("", *lines_of(explanation), sep="\n")
     return 0
 
@@ -262,7 +264,9 @@ async def show_lines(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextI
     if pods and attempt == present:
         known = ", ".join(rank_of(pod) for pod in pods)
         raise RefusedError(f"TrainJob {name} has no rank {', '.join(sorted(wanted.ranks))}: it has {known}")
-    _show_recorded(await _entries(jobs, name), name, wanted, there)
+    record = await if_there(jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)) or {}
+    entries = {number + 1: entry for number, entry in entries_of(record.get("data")).items()}
+    _show_recorded(entries, name, wanted, there)
     return 0
 
 
@@ -293,14 +297,11 @@ def _names(pod: Document) -> list[str]:
     return [status["name"] for status in container_statuses(pod)]
 
 
-async def _entries(jobs: LocalJobs, name: str) -> dict[int, Entry]:
-    """What the record of failures holds, by attempt from 1 on."""
-    record = await if_there(jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)) or {}
-    return {attempt + 1: entry for attempt, entry in entries_of(record.get("data")).items()}
-
-
 def _show_recorded(entries: dict[int, Entry], name: str, wanted: WantedLines, out: TextIO) -> None:
-    """Show the last lines of the container that failed first. Raises RefusedError if none were kept."""
+    """Show the last lines of the container that failed first. Raises RefusedError if none were kept.
+
+    `entries` are those of the record of failures, by attempt from 1 on.
+    """
     attempt = wanted.attempt or max(entries, default=0)
     entry = entries.get(attempt)
     if entry is None or not entry.log:

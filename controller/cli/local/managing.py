@@ -219,6 +219,32 @@ async def _going(cluster: Path) -> set[str]:
         return {job["metadata"]["uid"] for job in await jobs.all() if not _view(job).is_over}
 
 
+async def content_of(folder: Path) -> list[str]:
+    """Lines about the node and the pods of a cluster that runs."""
+    async with jobs_of(folder, "") as local:
+        nodes = (await local.client.list(Node.RESOURCE)).items
+        pods = (await local.client.list(Pod.RESOURCE)).items
+        jobs = await local.all()
+    running = sum(dig(pod, "status.phase") == "Running" for pod in pods)
+    return [
+        *(f"room         {room_of(dig(node, 'status.allocatable') or {})}" for node in nodes),
+        f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running",
+    ]
+
+
+def room_of(allocatable: Mapping[str, str]) -> str:
+    """How much pods can request, as people say it: `1.8 CPUs, 21695 MiB of memory, 2 GPUs`."""
+    found: list[str] = []
+    if "cpu" in allocatable:
+        cpus = Quantity.parse(allocatable["cpu"]).milli() / 1000
+        found.append(f"{cpus:g} CPU{'' if cpus == 1 else 's'}")
+    if "memory" in allocatable:
+        found.append(f"{Quantity.parse(allocatable['memory']).rounded_up() // 2**20} MiB of memory")
+    if _GPU in allocatable:
+        found.append(counted(Quantity.parse(allocatable[_GPU]).rounded_up(), "GPU"))
+    return ", ".join(found)
+
+
 # ---------------------------------------------------------------------- which job is meant
 
 
@@ -324,11 +350,6 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
     return str(dig(pod, "status.phase") or "Pending")
 
 
-def latest_attempt(pods: Sequence[Document]) -> list[Document]:
-    latest = max(map(attempt_of, pods), default=0)
-    return [pod for pod in pods if attempt_of(pod) == latest]
-
-
 def _runs(pod: Document) -> bool:
     return any("running" in (status.get("state") or {}) for status in container_statuses(pod))
 
@@ -359,36 +380,3 @@ def _between(begin: datetime | None, end: datetime | None) -> str:
     if begin is None or end is None:
         return text.NONE
     return text.duration(max(0.0, (end - begin).total_seconds()))
-
-
-# ---------------------------------------------------------------------- the cluster
-
-
-def content_of(folder: Path) -> list[str]:
-    """Lines about the node and the pods of a cluster that runs."""
-    return asyncio.run(_content(folder))
-
-
-async def _content(folder: Path) -> list[str]:
-    async with jobs_of(folder, "") as local:
-        nodes = (await local.client.list(Node.RESOURCE)).items
-        pods = (await local.client.list(Pod.RESOURCE)).items
-        jobs = await local.all()
-    running = sum(dig(pod, "status.phase") == "Running" for pod in pods)
-    return [
-        *(f"room         {room_of(dig(node, 'status.allocatable') or {})}" for node in nodes),
-        f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running",
-    ]
-
-
-def room_of(allocatable: Mapping[str, str]) -> str:
-    """How much pods can request, as people say it: `1.8 CPUs, 21695 MiB of memory, 2 GPUs`."""
-    found: list[str] = []
-    if "cpu" in allocatable:
-        cpus = Quantity.parse(allocatable["cpu"]).milli() / 1000
-        found.append(f"{cpus:g} CPU{'' if cpus == 1 else 's'}")
-    if "memory" in allocatable:
-        found.append(f"{Quantity.parse(allocatable['memory']).rounded_up() // 2**20} MiB of memory")
-    if _GPU in allocatable:
-        found.append(counted(Quantity.parse(allocatable[_GPU]).rounded_up(), "GPU"))
-    return ", ".join(found)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import AnyObject, Key, controller_of, key_of, uid_of
+from trainwright.api.objects import AnyObject, Key, controller_of, key_of, resource_version_of, uid_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
@@ -187,7 +187,7 @@ class Following:
             self._drop(event.key, uid_of(job))
         else:
             held = self._jobs.get(event.key)
-            if held is not None and _version(held) == _version(job):
+            if held is not None and resource_version_of(held) == resource_version_of(job):
                 return  # the first list of the watch tells again what was read before
             self._put(job)
             self._attempts_wanted = self._attempts_wanted or _may_have_restarted(held, job)
@@ -212,10 +212,6 @@ def _may_have_restarted(before: TrainJob | None, job: TrainJob) -> bool:
         return True
     old, new = before.status_or_empty, job.status_or_empty
     return (old.jobs_status, old.conditions) != (new.jobs_status, new.conditions)
-
-
-def _version(job: TrainJob) -> str:
-    return job.metadata_or_empty.resource_version or ""
 
 
 class Display(Protocol):
