@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainwright.api.errors import UserError
-from trainwright.controller.cli.arguments import clusters, files, local, run
+from trainwright.controller.cli.arguments import general, local, run
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -33,30 +33,30 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "dashboard": Command("show TrainJobs in the browser", clusters.dashboard, "dashboard.commands:run", 2),
-    "doctor": Command("say what is wrong with an installation", clusters.doctor, "doctor:run", 2),
-    "explain": Command("say why a TrainJob does not train", clusters.explain, "explain:run", 2),
-    "generate": Command("compile schemas of your own kinds into models", files.generate, "generate:run", 3),
-    "initialize": Command("fetch a model or a data set into a folder", files.initialize, "initialize:run"),
+    "dashboard": Command("show TrainJobs in the browser", general.dashboard, "dashboard.commands:run", 2),
+    "doctor": Command("say what is wrong with an installation", general.doctor, "doctor:run", 2),
+    "explain": Command("say why a TrainJob does not train", general.explain, "explain:run", 2),
+    "generate": Command("compile schemas of your own kinds into models", general.generate, "generate:run", 3),
+    "initialize": Command("fetch a model or a data set into a folder", general.initialize, "initialize:run"),
     "kubectl": Command(
         "run the kubectl of this machine on the local cluster",
-        files.kubectl,
+        general.kubectl,
         "kubectl:run",
         # All that follows is kubectl's: with this prefix, nothing looks like an option of ours.
         settings={"prefix_chars": "\0", "add_help": False},
     ),
     "local": Command("a cluster on this machine: train without containers", local.local),
-    "manager": Command("run the TrainJob controller", files.manager, "manager:run"),
-    "plugins": Command("list the plugins in the order in which they run", files.plugins, "plugins:run"),
-    "progress": Command("show how far TrainJobs are", clusters.progress, "progress.commands:run", 2),
-    "rbac": Command("print the roles that the manager needs", files.rbac, "rbac:run"),
-    "render": Command("print the objects that a TrainJob becomes", files.render, "render:run"),
+    "manager": Command("run the TrainJob controller", general.manager, "manager:run"),
+    "plugins": Command("list the plugins in the order in which they run", general.plugins, "plugins:run"),
+    "progress": Command("show how far TrainJobs are", general.progress, "progress.following:run", 2),
+    "rbac": Command("print the roles that the manager needs", general.rbac, "rbac:run"),
+    "render": Command("print the objects that a TrainJob becomes", general.render, "render:run"),
 }
 LOCAL = {
-    "up": Command("start a cluster in the background", local.up, "local.up:run"),
-    "down": Command("end a cluster", local.down, "local.down:run"),
+    "up": Command("start a cluster in the background", local.up, "local.clusters:up"),
+    "down": Command("end a cluster", local.down, "local.clusters:down"),
     "status": Command("say how a cluster is", local.status, "local.looking:status"),
-    "list": Command("list the clusters of this user", local.nothing, "local.looking:clusters"),
+    "list": Command("list the clusters of this user", lambda _: None, "local.looking:clusters"),
     "run": Command("run a TrainJob here and follow it", run.run, "local.run:run", run.REFUSED),
     "jobs": Command("list the jobs", local.jobs, "local.job_commands:jobs"),
     "show": Command(

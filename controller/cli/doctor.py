@@ -13,7 +13,7 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.errors import UserError
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
-from trainwright.controller.cli.arguments.values import gates
+from trainwright.controller.cli.arguments.general import gates
 from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.cli.rbac import placed
 from trainwright.controller.cli.reading import chosen_cluster
@@ -87,7 +87,7 @@ def needed_rights(site: SiteSurvey) -> Sequence[tuple[str, Sequence[Rule]]]:
     try:
         configuration = msgspec.convert(found, Configuration)
         on_or_off = gates(site.feature_gates)
-    except (msgspec.ValidationError, ValueError) as error:
+    except (msgspec.ValidationError, argparse.ArgumentTypeError) as error:
         raise ConfigurationError(f"the manager's Configuration: {error}") from error
     configuration.feature_gates = {**(configuration.feature_gates or {}), **on_or_off}
     settings = settings_of(configuration)

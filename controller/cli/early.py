@@ -26,7 +26,6 @@ _DEFAULT: "dict[signal.Signals, Callable[[int, FrameType | None], None] | signal
 
 
 def begin() -> None:
-    """What the entry points do first."""
     take_signals()
     from trainwright.controller.runtime import tune_collector  # noqa: PLC0415 - after the signals are taken
 

@@ -46,8 +46,9 @@ class Ended:
 
     async def read(self, jobs: Iterable[TrainJob]) -> None:
         """Read the records of the latest jobs among these that failed. What cannot be read is asked for again."""
-        unread = sorted(filter(self.is_unread, jobs), key=_created, reverse=True)[:MOST]
-        await asyncio.gather(*map(self._read, unread))
+        unread = filter(self.is_unread, jobs)
+        latest = sorted(unread, key=lambda job: job.metadata_or_empty.creation_timestamp or "", reverse=True)
+        await asyncio.gather(*map(self._read, latest[:MOST]))
 
     async def _read(self, job: TrainJob) -> None:
         async with self._places:
@@ -88,7 +89,3 @@ def end_of(job: Document) -> Document | None:
 
 def _has_failed(job: TrainJob) -> bool:
     return state_of(job).state is State.FAILED
-
-
-def _created(job: TrainJob) -> str:
-    return job.metadata_or_empty.creation_timestamp or ""

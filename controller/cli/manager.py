@@ -7,7 +7,7 @@ from typing import Literal
 
 from prometheus_client import disable_created_metrics
 
-from trainwright.controller.cli.arguments.files import ZAP_WITHOUT_EFFECT
+from trainwright.controller.cli.arguments.general import ZAP_WITHOUT_EFFECT
 from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.runtime import ConfigurationError, configure_logging, is_in_cluster, load_config

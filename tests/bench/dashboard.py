@@ -41,9 +41,8 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS
-from trainwright.controller.cli.dashboard.rows import row_of
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import observe
+from trainwright.controller.cli.dashboard.details import row_of
+from trainwright.controller.cli.progress.view import History, observe
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually

@@ -16,7 +16,7 @@ import pytest
 from tests.processes import alive
 from tests.soak import durability
 from tests.unit.local.node.modes import REFUSED
-from trainwright.controller.cli import folders, state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.versions import public_data
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
@@ -224,7 +224,7 @@ def test_a_job_ends_after_its_timeout(up: Shell) -> None:
 
 def test_a_cluster_that_belongs_to_a_run_is_not_said_to_be_free(shell: Shell) -> None:
     folder = shell.folder / "trainwright" / "local" / "default"
-    folders.claim(folder)
+    state.claim(folder)
     with state.held(folder):
         run, status = shell.local("run", "--file", shell.job("pass")), shell.local("status")
     assert run.returncode == 125, run.stdout + run.stderr

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli import state
-from trainwright.controller.cli.arguments.values import add_flag, add_list, add_output, age, number, whole
+from trainwright.controller.cli.arguments.general import add_flag, add_list, add_output, age, number, whole
 
 ISOLATION = ("auto", "namespaces", "rewrite")
 NETWORK = ("shared", "isolated")
@@ -77,10 +77,6 @@ def status(parser: argparse.ArgumentParser) -> None:
     parser.description = "Exit code 0 if it runs, 1 if it does not."
     add_place(parser)
     add_flag(parser, "--limits", help="say what a local cluster is not, of any cluster")
-
-
-def nothing(_: argparse.ArgumentParser) -> None:
-    """For a command without arguments."""
 
 
 def jobs(parser: argparse.ArgumentParser) -> None:

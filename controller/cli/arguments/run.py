@@ -6,8 +6,8 @@ import math
 import re
 from pathlib import Path
 
+from trainwright.controller.cli.arguments.general import add_flag, add_list, age, whole
 from trainwright.controller.cli.arguments.local import LocalParser, add_node, add_place
-from trainwright.controller.cli.arguments.values import add_flag, add_list, age, whole
 
 _MOST_RETRIES = 100
 """As `api.trainer.v1alpha1.recovery` says; the help is printed without loading that."""

@@ -7,7 +7,7 @@ shown: neither what comes from a Secret, nor a value whose name looks like one.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -51,35 +51,32 @@ def parameters_of(job: Document, jobset: Document | None = None) -> dict[Paramet
 
 
 def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str]]:
-    spec = _mapping(job.get("spec"))
-    trainer = _mapping(spec.get("trainer"))
+    spec = job.get("spec") or {}
+    trainer = spec.get("trainer") or {}
     yield from _shape(spec, trainer, *_built(jobset))
     yield from _code(annotations_of(job))
-    yield from _arguments([*_texts(trainer.get("command")), *_texts(trainer.get("args"))])
+    yield from _arguments([*(trainer.get("command") or ()), *(trainer.get("args") or ())])
     yield from _environment(trainer.get("env"), "")
-    for step, initializer in _mapping(spec.get("initializer")).items():
-        uri = _mapping(initializer).get("storageUri")
-        if uri:
-            yield JOB, str(step), within(str(uri))
-        yield from _environment(_mapping(initializer).get("env"), f"{step}: ")
-    for patch in _documents(spec.get("runtimePatches")):
-        yield from _patch(_mapping(patch.get("trainingRuntimeSpec")), "")
+    for step, initializer in (spec.get("initializer") or {}).items():
+        if uri := dig(initializer, "storageUri"):
+            yield JOB, step, within(uri)
+        yield from _environment(dig(initializer, "env"), f"{step}: ")
+    for patch in spec.get("runtimePatches") or ():
+        yield from _patch(patch.get("trainingRuntimeSpec"), "")
 
 
-def _shape(
-    spec: Mapping[str, Any], trainer: Mapping[str, Any], image: str, nodes: int | None
-) -> Iterator[tuple[str, str, str]]:
+def _shape(spec: Document, trainer: Document, image: str, nodes: int | None) -> Iterator[tuple[str, str, str]]:
     """`image` and `nodes` are those of the JobSet, for a job that leaves them to its runtime."""
     found = {
-        "runtime": _mapping(spec.get("runtimeRef")).get("name"),
+        "runtime": dig(spec, "runtimeRef.name"),
         "image": within(str(trainer.get("image") or image)),
         "nodes": trainer.get("numNodes") if trainer.get("numNodes") is not None else nodes,
         "processes per node": trainer.get("numProcPerNode"),
         "deadline in seconds": spec.get("activeDeadlineSeconds"),
     }
     yield from ((JOB, name, str(value)) for name, value in found.items() if value not in (None, ""))
-    for kind, amounts in _mapping(trainer.get("resourcesPerNode")).items():
-        for name, amount in _mapping(amounts).items():
+    for kind, amounts in (trainer.get("resourcesPerNode") or {}).items():
+        for name, amount in (amounts or {}).items():
             yield JOB, f"{name} {kind} per node", str(amount)
 
 
@@ -92,13 +89,12 @@ def _code(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 def _built(jobset: Document | None) -> tuple[str, int | None]:
     """Image and number of nodes of the trainer, where the JobSet tells them."""
-    for part in _documents(dig(jobset, "spec.replicatedJobs")):
-        if _mapping(dig(part, "template.metadata.labels")).get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
+    for part in dig(jobset, "spec.replicatedJobs") or ():
+        if (dig(part, "template.metadata.labels") or {}).get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
             continue
-        containers = _documents(dig(part, "template.spec.template.spec.containers"))
+        containers = dig(part, "template.spec.template.spec.containers") or ()
         container: Document = next((one for one in containers if one.get("name") == NODE), next(iter(containers), {}))
-        nodes = dig(part, "template.spec.parallelism")
-        return str(container.get("image") or ""), nodes if isinstance(nodes, int) else None
+        return container.get("image") or "", dig(part, "template.spec.parallelism")
     return "", None
 
 
@@ -134,14 +130,14 @@ def _is_named(word: str) -> bool:
 
 
 def _environment(variables: Any, before: str) -> Iterator[tuple[str, str, str]]:
-    for one in _documents(variables):
+    for one in variables or ():
         if one.get("name"):
             yield ENVIRONMENT, f"{before}{one['name']}", _value(one)
 
 
 def _value(variable: Mapping[str, Any]) -> str:
-    for kind, source in _mapping(variable.get("valueFrom")).items():
-        told = _mapping(source)
+    for kind, source in (variable.get("valueFrom") or {}).items():
+        told = source or {}
         match kind:
             case "secretKeyRef":
                 return f"(Secret {told.get('name', '')}, key {told.get('key', '')})"
@@ -165,10 +161,10 @@ def _patch(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
                 yield from _patch(inner, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            name = _mapping(inner).get("name")
+            name = inner.get("name") if isinstance(inner, Mapping) else None
             here = f"{path}[{name or index}]"
             if path.endswith(".env") and name:
-                yield PATCH, here, _value(_mapping(inner))
+                yield PATCH, here, _value(inner)
             elif isinstance(inner, Mapping):
                 yield from _patch({key: one for key, one in inner.items() if key != "name"}, here)
             else:
@@ -176,18 +172,6 @@ def _patch(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
     elif value is not None:
         text = value if isinstance(value, str) else json.dumps(value)
         yield PATCH, path, HIDDEN if looks_secret(path.rpartition(".")[2]) else within(text)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _documents(value: Any) -> list[Document]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _texts(value: Any) -> Iterable[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
 
 
 HIDDEN = "(hidden)"

@@ -7,23 +7,31 @@ Whoever asks about a key has called `check` with it.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from trainwright.api.objects import Key
-from trainwright.api.times import format_time
-from trainwright.controller.cli.comparing.comparison import MOST, JobComparison
+import msgspec
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.manifest import dump
+from trainwright.api.messages import value_text
+from trainwright.api.objects import AnyObject, Document, Key, controller_of, name_of, namespace_of, uid_of
+from trainwright.api.times import format_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.comparing.comparison import MOST, ComparedRun, JobComparison, Missing, compare
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.changing import Changing
-from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import ServerLink
 from trainwright.controller.cli.dashboard.curves import Marker, points_of, with_segments
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog, why_no_log
 from trainwright.controller.cli.dashboard.looking import Looking
-from trainwright.controller.cli.dashboard.objects import RenderedObjects
 from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
+from trainwright.controller.cli.rendering.cluster import ClusterView, shown
 from trainwright.controller.runtime import (
+    ApiError,
     BadRequest,
     Client,
     ConfigurationError,
@@ -36,11 +44,29 @@ from trainwright.controller.runtime import (
     TaskScope,
     Unauthorized,
 )
-from trainwright.plugins.contract import Explains
+from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
+from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
+from trainwright.plugins.contract import (
+    ClusterFacts,
+    Explains,
+    FactUnavailable,
+    PipelineError,
+    Reference,
+    Runtime,
+    Setting,
+    Unreadable,
+)
 from trainwright.plugins.pipeline import Pipeline
 
 SYNC_SECONDS = 5.0
 """How long a question about one job waits for the first list."""
+READ_SECONDS = 5.0
+"""All JobSets together; what the runtimes decided is left out without them."""
+AGAIN_SECONDS = 60.0
+"""A JobSet that could not be read is asked for again after so long a time."""
+KEPT = 500
+"""JobSets that are remembered: what a job became does not change."""
+VALUE_LENGTH = 100
 
 
 class DashboardSite:
@@ -64,7 +90,7 @@ class DashboardSite:
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client)
         self.looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs), client)
-        self._comparing = Comparing(client)
+        self._jobsets = _JobSets(client)
         self.rendered = RenderedObjects(client, pipeline)
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -129,9 +155,14 @@ class DashboardSite:
         missing = {key: why for key in wanted if (why := self._refusal(key))}
         held = {key: held for key in wanted if key not in missing and (held := self.watched.held(key)) is not None}
         missing |= {key: self._why_missing(key) for key in wanted if key not in held and key not in missing}
-        runs = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
-        found = [(key, one, seen) for (key, one), (seen, *_) in zip(held.items(), runs, strict=True)]
-        return await self._comparing.comparison(found, missing)
+        seen = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
+        jobsets = await self._jobsets.of([(key, one.uid) for key, one in held.items()])
+        runs = [
+            ComparedRun(job=msgspec.to_builtins(one.job), reports=reports, jobset=jobset)
+            for one, (reports, *_), jobset in zip(held.values(), seen, jobsets, strict=True)
+        ]
+        told = [Missing(namespace=key.namespace, name=key.name, message=why) for key, why in missing.items()]
+        return compare(runs, wall_clock(), told)
 
     async def book(self, key: Key, wanted: WantedLog) -> Book:
         """The lines of a log. Raises NotFound, KubernetesError."""
@@ -188,3 +219,119 @@ def problem_of(error: Exception) -> contract.PageProblem:
 
 def _missing(key: Key) -> NotFound:
     return NotFound(f"there is no TrainJob {key.name} in namespace {key.namespace}")
+
+
+class _JobSets:
+    """What jobs became, as far as the user may read it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._read: dict[str, tuple[float, Document | None]] = {}
+        """By uid of the job, with the time of the event loop."""
+
+    async def of(self, jobs: Sequence[tuple[Key, str]]) -> list[Document | None]:
+        now = asyncio.get_running_loop().time()
+        wanted = [
+            (key, uid)
+            for key, uid in jobs
+            if (read := self._read.get(uid)) is None or (read[1] is None and now - read[0] > AGAIN_SECONDS)
+        ]
+        for (_, uid), jobset in zip(wanted, await self._ask([key for key, _ in wanted]), strict=True):
+            self._read.pop(uid, None)
+            self._read[uid] = now, jobset
+        known = [self._read[uid][1] for _, uid in jobs]
+        while len(self._read) > KEPT:
+            del self._read[next(iter(self._read))]
+        return known
+
+    async def _ask(self, keys: Sequence[Key]) -> list[Document | None]:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                return await asyncio.gather(*map(self._jobset, keys))
+        except TimeoutError:
+            return [None] * len(keys)
+
+    async def _jobset(self, key: Key) -> Document | None:
+        try:
+            return await self._client.get(JobSet.RESOURCE, key.name, key.namespace)
+        except KubernetesError:
+            return None  # the job was not built yet, its JobSet is gone, or the user may not read it
+
+
+class RenderedObjects:
+    """What jobs become: the manager's pipeline, run on a job and its runtime as they are in the cluster.
+
+    It shows what this version of Trainwright and its plugins make of the job, as `trainwright render --cluster` does.
+    """
+
+    def __init__(self, client: Client, pipeline: Callable[[], Pipeline]) -> None:
+        """`pipeline` is called when the first job is rendered: to load all plugins takes a while."""
+        self._client = client
+        self._view = ClusterView(client)
+        self._load = pipeline
+        self._pipeline: Pipeline | None = None
+
+    async def objects(self, key: Key) -> contract.ObjectsView:
+        """The objects of a job; what stands in the way is in `problems`.
+
+        Raises NotFound: the job does not exist; KubernetesError: no answer; RegistryError: a plugin is broken.
+        """
+        job = await self._client.get(TrainJob, key.name, key.namespace)
+        try:
+            runtime = await self._runtime(job)
+            if self._pipeline is None:
+                self._pipeline = self._load()
+            run = self._pipeline.begin(job, runtime)
+            facts = await self._view.read(run.references())
+            rendering = run.render(_without_own(facts, job))
+        except (ApiError, PipelineError, FactUnavailable, RuntimeUnsupported, SnapshotInvalid) as error:
+            problem = error.message if isinstance(error, ApiError) else str(error)
+            return contract.ObjectsView(now=format_time(wall_clock()), problems=[problem])
+        return contract.ObjectsView(
+            now=format_time(wall_clock()),
+            objects=[_object(component.document) for component in rendering.components],
+            settings=[_setting(one) for one in rendering.settings],
+            overrides=list(rendering.overrides),
+        )
+
+    async def _runtime(self, job: TrainJob) -> Runtime:
+        # It was not built yet, or the user may not read ConfigMaps; the runtime is most often the same.
+        with suppress(ApiError):
+            return runtime_in(await self._client.get(ConfigMap, name_of_snapshot(job), job.namespace), job)
+        runtime = await self._view.runtime(job)
+        if runtime is None:
+            kind, missing = target_of(job)
+            raise NotFound(f"{kind.RESOURCE.kind} {missing.name} does not exist")
+        runtime.set_defaults()
+        return runtime
+
+
+def _without_own(facts: ClusterFacts, job: TrainJob) -> ClusterFacts:
+    """The facts without what the job became: beside a JobSet that runs nothing is built, so nothing would be shown.
+
+    A JobSet that the user may not read is most often that of the job.
+    """
+
+    def is_own(reference: Reference, found: AnyObject | Unreadable) -> bool:
+        if isinstance(found, Unreadable):
+            return reference.resource == JobSet.RESOURCE
+        owner = controller_of(found)
+        return owner is not None and owner.uid == uid_of(job)
+
+    kept = {one: None if found is None or is_own(one, found) else found for one, found in facts.objects.items()}
+    return replace(facts, objects=kept)
+
+
+def _setting(one: Setting) -> contract.SettingView:
+    shared = {name: getattr(one, name) for name in ("path", "plugin", "source", "phase", "why")}
+    return contract.SettingView(**shared, value=value_text(one.value, VALUE_LENGTH))
+
+
+def _object(document: Document) -> contract.ObjectView:
+    return contract.ObjectView(
+        kind=str(document.get("kind", "")),
+        api_version=str(document.get("apiVersion", "")),
+        namespace=namespace_of(document),
+        name=name_of(document),
+        yaml=dump(shown(document), sort_keys=False),
+    )

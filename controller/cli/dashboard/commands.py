@@ -8,17 +8,22 @@ Nothing listens in the cluster.
 import argparse
 import asyncio
 import contextlib
+import html
 import logging
+import os
+import shutil
 import signal
+import sys
+import tempfile
+import webbrowser
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from trainwright.controller.cli.dashboard import browser
 from trainwright.controller.cli.dashboard.answering import DashboardSite
+from trainwright.controller.cli.dashboard.connection import Renewing
 from trainwright.controller.cli.dashboard.contract import Cluster
 from trainwright.controller.cli.dashboard.keys import KeptKeys
-from trainwright.controller.cli.dashboard.renewal import Renewing
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.cli.progress.reports import FILE, KeptReports
@@ -37,11 +42,11 @@ from trainwright.plugins.registry import Registry
 log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_made: list[Path] = []
+"""Folders with files for a browser."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal; returns the exit code."""
-
     # The page says what is wrong with the cluster; a line for each attempt would hide the address.
     configure_logging("ERROR")
     with contextlib.suppress(KeyboardInterrupt):  # before the loop takes the signal
@@ -67,7 +72,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
             waiting = tasks.start("dashboard/signals", stopped.wait())
             await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        browser.forget()
+        forget_pages()
         await client.close()
 
 
@@ -79,10 +84,39 @@ async def _announce(
     of = f" of context {config.context}" if config.context else ""
     print(f"TrainJobs in {where}{of}: {server.address}")
     print("Ctrl-C ends it.", flush=True)
-    if not arguments.no_browser and browser.is_there():
+    if not arguments.no_browser and has_browser():
         # Made here: a thread outlives the command's end, and would leave the file with the token behind.
-        url = browser.prepare(server.address)
-        await asyncio.to_thread(browser.show, url)
+        url = _page_to(server.address)
+        with contextlib.suppress(webbrowser.Error):
+            await asyncio.to_thread(webbrowser.open, url)  # blocks until its end if it runs in the terminal
+
+
+def has_browser() -> bool:
+    """Whether a browser can be opened here: not over ssh, and not without a display."""
+    if os.environ.get("SSH_CONNECTION"):
+        return False
+    return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _page_to(address: str) -> str:
+    """Make a file that leads to the address; returns its URL.
+
+    Other users can read a command line, which would have the token. Only this user can read the file.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="trainwright-dashboard-"))  # mode 0700
+    _made.append(folder)
+    file = folder / "open.html"
+    file.write_text(
+        f'<!doctype html><meta charset="utf-8"><title>Trainwright</title>'
+        f'<meta http-equiv="refresh" content="0;url={html.escape(address, quote=True)}">\n',
+        encoding="utf-8",
+    )
+    return file.as_uri()
+
+
+def forget_pages() -> None:
+    while _made:
+        shutil.rmtree(_made.pop(), ignore_errors=True)
 
 
 def server_of(

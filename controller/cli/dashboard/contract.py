@@ -54,8 +54,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from trainwright.controller.cli.causes import ExplanationView, ReferenceView
+from trainwright.controller.cli.explain import ExplanationView, ReferenceView
 from trainwright.controller.trainer.job.state import Word
+from trainwright.plugins.contract import Override
 
 VERSION = 1
 """Of the contract. Fields are added without a new version, and never change their meaning."""
@@ -561,14 +562,6 @@ class SettingView(PageAnswer):
     why: str
 
 
-class OverrideView(PageAnswer):
-    """A value that one source set and another one replaced."""
-
-    path: str
-    loser: str
-    winner: str
-
-
 class ObjectsView(PageAnswer):
     """Answer of `/objects`: what the manager makes of the job, by this version of Trainwright and its plugins."""
 
@@ -576,6 +569,6 @@ class ObjectsView(PageAnswer):
     objects: list[ObjectView] = []
     """In the order in which they are applied."""
     settings: list[SettingView] = []
-    overrides: list[OverrideView] = []
+    overrides: list[Override] = []
     problems: list[str] = []
     """Why there are no objects: what admission would refuse, or what could not be read. Empty otherwise."""

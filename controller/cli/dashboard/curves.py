@@ -3,7 +3,7 @@
 
 import bisect
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -104,16 +104,9 @@ def points_of(uid: str, seen: Sequence[KeptReport], marker: Marker, *, number: i
         answer.times.append(time)
         answer.steps.append(one.step)
         answer.percentages.append(one.percentage)
-    answer.curves.extend(_curve(name, seen) for name in _names(seen))
+    names = dict.fromkeys(name for one in seen for name in (*one.values, *sorted(one.not_finite)))
+    answer.curves.extend(_curve(name, seen) for name in names if name not in COUNTERS)
     return answer
-
-
-def _names(seen: Sequence[KeptReport]) -> Collection[str]:
-    found: dict[str, None] = {}
-    for one in seen:
-        found.update(dict.fromkeys(one.values))
-        found.update(dict.fromkeys(sorted(one.not_finite)))
-    return [name for name in found if name not in COUNTERS]
 
 
 def _curve(name: str, seen: Sequence[KeptReport]) -> contract.Curve:

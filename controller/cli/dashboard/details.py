@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All about one job: read from the API server while somebody looks at it, and only then.
+"""One job for the page: as a row of the list, and all about it, which is read while somebody looks at it.
 
-It is the picture that `trainwright explain` reads, with the pods, the events and the record of failures added. What the
-user may not read is said in `unread`.
+That is the picture that `trainwright explain` reads, with the pods, the events and the record of failures added. What
+the user may not read is said in `unread`.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, name_of, uid_of
-from trainwright.api.times import format_time, parse, wall_clock
+from trainwright.api.objects import Document, Key, dig, key_of, name_of, uid_of
+from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.causes import shown_explanation
-from trainwright.controller.cli.comparing.measures import finite
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
+from trainwright.controller.cli.comparing.comparison import finite
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
-from trainwright.controller.cli.dashboard.rows import row_of
-from trainwright.controller.cli.dashboard.timeline import timeline_of
-from trainwright.controller.cli.dashboard.usage import Usage
-from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.dashboard.pods import Usage, failure_of, pods_of
+from trainwright.controller.cli.explain import ReferenceView, shown_explanation
+from trainwright.controller.cli.progress.view import History, JobView, view_of
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
@@ -36,11 +35,33 @@ from trainwright.controller.trainer.why.job.jobset import attempts_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.plugins.contract import Explains, Picture
-from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb, holds, index_of
+from trainwright.plugins.contract.picture import (
+    BATCH_JOB,
+    EVENT,
+    EVENTS_OF,
+    JOBSET,
+    POD,
+    Verb,
+    event_time,
+    holds,
+    index_of,
+)
 
+_Source: TypeAlias = Literal["condition", "job", "attempt"]
+_Severity: TypeAlias = Literal["normal", "warning"]
 _LOG_LINES = 20
 """Of a failed container, that are shown."""
 _PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts", JOBSET.plural: "attempts"}
+MOST = 200
+"""Entries of a time line."""
+_BEGIN = datetime.min.replace(tzinfo=UTC)
+_CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
+"""Conditions that are no reason to worry."""
+_SHARED = (
+    *("namespace", "name", "uid", "version", "state", "reason", "message", "stalled", "stalled_message", "waiting"),
+    *("waiting_message", "deleting", "percentage", "nodes", "managed_by", "attempt"),
+)
+"""The fields of a row that are the same in a view and on the wire."""
 
 
 class Details:
@@ -178,3 +199,124 @@ def _unread(picture: Picture) -> Iterator[contract.UnreadPart]:
         text = why_unread(query, message)
         told[part, text] = msgspec.convert({"part": part, "message": text}, contract.UnreadPart)
     yield from told.values()
+
+
+def timeline_of(
+    job: TrainJob, events: Iterable[Document], failures: Mapping[int, contract.FailureView]
+) -> list[contract.Moment]:
+    """The latest first. Of one second: what must have come first stays below."""
+    told = filter(None, map(_of_event, sorted(events, key=_version)))
+    found = [*_of_job(job), *told, *_of_failures(job, failures), *_of_conditions(job)]
+    found.reverse()
+    # As times: some have fractions of a second, and as texts those would come before their second.
+    found.sort(key=lambda one: moment(one.at) or _BEGIN, reverse=True)
+    return found[:MOST]
+
+
+def _version(event: Document) -> int:
+    """The order in which events were stored: most have a time of whole seconds."""
+    text = str(dig(event, "metadata.resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _once(
+    at: str, about: ReferenceView, source: _Source, severity: _Severity, reason: str, message: str
+) -> contract.Moment:
+    return contract.Moment(
+        at=at, first=at, count=1, source=source, severity=severity, reason=reason, message=message, object=about
+    )
+
+
+def reference(key: Key) -> ReferenceView:
+    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)
+
+
+def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
+    metadata = job.metadata_or_empty
+    times = (
+        ("Created", "the TrainJob was created", metadata.creation_timestamp),
+        ("Deleted", "the TrainJob is being deleted", metadata.deletion_timestamp),
+    )
+    for reason, message, at in times:
+        if at:
+            yield _once(at, reference(key_of(job)), "job", "normal", reason, message)
+
+
+def _of_conditions(job: TrainJob) -> Iterable[contract.Moment]:
+    for one in job.status_or_empty.conditions or ():
+        if at := one.last_transition_time:
+            severity: _Severity = "normal" if one.status != "True" or one.type in _CALM else "warning"
+            yield _once(at, reference(key_of(job)), "condition", severity, one.reason or one.type, one.message)
+
+
+def _of_event(event: Document) -> contract.Moment | None:
+    at = event_time(event)
+    if not at:
+        return None
+    about = event.get("involvedObject") or {}
+    return contract.Moment(
+        at=at,
+        first=event.get("firstTimestamp") or event.get("eventTime") or at,
+        count=max(1, int(dig(event, "series.count") or event.get("count") or 1)),
+        source="event",
+        severity="warning" if event.get("type") == "Warning" else "normal",
+        reason=str(event.get("reason") or ""),
+        message=str(event.get("message") or ""),
+        object=ReferenceView(**{field: str(about.get(field) or "") for field in ("kind", "namespace", "name")}),
+    )
+
+
+def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) -> Iterable[contract.Moment]:
+    for number, failure in failures.items():
+        if failure.finished:
+            how = f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.reason or "no reason"
+            about = ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod)
+            message = f"pod {failure.pod} of attempt {number} failed first: {how}"
+            yield _once(failure.finished, about, "attempt", "warning", failure.reason or "Failed", message)
+
+
+def row_of(
+    job: TrainJob, history: History, now: datetime, failure: str = "", *, attempt: int | None = None
+) -> contract.JobRow:
+    """The row as of `now`. `failure` and `attempt` are as in `view_of`."""
+    view = view_of(job, history, now, attempt=attempt, failure=failure)
+    loss = None
+    if view.loss is not None:
+        points = view.history.means(view.loss, contract.SPARK_POINTS)
+        loss = contract.Spark(metric=view.loss, value=view.metrics[view.loss], points=points)
+    return contract.JobRow(
+        **{name: getattr(view, name) for name in _SHARED},
+        remaining=_remaining(view),
+        last_report=time_text(view.reported),
+        age_seconds=int(view.age) if view.age is not None else None,
+        step=finite(view.metrics.get("current_step")),
+        total_steps=finite(view.metrics.get("total_steps")),
+        epoch=finite(view.metrics.get("current_epoch")),
+        total_epochs=finite(view.metrics.get("total_epochs")),
+        loss=loss,
+        runtime=contract.Runtime(kind=view.runtime_kind, name=view.runtime),
+        created=time_text(view.created),
+        finished=time_text(view.ended),
+    )
+
+
+def time_text(moment: datetime | None) -> str | None:
+    return format_time(moment) if moment is not None else None
+
+
+def _remaining(view: JobView) -> contract.RemainingView | None:
+    left = view.remaining
+    if left is None or view.reported is None:
+        return None
+    try:
+        at = view.reported + timedelta(seconds=left.told)
+        late_at = view.reported + timedelta(seconds=left.late_after)
+    except OverflowError:  # the schema allows 68 years; a slope may be nearly flat
+        return None
+    return contract.RemainingView(
+        seconds=round(left.seconds),
+        late=left.late,
+        at=format_time(at),
+        late_at=format_time(late_at),
+        source="report" if left.reported else "history",
+    )

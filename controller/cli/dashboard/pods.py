@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pods of a job and its attempts, from the objects that the API server has."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, uid_of
+from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.failures.first import FailedRun
 from trainwright.controller.trainer.job.pods import attempt_of, number
 from trainwright.plugins.contract import Picture, condition_of, holds
 from trainwright.plugins.contract.picture import index_of
 
 _STATES: tuple[contract.ContainerState, ...] = ("running", "terminated", "waiting")
+PODS = Resource(group="metrics.k8s.io", version="v1beta1", kind="PodMetrics", plural="pods", namespaced=True)
+GPU, GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
+READ_SECONDS = 3.0
+"""The page does not wait longer for it."""
+AGAIN_SECONDS = 60.0
+"""It is not asked for again so soon where it could not be read."""
+_NANO = 10**9
 
 
 def pods_of(picture: Picture, gone: Iterable[Document] = ()) -> list[contract.Pod]:
@@ -41,14 +52,9 @@ def _place(pod: Document) -> tuple[str, str, int]:
     return labels.get(LABEL_REPLICATED_JOB, ""), labels.get(LABEL_JOB_INDEX, ""), index_of(pod)
 
 
-def job_path(namespace: str, name: str, *more: str) -> str:
-    """The path of a job in the dashboard's API, relative to its page, which is below a secret path."""
-    return "/".join(("api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
-
-
 def failure_of(failure: FailedRun, log: Iterable[str]) -> contract.FailureView:
     shared = {name: getattr(failure, name) for name in contract.FailureView.__struct_fields__ if hasattr(failure, name)}
-    return contract.FailureView(**shared, finished=failure.finished_at or None, log=list(log))
+    return contract.FailureView(**{**shared, "finished": failure.finished_at or None, "log": list(log)})
 
 
 def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
@@ -105,7 +111,9 @@ def _container(
     told: Mapping[str, Any] = now.get(state) or {}
     ended: Mapping[str, Any] = now.get("terminated") or before
     started = told.get("startedAt")
-    path = job_path(picture.namespace, picture.name, "pods", name_of(pod), "log")
+    # Relative to the page, which is below a secret path.
+    parts = ("api", "v1", "jobs", picture.namespace, picture.name, "pods", name_of(pod), "log")
+    path = "/".join(quote(part, safe="") for part in parts)
     return contract.ContainerView(
         name=name,
         init=init,
@@ -122,3 +130,45 @@ def _container(
         log=f"{path}?{urlencode({'container': name})}" if started or before else "",
         previous_log=f"{path}?{urlencode({'container': name, 'previous': 'true'})}" if before else "",
     )
+
+
+class Usage:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._not_before: dict[str, float] = {}
+        """By namespace; time of the event loop."""
+
+    async def read(self, namespace: str, job: str) -> dict[str, contract.UsageView]:
+        """By the names of the job's pods; empty where it is not known."""
+        clock = asyncio.get_running_loop().time
+        if clock() < self._not_before.get(namespace, 0.0):
+            return {}
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                found = await self._client.list(PODS, namespace, label_selector=f"{LABEL_JOBSET}={job}")
+        except (KubernetesError, TimeoutError):
+            self._not_before[namespace] = clock() + AGAIN_SECONDS
+            return {}
+        return {str(dig(one, "metadata.name")): usage_of(one) for one in found.items}
+
+
+def usage_of(metrics: Document) -> contract.UsageView:
+    used = [one.get("usage") or {} for one in metrics.get("containers") or ()]
+    memory, gpu_memory = _sum(used, "memory"), _sum(used, GPU_MEMORY)
+    return contract.UsageView(
+        cpu=_sum(used, "cpu"),
+        memory=int(memory) if memory is not None else None,
+        gpu=_sum(used, GPU),
+        gpu_memory=int(gpu_memory) if gpu_memory is not None else None,
+    )
+
+
+def _sum(used: Sequence[Any], name: str) -> float | None:
+    """The sum of a resource; None if no container tells it."""
+    found = []
+    for one in used:
+        try:
+            found.append(Quantity.parse(str(one[name])).nanos / _NANO)
+        except (KeyError, ValueError, TypeError):
+            continue
+    return sum(found) if found else None

@@ -19,15 +19,13 @@ import msgspec
 from aiohttp import web
 
 from trainwright.api.objects import Key
-from trainwright.controller.cli.comparing.comparison import JobComparison
-from trainwright.controller.cli.comparing.measures import Direction
-from trainwright.controller.cli.comparing.tables import as_csv
+from trainwright.controller.cli.comparing.comparison import Direction, JobComparison, as_csv
 from trainwright.controller.cli.dashboard import contract, logbook, security
 from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, Keys, is_free
+from trainwright.controller.cli.dashboard.looking import Events, job_events, list_events
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageRequest, cookie_name
-from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
 from trainwright.controller.runtime import BadRequest, ConfigurationError, KubernetesError, NotFound, listening
 from trainwright.plugins.contract import RegistryError
 
@@ -57,16 +55,9 @@ INDEX = "index.html"
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
-    ".ico": "image/vnd.microsoft.icon",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
-    ".map": "application/json",
-    ".mjs": "text/javascript; charset=utf-8",
-    ".png": "image/png",
     ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
-    ".webmanifest": "application/manifest+json",
-    ".woff2": "font/woff2",
 }
 """Files of other types are not served."""
 
@@ -313,7 +304,7 @@ class Server:
             key.namespace,
             pod,
             container=query.get("container", ""),
-            tail=_lines(query.get("tail")),
+            tail=_number(query.get("tail", str(contract.DEFAULT_TAIL)), "tail", least=1, most=contract.MOST_TAIL),
             follow=_flag(query.get("follow"), "follow"),
             previous=_flag(query.get("previous"), "previous"),
         )
@@ -412,18 +403,11 @@ def _wanted(request: web.Request) -> logbook.WantedLog:
     )
 
 
-def _number(text: str, name: str, *, least: int = 0) -> int:
+def _number(text: str, name: str, *, least: int = 0, most: int = 10**9) -> int:
     digits = text.removeprefix("-") if least < 0 else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or int(text) < least:
-        raise BadRequest(f"{name} is a number{f' from {least}' if least >= 0 else ''}")
-    return int(text)
-
-
-def _lines(text: str | None) -> int:
-    if text is None:
-        return contract.DEFAULT_TAIL
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= contract.MOST_TAIL:
-        raise BadRequest(f"tail is a number from 1 to {contract.MOST_TAIL}")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or not least <= int(text) <= most:
+        bounds = f"{f' from {least}' if least >= 0 else ''}{f' to {most}' if most < 10**9 else ''}"
+        raise BadRequest(f"{name} is a number{bounds}")
     return int(text)
 
 

@@ -17,14 +17,12 @@ from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
 from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
-from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
-from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.dashboard.details import reference, row_of
 from trainwright.controller.cli.ended import Ended
-from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
-from trainwright.controller.cli.progress.view import metrics_of, observe
+from trainwright.controller.cli.progress.view import History, metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
 from trainwright.controller.trainer.job.pods import present_attempt
 
@@ -341,7 +339,3 @@ def _report_of(held: HeldJob) -> KeptReport:
         values=numbers_of(metrics_of(held.job)),
         not_finite=not_finite_in(held.job),
     )
-
-
-def reference(key: Key) -> ReferenceView:
-    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)

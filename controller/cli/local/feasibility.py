@@ -40,14 +40,6 @@ _GENERATED = "xxxxx"
 """In place of what the API server adds to `generateName`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartContainer:
-    part: str
-    """Name of its replicated Job."""
-    document: Document
-    init: bool
-
-
 async def runtime_of(job: Document, documents: Sequence[Document], client: Client) -> Runtime | None:
     """The runtime that the job names, among the documents or in the cluster; None leaves the rest to admission."""
     decoded = _decoded(job, TrainJob)
@@ -95,9 +87,9 @@ def objects_of(job: Document, runtime: Runtime) -> list[Document]:
 def obstacle(objects: Sequence[Document], images: Images) -> str:
     """Why the containers of a job cannot run here; empty if they can."""
     found: dict[str, None] = {}
-    for one in containers_of(objects):
-        if why := unrunnable(one.document, images):
-            found[f"container {one.document['name']} of {one.part}: {why}"] = None
+    for part, container, _ in _containers_of(objects):
+        if why := unrunnable(container, images):
+            found[f"container {container['name']} of {part}: {why}"] = None
     return "; ".join(found)
 
 
@@ -138,7 +130,7 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, py
 
 
 def environments_of(objects: Sequence[Document], images: Images) -> list[Environment]:
-    return [images.environment_of(one.document.get("image") or "") for one in containers_of(objects) if not one.init]
+    return [images.environment_of(one.get("image") or "") for _, one, is_init in _containers_of(objects) if not is_init]
 
 
 def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], manager: str) -> None:
@@ -187,13 +179,13 @@ def never_restart(job: Document, objects: Sequence[Document]) -> None:
     _annotate(job, _parts(objects), {RESTARTS: "none"}, _RESTARTER)
 
 
-def containers_of(objects: Sequence[Document]) -> Iterator[PartContainer]:
-    """All containers of the JobSets."""
+def _containers_of(objects: Sequence[Document]) -> Iterator[tuple[str, Document, bool]]:
+    """All containers of the JobSets: the name of the replicated Job, the container, and whether it is an init one."""
     for part in _parts(objects):
         pod = part["template"]["spec"]["template"]["spec"]
         for kind in ("initContainers", "containers"):
             for one in pod.get(kind) or ():
-                yield PartContainer(str(part["name"]), one, kind == "initContainers")
+                yield str(part["name"]), one, kind == "initContainers"
 
 
 def _has(environment: Environment, program: str) -> bool:

@@ -6,28 +6,35 @@ import asyncio
 import functools
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
 from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.comparing import comparison
-from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison
-from trainwright.controller.cli.comparing.tables import as_csv, as_text
-from trainwright.controller.cli.local import kept, lines, managing
-from trainwright.controller.cli.local.managing import LocalJobs
+from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, as_csv, as_text
+from trainwright.controller.cli.local import ending, managing
+from trainwright.controller.cli.local.jobs import Follower, failed_runs, rank_of, runs_with_logs
+from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.options import options_of
+from trainwright.controller.cli.local.outputs import JobOutput
 from trainwright.controller.cli.progress.reports import FILE, KeptReport, KeptReports
 from trainwright.controller.cli.reading import if_there
-from trainwright.controller.runtime import TransportError
+from trainwright.controller.runtime import ApiError, Request, TransportError
+from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
+from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
+START_SECONDS = 3600.0
+"""How long `logs --follow` waits for the first container."""
 
 
 def _with_jobs(command: _JobsCommand) -> Run:
@@ -92,8 +99,10 @@ async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
         managing.show_objects(job, arguments.output)
         return 0
     explanation = await Reader(jobs.client, explaining_plugins()).explain(jobs.namespace, arguments.job)
-    pods = managing.latest_attempt(await jobs.all_pods(job))
-    print(*managing.details(job, pods, wall_clock()), sep="\n")
+    pods = await jobs.all_pods(job)
+    latest = max(map(attempt_of, pods), default=0)
+    shown = [pod for pod in pods if attempt_of(pod) == latest]
+    print(*managing.details(job, shown, wall_clock()), sep="\n")
     print("", *lines_of(explanation), sep="\n")
     return 0
 
@@ -114,14 +123,14 @@ async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-    wanted = lines.WantedLines(
+    wanted = WantedLines(
         ranks=frozenset(arguments.rank), since_seconds=arguments.since, tail=arguments.tail, attempt=arguments.attempt
     )
     if not arguments.follow:
-        return await lines.show(jobs, arguments.job, wanted)
+        return await show_lines(jobs, arguments.job, wanted)
     if wanted.attempt or wanted.tail or wanted.since_seconds:
         raise WrongUseError("--follow shows all lines from now to the end: leave out --attempt, --tail and --since")
-    return await lines.follow(jobs, arguments.job, wanted)
+    return await follow_lines(jobs, arguments.job, wanted)
 
 
 @_with_jobs
@@ -150,23 +159,23 @@ async def delete(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
-    ended = kept.ended_jobs(await jobs.all())[arguments.keep :]
+    ended = ending.ended_jobs(await jobs.all())[arguments.keep :]
     if not ended:
         print("no jobs to delete: none has ended" + (f" but the last {arguments.keep}" if arguments.keep else ""))
         return 0
     folder = options_of(arguments).folder
-    taken = await asyncio.to_thread(kept.bytes_of, folder / "logs", [one.job for one in ended])
+    taken = await asyncio.to_thread(ending.bytes_of, folder / "logs", [one.job for one in ended])
     number = f"{len(ended)} job{'s' if len(ended) > 1 else ''}"
-    print(*kept.table(ended, taken, wall_clock()), sep="\n")
+    print(*ending.table(ended, taken, wall_clock()), sep="\n")
     what = "with all objects that they made, their records of failures and their lines"
-    claims = [claim for one in ended for claim in await kept.claims_of(jobs.client, one.job)]
+    claims = [claim for one in ended for claim in await ending.claims_of(jobs.client, one.job)]
     if claims:
         print(f"\nvolumes that are deleted with them, and what jobs wrote into these: {', '.join(claims)}")
     if not arguments.yes:
-        print(f"\n--yes deletes {number} {what} ({kept.size(sum(taken.values()))}).")
+        print(f"\n--yes deletes {number} {what} ({ending.size(sum(taken.values()))}).")
         print("Nothing is deleted yet. What jobs wrote into outputs and other folders stays.")
         return 0
-    deleted = [await kept.delete(jobs.client, one.job) for one in ended]
+    deleted = [await ending.delete(jobs.client, one.job) for one in ended]
     print(f"\n{sum(deleted)} of {number} deleted {what}. What they wrote into outputs and other folders stays.")
     return 0
 
@@ -194,10 +203,10 @@ async def _compared(jobs: LocalJobs, names: Sequence[str], folder: Path) -> JobC
     """The jobs with their whole runs. Raises RefusedError if one does not exist, KubernetesError."""
     found = [await jobs.get(name) for name in dict.fromkeys(names)]
     runs = await _reports(folder / FILE, [uid_of(job) for job in found])
-    made = [
-        ComparedRun(job=job, reports=reports, jobset=await _jobset(jobs, job))
-        for job, reports in zip(found, runs, strict=True)
-    ]
+    made = []
+    for job, reports in zip(found, runs, strict=True):
+        jobset = await if_there(jobs.client.get(JobSet.RESOURCE, name_of(job), jobs.namespace))
+        made.append(ComparedRun(job=job, reports=reports, jobset=jobset))
     return comparison.compare(made, wall_clock())
 
 
@@ -212,5 +221,100 @@ async def _reports(file: Path, uids: Sequence[str]) -> list[list[KeptReport]]:
         reports.close()
 
 
-async def _jobset(jobs: LocalJobs, job: Document) -> Document | None:
-    return await if_there(jobs.client.get(JobSet.RESOURCE, job["metadata"]["name"], jobs.namespace))
+# ---------------------------------------------------------------------- lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedLines:
+    ranks: frozenset[str] = frozenset()
+    """Such as `node-0`, or `0` for a rank of any step; empty: all."""
+    since_seconds: int | None = None
+    tail: int | None = None
+    """So many of each container."""
+    attempt: int | None = None
+    """From 1 on; None: the latest."""
+
+    def takes(self, pod: Document) -> bool:
+        rank = rank_of(pod)
+        return not self.ranks or rank in self.ranks or rank.rpartition("-")[2] in self.ranks
+
+
+async def follow_lines(jobs: LocalJobs, name: str, wanted: WantedLines) -> int:
+    """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
+    job = await jobs.get(name)
+    follower = Follower(jobs.transport, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
+    ended = await follower.follow(start_seconds=START_SECONDS)
+    print(ended.message, file=sys.stderr)
+    JobOutput.of(job).tell(sys.stderr)
+    return ended.code
+
+
+async def show_lines(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | None = None) -> int:
+    """Show the lines there are; returns the exit code. Raises RefusedError where there is nothing to show."""
+    there: TextIO = sys.stdout if out is None else out
+    pods = await jobs.all_pods(await jobs.get(name))
+    present = max((attempt_of(pod) + 1 for pod in pods), default=0)
+    attempt = wanted.attempt or present
+    shown = [pod for pod in pods if attempt_of(pod) + 1 == attempt and wanted.takes(pod)]
+    if shown:
+        logs = await asyncio.gather(*(_log(jobs, pod, container, wanted) for pod in shown for container in _names(pod)))
+        for lines in logs:
+            print(*lines, sep="\n", end="\n" if lines else "", file=there)
+        return 0
+    if pods and attempt == present:
+        known = ", ".join(rank_of(pod) for pod in pods)
+        raise RefusedError(f"TrainJob {name} has no rank {', '.join(sorted(wanted.ranks))}: it has {known}")
+    record = await if_there(jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)) or {}
+    entries = {number + 1: entry for number, entry in entries_of(record.get("data")).items()}
+    _show_recorded(entries, name, wanted, there)
+    return 0
+
+
+async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLines) -> list[str]:
+    runs = {run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}
+    # By the number of the run: without it, the server may answer with the log of the next run.
+    logs = [await _log_of_run(jobs, pod, container, run, wanted) for run in sorted(runs)]
+    several = len(_names(pod)) > 1
+    prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
+    found = [f"{prefix} {line}" for log in logs for line in log.decode(errors="replace").splitlines()]
+    return found if wanted.tail is None else found[max(0, len(found) - wanted.tail) :]
+
+
+async def _log_of_run(jobs: LocalJobs, pod: Document, container: str, run: int, wanted: WantedLines) -> bytes:
+    query = {"container": container, "run": str(run)}
+    if wanted.tail is not None:
+        query["tailLines"] = str(wanted.tail)
+    if wanted.since_seconds is not None:
+        query["sinceSeconds"] = str(wanted.since_seconds)
+    path = f"/api/v1/namespaces/{jobs.namespace}/pods/{name_of(pod)}/log"
+    try:
+        return (await jobs.client.send(Request("GET", path, query, timeout=None))).body
+    except ApiError:
+        return b""  # a container that has not started
+
+
+def _names(pod: Document) -> list[str]:
+    return [status["name"] for status in container_statuses(pod)]
+
+
+def _show_recorded(entries: dict[int, Entry], name: str, wanted: WantedLines, out: TextIO) -> None:
+    """Show the last lines of the container that failed first. Raises RefusedError if none were kept.
+
+    `entries` are those of the record of failures, by attempt from 1 on.
+    """
+    attempt = wanted.attempt or max(entries, default=0)
+    entry = entries.get(attempt)
+    if entry is None or not entry.log:
+        which = f" of attempt {wanted.attempt}" if wanted.attempt else ""
+        others = f"; the record of failures has attempt {', '.join(map(str, entries))}" if entries else ""
+        raise RefusedError(
+            f"there are no lines{which} of TrainJob {name}: neither pods nor a record of its failure{others}"
+        )
+    step = entry.replicated_job or "pod"
+    print(
+        f"the pods of attempt {attempt} are gone; the last lines of {step}-{entry.rank}, which failed first:",
+        file=sys.stderr,
+    )
+    lines = entry.log.splitlines()
+    for line in lines if wanted.tail is None else lines[len(lines) - wanted.tail :]:
+        print(f"[{step}-{entry.rank}] {line}", file=out)

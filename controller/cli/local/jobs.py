@@ -22,12 +22,10 @@ from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.local.podwatch import PodWatch
-from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
-from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.watching import PodWatch, Stalls
 from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import observe, view_of
+from trainwright.controller.cli.progress.view import History, observe, view_of
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
@@ -212,10 +210,10 @@ class Follower:
             text = conditions["Failed"].get("message") or conditions["Failed"].get("reason") or "it failed"
             return Followed(failure.code if failure else 1, f"the job failed: {text}", failed=True)
         if failure is not None and self._stop_at_failure:
-            return Followed(failure.code, failure.text)
+            return failure
         return None
 
-    def _first_failure(self) -> "RunFailure | None":
+    def _first_failure(self) -> Followed | None:
         """Of the pods that are there; of all that there were, where one failure ends the job."""
         known = [pod for uid, pod in self._pods.items() if uid not in self._suspended]
         present = [pod for pod in known if uid_of(pod) in self._watch.present]
@@ -246,7 +244,7 @@ class Follower:
         failure = self._first_failure()
         if failure is None:
             return ended
-        return Followed(failure.code, ended.message if ended.failed else failure.text, failed=ended.failed)
+        return Followed(failure.code, ended.message if ended.failed else failure.message, failed=ended.failed)
 
     async def _stopped(self, hang: str, stop_job: Callable[[], Awaitable[object]]) -> Followed:
         """Stop a job that seems to hang, and show what its ranks say to that: it may be where they are."""
@@ -357,17 +355,11 @@ class Follower:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class RunFailure:
-    code: int
-    text: str
-
-
 Run: TypeAlias = tuple[str, str, int]
 """The uid of a pod, a container of it, and the number of its run."""
 
 
-def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> RunFailure | None:
+def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> Followed | None:
     """The container of the job that failed first, and not because of another one.
 
     As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
@@ -410,7 +402,7 @@ def _words(one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
     return words.get((uid_of(pod), entry.container, entry.run), ())
 
 
-def _failure(pod: Document, code: int, ended: Document) -> RunFailure:
+def _failure(pod: Document, code: int, ended: Document) -> Followed:
     reason = ended.get("reason") or "Error"
     signalled = signal_of(code)
     text = (
@@ -420,7 +412,7 @@ def _failure(pod: Document, code: int, ended: Document) -> RunFailure:
         text += f", {signalled}"
     if (reason == "StartError" or signalled == "SIGKILL") and ended.get("message"):
         text += f": {ended['message']}"
-    return RunFailure(code, text)
+    return Followed(code, text)
 
 
 def signal_of(code: int) -> str:

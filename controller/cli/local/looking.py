@@ -39,9 +39,11 @@ def status(arguments: argparse.Namespace) -> int:
         return 0
     print(f"  dashboard    {run.dashboard or 'none'}")
     # Imported here: most of the time there is none, and the answer comes at once.
-    from trainwright.controller.cli.local.content import content_of  # noqa: PLC0415
+    import asyncio  # noqa: PLC0415
 
-    for line in content_of(options.folder):
+    from trainwright.controller.cli.local.managing import content_of  # noqa: PLC0415
+
+    for line in asyncio.run(content_of(options.folder)):
         print(f"  {line}")
     return 0
 

@@ -18,9 +18,10 @@ import yaml
 
 from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, name_of, uid_of
+from trainwright.api.quantity import Quantity
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli import state
@@ -34,8 +35,7 @@ from trainwright.controller.cli.local.jobs import (
 )
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
 from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
+from trainwright.controller.cli.progress.view import History, JobView, sorted_views, view_of
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
@@ -48,6 +48,7 @@ END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
 _LOOK_SECONDS = 0.1
 _SUSPENDED, _FAILED, _GONE = "suspended", 1, 1
+_GPU = "nvidia.com/gpu"
 
 
 class RefusedError(UserError):
@@ -218,6 +219,32 @@ async def _going(cluster: Path) -> set[str]:
         return {job["metadata"]["uid"] for job in await jobs.all() if not _view(job).is_over}
 
 
+async def content_of(folder: Path) -> list[str]:
+    """Lines about the node and the pods of a cluster that runs."""
+    async with jobs_of(folder, "") as local:
+        nodes = (await local.client.list(Node.RESOURCE)).items
+        pods = (await local.client.list(Pod.RESOURCE)).items
+        jobs = await local.all()
+    running = sum(dig(pod, "status.phase") == "Running" for pod in pods)
+    return [
+        *(f"room         {room_of(dig(node, 'status.allocatable') or {})}" for node in nodes),
+        f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running",
+    ]
+
+
+def room_of(allocatable: Mapping[str, str]) -> str:
+    """How much pods can request, as people say it: `1.8 CPUs, 21695 MiB of memory, 2 GPUs`."""
+    found: list[str] = []
+    if "cpu" in allocatable:
+        cpus = Quantity.parse(allocatable["cpu"]).milli() / 1000
+        found.append(f"{cpus:g} CPU{'' if cpus == 1 else 's'}")
+    if "memory" in allocatable:
+        found.append(f"{Quantity.parse(allocatable['memory']).rounded_up() // 2**20} MiB of memory")
+    if _GPU in allocatable:
+        found.append(counted(Quantity.parse(allocatable[_GPU]).rounded_up(), "GPU"))
+    return ", ".join(found)
+
+
 # ---------------------------------------------------------------------- which job is meant
 
 
@@ -321,11 +348,6 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return f"Waiting ({waiting['reason']})"
     return str(dig(pod, "status.phase") or "Pending")
-
-
-def latest_attempt(pods: Sequence[Document]) -> list[Document]:
-    latest = max(map(attempt_of, pods), default=0)
-    return [pod for pod in pods if attempt_of(pod) == latest]
 
 
 def _runs(pod: Document) -> bool:

@@ -62,9 +62,6 @@ class LocalOptions:
     def _has_own_folder(self) -> bool:
         return self.folder != state.folder_of(self.name, None)
 
-    def arguments(self) -> list[str]:
-        return [f"--name={self.name}", f"--dir={self.folder}", *self.kept()]
-
     def kept(self) -> list[str]:
         """The options that say how the cluster runs, without those that have their default."""
         made: list[str] = []

@@ -38,18 +38,14 @@ class OutputFile(NamedTuple):
 
 
 def folder_of_job(job: Document) -> Path | None:
-    asked = _asked_of(job)
-    if asked.output:
-        return Path(asked.output)
-    return folder_of(Path(asked.runs), name_of(job), uid_of(job)) if asked.runs else None
-
-
-def _asked_of(job: Document) -> NodeAnnotations:
     found: dict[str, str] = {}
     for patch in job["spec"].get("runtimePatches") or ():
         for part in dig(patch, "trainingRuntimeSpec.template.spec.replicatedJobs") or ():
             found.update(dig(part, "template.spec.template.metadata.annotations") or {})
-    return NodeAnnotations.of({"metadata": {"annotations": found}}, NODE)
+    asked = NodeAnnotations.of({"metadata": {"annotations": found}}, NODE)
+    if asked.output:
+        return Path(asked.output)
+    return folder_of(Path(asked.runs), name_of(job), uid_of(job)) if asked.runs else None
 
 
 def check(folder: Path, job: Document) -> None:

@@ -13,10 +13,6 @@ from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local.options import disk_errors, options_of
 
 
-class OtherSystemError(UserError):
-    """No local cluster runs on this system; the text says what to do."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
     if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
@@ -51,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_system() -> None:
-    """Raises OtherSystemError and MissingExtraError. hack/run.py says the first before it installs anything."""
+    """Raises UserError on other systems, which hack/run.py says before it installs anything, and without the extra."""
     if (system := platform.system()) != "Linux":
-        raise OtherSystemError(
+        raise UserError(
             f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
             "use a machine or a virtual machine with Linux, such as WSL"
         )

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
@@ -23,7 +22,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_RETRIES,
     RECOVERY_GANG,
 )
-from trainwright.controller.cli import folders, state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.ended import end_of
 from trainwright.controller.cli.local import (
@@ -31,17 +30,16 @@ from trainwright.controller.cli.local import (
     ending,
     environments,
     feasibility,
-    kept,
     managing,
     outputs,
     scripts,
     serving,
 )
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
-from trainwright.controller.cli.local.node import images_of, node_settings
 from trainwright.controller.cli.local.options import LocalOptions
-from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
-from trainwright.controller.cli.local.stalls import Stalls
+from trainwright.controller.cli.local.serving import images_of, node_settings
+from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.watching import Stalls
 from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
@@ -126,15 +124,18 @@ async def _run(
             ended, unread = None, error
         await _end(client, job, ended, interrupted, arguments)
         if not arguments.rm:
-            for old in await kept.drop_old(client, options.folder / "logs"):
-                print(f"| TrainJob {old} is deleted: the last {kept.MOST} that have ended are kept", flush=True)
+            for old in await ending.drop_old(client, options.folder / "logs"):
+                print(f"| TrainJob {old} is deleted: the last {ending.MOST} that have ended are kept", flush=True)
         interrupted.ends_the_command()
         if unread is not None:
             raise unread
     code = _conclude(ended, interrupted)
     output.tell()
     if code and stays and not arguments.rm:
-        _say_kept(options, job, suspended=code == STALLED and arguments.keep)
+        said = f"its lines stay: {_command(options, 'logs', job)}; why: {_command(options, 'show', job)}"
+        if code == STALLED and arguments.keep:
+            said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
+        print(said, file=sys.stderr)
     return code
 
 
@@ -162,14 +163,6 @@ async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", cl
         namespace, name = namespace_of(job), name_of(job)
         await _kill(client, namespace, name)
         await interrupted.may_end(asyncio.ensure_future(ending.stopped(client, namespace, name)), "giving up")
-
-
-def _say_kept(options: LocalOptions, job: Document, *, suspended: bool) -> None:
-    if suspended:
-        said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
-    else:
-        said = f"its lines stay: {_command(options, 'logs', job)}; why: {_command(options, 'show', job)}"
-    print(said, file=sys.stderr)
 
 
 def _stopping(
@@ -269,7 +262,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     forget_user_folders()
-    folders.claim(options.folder)
+    state.claim(options.folder)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(state.held(options.folder))
@@ -320,7 +313,7 @@ async def _prepare(
         why = await feasibility.unserved(objects, client)
     if why:
         raise WrongUseError(f"runtime {runtime.name} cannot run on a local cluster: {why}")
-    kept.mark(job)
+    ending.mark(job)
     if arguments.output is not None:
         outputs.check(arguments.output, job)
         await _check_alone(arguments.output, options.folder)
@@ -397,7 +390,13 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> D
     discovery = Discovery(client)
     try:
         for document in sorted(documents, key=lambda one: one is job):
-            resource = await _resource_of(discovery, document)
+            try:
+                resource = await discovery.resource_of(document)
+            except NotFound as error:
+                raise WrongUseError(
+                    f"the cluster does not serve {document['kind']} of {document.get('apiVersion')}: "
+                    "take it out of the file"
+                ) from error
             if resource.namespaced:
                 document["metadata"].setdefault("namespace", "default")
             if document is job:
@@ -408,15 +407,6 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> D
     except KubernetesError as error:
         raise WrongUseError(error.message) from error
     return created
-
-
-async def _resource_of(discovery: Discovery, document: Document) -> Resource:
-    try:
-        return await discovery.resource_of(document)
-    except NotFound as error:
-        raise WrongUseError(
-            f"the cluster does not serve {document['kind']} of {document.get('apiVersion')}: take it out of the file"
-        ) from error
 
 
 async def _make_room(client: Client, job: Document) -> None:
@@ -431,7 +421,7 @@ async def _make_room(client: Client, job: Document) -> None:
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "
             "a script with --job-name, a manifest in metadata.name"
         )
-    if claims := await kept.claims_of(client, found):
+    if claims := await ending.claims_of(client, found):
         raise WrongUseError(
             f"TrainJob {name_of(job)} has ended, and is not replaced: {', '.join(claims)} would be deleted with it, "
             "and all that it wrote there. Save what you need and delete it first, or give this one another name: "

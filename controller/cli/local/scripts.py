@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import unicodedata
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -14,8 +15,7 @@ import yaml
 from trainwright.api.manifest import ManifestError
 from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document
-from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import variables
+from trainwright.controller.cli.commands import WrongUseError, read_option
 from trainwright.controller.cli.local.jobs import TRAINJOB
 from trainwright.controller.local.node.document.asked import OWN
 from trainwright.controller.local.node.volumes.outputs import VARIABLE
@@ -27,6 +27,10 @@ _MANIFESTS = (".yaml", ".yml", ".json")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LENGTH = 34
 """Of the part of a generated name that comes from the script: names of pods are longer, and have 63 letters at most."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_ESCAPED = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+"""In double quotes; any other letter behind a backslash stands for itself."""
 
 
 def documents_of(arguments: argparse.Namespace) -> list[Document]:
@@ -51,7 +55,7 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
     given = [*arguments.arguments, *arguments.passed_on]
     # Not resolved: a script that is a link has the name of the link, as with `python`.
     start = ["-m", arguments.module] if arguments.module is not None else [os.path.abspath(arguments.script)]  # noqa: PTH100 - keeps links
-    return [variables.literal(word) for word in (*start, *given)]
+    return [_literal(word) for word in (*start, *given)]
 
 
 def code_folder_of(arguments: argparse.Namespace) -> Path:
@@ -77,7 +81,7 @@ def _job_of(arguments: argparse.Namespace) -> Document:
     if arguments.nodes is not None:
         trainer["numNodes"] = arguments.nodes
     if found := _variables_of(arguments):
-        trainer["env"] = [{"name": name, "value": variables.literal(value)} for name, value in found.items()]
+        trainer["env"] = [{"name": name, "value": _literal(value)} for name, value in found.items()]
     stem = arguments.module.replace(".", "-") if arguments.module is not None else Path(arguments.script).stem
     name = {"name": arguments.job_name} if arguments.job_name is not None else {"generateName": f"{_name_of(stem)}-"}
     return {
@@ -89,7 +93,7 @@ def _job_of(arguments: argparse.Namespace) -> Document:
 
 
 def _variables_of(arguments: argparse.Namespace) -> dict[str, str]:
-    found = variables.variables_of(arguments.env, arguments.env_file, os.environ)
+    found = variables_of(arguments.env, arguments.env_file, os.environ)
     if VARIABLE in found:
         raise WrongUseError(f"{VARIABLE} names the output of the job; set it with --output")
     if arguments.module is not None:
@@ -184,3 +188,60 @@ def _of_manifest(file: Path) -> list[Document]:
 
 def show(documents: list[Document]) -> None:
     print(yaml.safe_dump_all(documents, sort_keys=False), end="")
+
+
+def variables_of(given: Sequence[str], files: Sequence[Path], environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables by name. Those that are given go before those of files, later ones before earlier ones.
+
+    `NAME` without a value has that of `environ`. Raises WrongUseError: a file cannot be read, a name is none, or a
+    variable is not set.
+    """
+    found: dict[str, str] = {}
+    for file in files:
+        for place, line in _lines(file):
+            name, value = _variable(line.removeprefix("export ").lstrip(), environ, place)
+            found[name] = _unquoted(value, place) if "=" in line else value
+    for text in given:
+        name, value = _variable(text, environ, f"--env {text}")
+        found[name] = value
+    for name, value in found.items():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise WrongUseError(f"the value of the variable {name} is not UTF-8 text") from error
+    return found
+
+
+def _literal(text: str) -> str:
+    """The text as the field of a container, in which `$(NAME)` stands for a variable and `$$` for `$`."""
+    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
+
+
+def _lines(file: Path) -> list[tuple[str, str]]:
+    lines = read_option("--env-file", file).splitlines()
+    numbered = ((f"{file}, line {number}", line.strip()) for number, line in enumerate(lines, 1))
+    return [(place, line) for place, line in numbered if line and not line.startswith("#")]
+
+
+def _variable(text: str, environ: Mapping[str, str], place: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    name = name.rstrip()
+    if not _NAME.fullmatch(name):
+        raise WrongUseError(f"{place}: {name!r} is not the name of a variable; write NAME=VALUE or NAME")
+    if equals:
+        return name, value
+    if name not in environ:
+        raise WrongUseError(f"{place}: {name} is not set in this shell; set it, or write {name}=VALUE")
+    return name, environ[name]
+
+
+def _unquoted(value: str, place: str) -> str:
+    """The value of a line of a file: as it stands, or what is in quotes."""
+    value = value.strip()
+    quote = value[:1]
+    if quote not in ("'", '"'):
+        return value
+    if len(value) < 2 or value[-1] != quote:
+        raise WrongUseError(f"{place}: the value begins with {quote} and does not end with it")
+    inside = value[1:-1]
+    return inside if quote == "'" else _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), inside)

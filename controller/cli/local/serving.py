@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a cluster in this process until it is told to stop, and starts such a process in the background."""
+"""Runs a cluster, as the options say it, until it is told to stop: in this process, or in one in the background."""
 
 import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trainwright
 from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.cli import folders, state
-from trainwright.controller.cli.local.node import node_settings
+from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
+from trainwright.controller.local.node.document.images import DEFAULT, Images
+from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.runtime import configure_logging, freeze_collector, load_config
 
 if TYPE_CHECKING:
     from trainwright.controller.local.node.node import LocalNode
 
+IMAGES = "images.yaml"
 READY_SECONDS = 60.0
 STOP_SECONDS = 3660.0
 """How long a cluster may take to end: pods end with their grace, 30 s by default and an hour at most."""
@@ -38,6 +42,39 @@ _ELSEWHERE_SECONDS = 20.0
 LOG = "cluster.log"
 """What the process of a cluster logs, in its folder."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def node_settings(options: LocalOptions) -> NodeSettings:
+    """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname().lower())
+    return NodeSettings(
+        name=name.strip("-")[:63].strip("-") or "laptop",
+        folder=options.folder,
+        images=images_of(options),
+        isolation=Isolation(options.isolation),
+        network=NetworkMode(options.network),
+        capacity=options.capacity,
+        inherit=tuple(options.inherit_env),
+        share_gpus=options.share_gpus,
+    )
+
+
+def images_of(options: LocalOptions) -> Images:
+    """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
+    program = (sys.executable, "-m", "trainwright.controller.cli.main", "initialize")
+    initializers = [
+        # In the command, since paths there are rewritten where pods have no mounts of their own.
+        (
+            f"*/{kind}-initializer[:@]*",
+            replace(
+                DEFAULT,
+                command=(*program, kind, "--output", f"/workspace/{kind}"),
+                variables={"TRAINWRIGHT_NETWORK": options.network},
+            ),
+        )
+        for kind in ("dataset", "model")
+    ]
+    return Images.read(options.folder / IMAGES, defaults=initializers)
 
 
 class ClusterStartError(UserError):
@@ -60,7 +97,7 @@ async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Await
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, on_signal)
-    folders.claim(options.folder)
+    state.claim(options.folder)
     with state.held(options.folder):
         async with _cluster(options) as (server, node, dashboard):
             if node is not None:
@@ -133,19 +170,12 @@ def start_in_background(options: LocalOptions) -> state.ClusterRun:
 
     Raises ClusterStartError: it ended or took too long; the text has its last lines.
     """
-    folders.claim(options.folder)
+    state.claim(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
+        how = [f"--name={options.name}", f"--dir={options.folder}", *options.kept()]
         process = subprocess.Popen(
-            [
-                *isolated_python(),
-                "-m",
-                "trainwright.controller.cli.main",
-                "local",
-                "up",
-                "--foreground",
-                *options.arguments(),
-            ],
+            [*isolated_python(), "-m", "trainwright.controller.cli.main", "local", "up", "--foreground", *how],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -5,7 +5,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,7 +142,10 @@ def status_port(folder: Path) -> int:
     Pods of jobs that go on after a restart know the port of the last run, since their JobSets cannot be changed.
     """
     kept = folder / FILE
-    known = _known(kept)
+    known = 0
+    with suppress(FileNotFoundError, UnicodeDecodeError):
+        text = kept.read_text(encoding="ascii").strip()
+        known = int(text) if text.isdecimal() and 0 < int(text) <= 65535 else 0
     if known and is_free(known):
         return known
     with closing(socket.socket()) as taken:
@@ -154,11 +157,3 @@ def status_port(folder: Path) -> int:
         )
     write_private(kept, str(port).encode())
     return port
-
-
-def _known(path: Path) -> int:
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return 0
-    return int(text) if text.isdecimal() and 0 < int(text) <= 65535 else 0

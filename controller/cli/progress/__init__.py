@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright progress`: how far TrainJobs are. `commands` reads the cluster, `view` and `history` are pure."""
+"""`trainwright progress`: how far TrainJobs are. `following` reads the cluster, `view` is pure."""

@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TrainJobs of a namespace, or one of them, read once or followed."""
+"""`trainwright progress`: shows how far TrainJobs are, once or live.
 
+It reads `status.trainerStatus` with the rights of the user, so it works without a manager of ours and with
+installations of Kubeflow Trainer. Curves hold what was seen since the command was started; those of one job begin
+earlier if a manager of ours keeps histories.
+"""
+
+import argparse
 import asyncio
+import json
+import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Protocol
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import AnyObject, Key, controller_of, key_of, uid_of
-from trainwright.api.times import wall_clock
+from trainwright.api.objects import AnyObject, Key, controller_of, key_of, resource_version_of, uid_of
+from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.ended import Ended
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import JobView, JobViews, observe, sorted_views, view_of
+from trainwright.controller.cli.progress import text
+from trainwright.controller.cli.progress.view import History, JobView, JobViews, as_json, observe, sorted_views, view_of
+from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.runtime import (
     Cache,
     Client,
@@ -28,10 +40,14 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.job.pods import present_attempt
 from trainwright.controller.trainer.job.state import Word
 
+REDRAW_SECONDS = 0.25
+"""Shortest time between two drawings."""
+AGE_SECONDS = 1.0
+"""Longest time between two drawings that show the time that passes."""
+INSTALL = "for a live table, install rich: pip install rich"
+
 
 class Following:
-    """Jobs, their histories, and what has changed since the last picture."""
-
     def __init__(
         self, client: Client, namespace: str, name: str = "", *, now: Callable[[], datetime] = wall_clock
     ) -> None:
@@ -171,7 +187,7 @@ class Following:
             self._drop(event.key, uid_of(job))
         else:
             held = self._jobs.get(event.key)
-            if held is not None and _version(held) == _version(job):
+            if held is not None and resource_version_of(held) == resource_version_of(job):
                 return  # the first list of the watch tells again what was read before
             self._put(job)
             self._attempts_wanted = self._attempts_wanted or _may_have_restarted(held, job)
@@ -198,5 +214,114 @@ def _may_have_restarted(before: TrainJob | None, job: TrainJob) -> bool:
     return (old.jobs_status, old.conditions) != (new.jobs_status, new.conditions)
 
 
-def _version(job: TrainJob) -> str:
-    return job.metadata_or_empty.resource_version or ""
+class Display(Protocol):
+    ages: bool
+    """Whether it shows the time that passes, and so is drawn again without a change."""
+
+    def begin(self) -> AbstractContextManager[Any]:
+        """Begin to watch; leaving it ends it."""
+        return nullcontext()
+
+    def once(self, picture: JobViews) -> None: ...
+
+    def show(self, picture: JobViews) -> None: ...
+
+
+@dataclass(slots=True)
+class PlainDisplay(Display):
+    """A table or the details once; while watching, one line for each change."""
+
+    namespaces: bool
+    one: bool
+    ages: bool = False
+    _trouble: str = ""
+
+    def once(self, picture: JobViews) -> None:
+        if not picture.views:
+            print("no TrainJobs")
+        elif self.one:
+            print(*text.detail_lines(picture.views[0], picture.now), sep="\n")
+        else:
+            print(*text.table(picture.views, namespaces=self.namespaces), sep="\n")
+
+    def show(self, picture: JobViews) -> None:
+        moment = format_time(picture.now)
+        for view in picture.views:
+            if Key(view.namespace, view.name) in picture.changed:
+                print(f"{moment} {text.line(view, namespace=self.namespaces)}")
+        for key in picture.deleted:
+            name = f"{key.namespace}/{key.name}" if self.namespaces else key.name
+            print(f"{moment} {name}: deleted")
+        if picture.trouble != self._trouble:
+            self._trouble = picture.trouble
+            print(f"{moment} {text.printable(picture.trouble) or 'the API server answers again'}", file=sys.stderr)
+        sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class JSONDisplay(Display):
+    """One document; while watching, one line of JSON for each change."""
+
+    one: bool
+    ages: bool = False
+
+    def once(self, picture: JobViews) -> None:
+        found = [as_json(view) for view in picture.views]
+        print(json.dumps(found[0] if self.one else {"jobs": found}))
+
+    def show(self, picture: JobViews) -> None:
+        for view in picture.views:
+            if Key(view.namespace, view.name) in picture.changed:
+                print(json.dumps(as_json(view)))
+        for key in picture.deleted:
+            print(json.dumps({"namespace": key.namespace, "name": key.name, "deleted": True}))
+        sys.stdout.flush()
+
+
+def output_for(form: str, *, watch: bool, one: bool, namespaces: bool) -> Display:
+    """The output for the format that is asked for. Without rich, a terminal gets plain text, and a hint."""
+    if form == "json":
+        return JSONDisplay(one=one)
+    with suppress(ImportError):
+        from trainwright.controller.cli.progress.screen import TerminalDisplay, is_steerable  # noqa: PLC0415 - optional
+
+        if is_steerable():
+            return TerminalDisplay(namespaces=namespaces, one=one)
+    if watch and sys.stdout.isatty():
+        print(INSTALL, file=sys.stderr)
+    return PlainDisplay(namespaces=namespaces, one=one)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.job and arguments.all_namespaces:
+        raise WrongUseError("JOB is in one namespace; use -n instead of -A")
+    return run_reading(_progress, arguments)
+
+
+async def _progress(arguments: argparse.Namespace) -> int:
+    output = output_for(
+        arguments.output, watch=arguments.watch, one=bool(arguments.job), namespaces=arguments.all_namespaces
+    )
+    async with reading(arguments, "trainwright-progress") as client:
+        following = Following(client, "" if arguments.all_namespaces else arguments.namespace, arguments.job or "")
+        # Whatever is wrong with the cluster or with rights shows here; a watch would only try again.
+        await following.read()
+        if following.unread:
+            print(f"note: {following.unread}", file=sys.stderr)
+        if not arguments.watch:
+            output.once(following.picture())
+            return following.exit_code
+        return await _watch(following, output)
+
+
+async def _watch(following: Following, output: Display) -> int:
+    async with TaskScope("progress") as tasks:
+        tasks.start("watch", following.run())
+        with output.begin():
+            while True:
+                await following.read_more()
+                output.show(following.picture())
+                if following.is_over:
+                    return following.exit_code
+                await asyncio.sleep(REDRAW_SECONDS)
+                await following.wait(AGE_SECONDS - REDRAW_SECONDS if output.ages else None)

@@ -179,9 +179,6 @@ class KeptReports:
         """The whole run of a job, oldest first, in at most about so many rows."""
         return await self._in_thread(lambda: thinned([*self._rows(uid), *self._unwritten(uid)], most))
 
-    async def last(self, uid: str) -> KeptReport | None:
-        return await self._in_thread(lambda: self._tail(uid).last)
-
     def forget(self, uid: str) -> None:
         """The job was deleted: its run goes, too."""
         self._pending.append((uid, None))

@@ -41,8 +41,6 @@ class NoSchemaError(ValueError):
 
 
 class ValidationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer that an API server would give."""
-
     stored: Document
     """The document with defaults and without unknown fields."""
     errors: list[DocumentError]
@@ -52,8 +50,6 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KindSchema:
-    """The schema of one kind and how the kind is served."""
-
     def __init__(self, document: Document) -> None:
         self.document = document
         self._definitions: dict[str, Document] = document["$defs"]

@@ -5,8 +5,7 @@ It reads and makes dry-run applies, and changes nothing. It never shows the cont
 """
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
@@ -18,32 +17,19 @@ from trainwright.controller.runtime import (
     Client,
     ConfigurationError,
     Discovery,
-    HTTPTransport,
     NotFound,
-    load_config,
 )
 from trainwright.controller.trainer.build.runtimes import target_of
-from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, Reference, Runtime, Unreadable
+from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime, Unreadable
 
 _SERVERS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink")
 _HIDDEN = "(hidden)"
 
 
 class ClusterView:
-    advice = "the cluster has no such runtime either"
-    """What to do about a runtime that was not found."""
-
     def __init__(self, client: Client) -> None:
         self._client = client
         self._discovery = Discovery(client)
-
-    @classmethod
-    def of(cls, kubeconfig: Path | None, context: str | None) -> Self:
-        """The view of a configured cluster. Call it inside an event loop. Raises ConfigurationError."""
-        return cls(Client(HTTPTransport(load_config(kubeconfig, context)), user_agent="trainwright-render"))
-
-    async def close(self) -> None:
-        await self._client.close()
 
     async def job(self, job: TrainJob) -> TrainJob | None:
         return await if_there(self._client.get(TrainJob, job.name, job.namespace))
@@ -86,32 +72,6 @@ class ClusterView:
             return await if_there(self._client.get(reference.resource, reference.name, reference.namespace))
         except ApiError as error:
             return Unreadable(str(error))
-
-
-class FilesOnly:
-    """There is no cluster: nothing exists, and every fact counts as absent."""
-
-    advice = "give its file with --runtime"
-
-    async def job(self, job: TrainJob) -> None:
-        """None."""
-
-    async def runtime(self, job: TrainJob) -> None:
-        """None; the runtimes of files are known already."""
-
-    async def read(self, references: Iterable[Reference]) -> ClusterFacts:  # noqa: ARG002 - as of a cluster
-        """Every object counts as absent, and no job is refused because of that."""
-        return OFFLINE
-
-    async def difference(self, component: Component) -> tuple[None, Document]:
-        return None, component.document
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-ExistingObjects: TypeAlias = ClusterView | FilesOnly
-"""Gives runtimes that no file has, the stored TrainJob, and facts for plugins."""
 
 
 def shown(document: Document) -> Document:

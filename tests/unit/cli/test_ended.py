@@ -10,11 +10,10 @@ from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.dashboard.details import row_of
 from trainwright.controller.cli.ended import AT_ONCE, Ended
 from trainwright.controller.cli.local import managing
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import view_of
+from trainwright.controller.cli.progress.view import History, view_of
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden, NotFound, TransportError
 

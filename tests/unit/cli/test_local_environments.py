@@ -16,7 +16,7 @@ import pytest
 
 from tests.processes import alive
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import environments, requirements
+from trainwright.controller.cli.local import environments
 from trainwright.controller.cli.local.environments import Chosen, active, chosen, unless_mapped
 from trainwright.controller.local.node.document.images import DEFAULT, Environment
 from trainwright.controller.runtime.testing.waiting import eventually_sync
@@ -150,12 +150,12 @@ class Made:
 
     def of(self, *files: Path, version: tuple[int, int, int] = (3, 11, 1)) -> Path:
         """The environment; `said` has the lines about it."""
-        interpreter = requirements.Interpreter(
+        interpreter = environments.Interpreter(
             executable=str(self._python), version=list(version), base="/usr", platform="linux"
         )
         environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(self.folder / "cache"), "INDEX": "a"}
         self.said.clear()
-        return requirements.environment_for(files or (self.file,), interpreter, environ, self.said.append)
+        return environments.environment_for(files or (self.file,), interpreter, environ, self.said.append)
 
     def left(self) -> list[str]:
         """What lies in the cache, without locks."""
@@ -291,12 +291,12 @@ def test_requirements_use_the_python_that_is_named_or_active(
 ) -> None:
     asked: list[str] = []
 
-    def probed(interpreter: str) -> requirements.Interpreter:
+    def probed(interpreter: str) -> environments.Interpreter:
         asked.append(interpreter)
-        return requirements.Interpreter(executable=interpreter, version=[3, 12, 0], base="/", platform="")
+        return environments.Interpreter(executable=interpreter, version=[3, 12, 0], base="/", platform="")
 
     monkeypatch.setattr(environments, "_probed", probed)
-    monkeypatch.setattr(requirements, "environment_for", lambda *_: tmp_path / "made")
+    monkeypatch.setattr(environments, "environment_for", lambda *_: tmp_path / "made")
     file = Path("requirements.txt")
     for arguments, variables in (
         (given(None, file), shell(VIRTUAL_ENV=venv)),

@@ -47,7 +47,7 @@ def test_the_node_knows_the_order_within_a_second() -> None:
     found = first_failure([failed(0, 10, "00.020000"), failed(1, 11, "00.019999"), failed(2, 12, "00.900000")])
     assert found is not None
     assert found.code == 11
-    assert found.text.endswith("failed with exit code 11 (Error)")
+    assert found.message.endswith("failed with exit code 11 (Error)")
 
 
 def test_a_container_that_was_stopped_is_no_cause() -> None:
@@ -83,7 +83,7 @@ def test_without_what_the_node_wrote_the_status_counts() -> None:
 def test_a_program_that_does_not_exist_is_named() -> None:
     lost = pod(0, state={"terminated": ended(128) | {"reason": "StartError", "message": "no such file"}})
     assert (found := first_failure([lost])) is not None
-    assert found.text.endswith("failed with exit code 128 (StartError): no such file")
+    assert found.message.endswith("failed with exit code 128 (StartError): no such file")
 
 
 @pytest.mark.parametrize("text", ["{}x", "[1]", '[{"container": "node"}]', '{"a": 1}', "null"])
@@ -162,4 +162,4 @@ def test_the_signal_is_named(code: int, reason: str, message: str, text: str) ->
     one = failed(0, code, "00.000001")
     one["status"]["containerStatuses"][0]["state"]["terminated"] |= {"reason": reason, "message": message}
     assert (found := first_failure([one])) is not None
-    assert found.text == text
+    assert found.message == text

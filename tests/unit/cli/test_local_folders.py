@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.folders import FORMAT, MARKER, ForeignFolderError, claim
 from trainwright.controller.cli.main import main
+from trainwright.controller.cli.state import FORMAT, MARKER, ForeignFolderError, claim
 
 
 @pytest.fixture

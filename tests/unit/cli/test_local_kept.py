@@ -10,7 +10,7 @@ import pytest
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import kept
+from trainwright.controller.cli.local import ending
 from trainwright.controller.cli.local.running import _make_room
 
 MIB = 1 << 20
@@ -28,7 +28,7 @@ def test_jobs_that_have_ended_come_latest_first() -> None:
         job("suspended", "Suspended", "2026-11-25T12:00:00Z"),
         job("last", "Complete", "2026-11-25T11:00:00Z"),
     ]
-    found = kept.ended_jobs(jobs)
+    found = ending.ended_jobs(jobs)
     assert [(one.job["metadata"]["name"], one.how) for one in found] == [("last", "Complete"), ("first", "Failed")]
 
 
@@ -37,14 +37,14 @@ def test_jobs_that_have_ended_come_latest_first() -> None:
     [
         ([], 0),
         ([1] * 19, 19),
-        ([1] * 25, kept.MOST),
+        ([1] * 25, ending.MOST),
         ([600 * MIB, 400 * MIB, 100 * MIB, 1], 2),
         # The latest stays, whatever it takes, and nothing else then.
         ([5000 * MIB, 1], 1),
     ],
 )
 def test_the_last_ones_are_kept_as_far_as_there_is_room(sizes: list[int], wanted: int) -> None:
-    assert kept.beyond(sizes) == wanted
+    assert ending.beyond(sizes) == wanted
 
 
 class Cluster:
@@ -79,11 +79,11 @@ def claim(job: str, *, retained: bool) -> dict[str, Any]:
 
 async def test_a_job_whose_claims_go_with_it_is_never_deleted_by_a_bound(tmp_path: Path) -> None:
     """A torchtune runtime writes the trained model into such a claim."""
-    jobs = [job(f"j{number:02}", "Complete", f"2026-11-25T10:{number:02}:00Z") for number in range(kept.MOST + 3)]
+    jobs = [job(f"j{number:02}", "Complete", f"2026-11-25T10:{number:02}:00Z") for number in range(ending.MOST + 3)]
     cluster: Any = Cluster(jobs, [claim("j00", retained=False), claim("j01", retained=True)])
-    assert await kept.drop_old(cluster, tmp_path) == ["j02", "j01"]
+    assert await ending.drop_old(cluster, tmp_path) == ["j02", "j01"]
     assert cluster.deleted == ["j02", "j01"]
-    assert await kept.claims_of(cluster, jobs[0]) == ["initializer-j00"]
+    assert await ending.claims_of(cluster, jobs[0]) == ["initializer-j00"]
 
 
 async def test_a_job_whose_claims_go_with_it_is_not_replaced() -> None:

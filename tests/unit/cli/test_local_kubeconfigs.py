@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.repository import ROOT
-from trainwright.controller.cli.local import kubeconfigs, looking
+from trainwright.controller.cli.local import clusters, looking
 from trainwright.controller.runtime.errors import ConfigurationError
 
 MINE: dict[str, Any] = {
@@ -51,59 +51,59 @@ def content(file: Path) -> dict[str, Any]:
 
 
 def test_entries_come_and_go_and_the_rest_stays(folder: Path, file: Path) -> None:
-    assert kubeconfigs.merge(folder, file, use_context=False) == "trainwright-a"
+    assert clusters.merge(folder, file, use_context=False) == "trainwright-a"
     found = content(file)
     assert [one["name"] for one in found["contexts"]] == ["work", "trainwright-a"]
     assert (found["current-context"], found["preferences"]) == ("work", {"colors": True})
     assert content(file.with_name("config.before-trainwright")) == MINE
     assert file.stat().st_mode & 0o777 == 0o600
-    assert kubeconfigs.take_out(folder) == file
+    assert clusters.take_out(folder) == file
     assert content(file) == MINE
-    assert kubeconfigs.take_out(folder) is None
+    assert clusters.take_out(folder) is None
 
 
 def test_the_copy_keeps_the_comments_of_the_user(folder: Path, file: Path) -> None:
     text = "# from my admin, do not lose it\n" + file.read_text()
     file.write_text(text)
     for _ in range(2):
-        kubeconfigs.merge(folder, file, use_context=False)
-    kubeconfigs.take_out(folder)
+        clusters.merge(folder, file, use_context=False)
+    clusters.take_out(folder)
     copy = file.with_name("config.before-trainwright")
     assert copy.read_text() == text
     file.write_text("# newer\n" + file.read_text())
-    kubeconfigs.merge(folder, file, use_context=False)
+    clusters.merge(folder, file, use_context=False)
     assert copy.read_text().startswith("# newer")
 
 
 def test_the_context_of_before_is_current_again(folder: Path, file: Path) -> None:
     for _ in range(2):  # `up` twice is fine
-        kubeconfigs.merge(folder, file, use_context=True)
+        clusters.merge(folder, file, use_context=True)
     assert content(file)["current-context"] == "trainwright-a"
     assert len(content(file)["users"]) == 2
-    kubeconfigs.take_out(folder)
+    clusters.take_out(folder)
     assert content(file) == MINE
 
 
 def test_a_context_that_the_user_chose_later_stays(folder: Path, file: Path) -> None:
-    kubeconfigs.merge(folder, file, use_context=True)
+    clusters.merge(folder, file, use_context=True)
     file.write_text(yaml.safe_dump(content(file) | {"current-context": "work"}))
-    kubeconfigs.take_out(folder)
+    clusters.take_out(folder)
     assert content(file)["current-context"] == "work"
 
 
 def test_a_file_that_is_not_there_is_made_and_one_that_is_gone_is_left(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "deep" / "config"
-    kubeconfigs.merge(folder, file, use_context=True)
+    clusters.merge(folder, file, use_context=True)
     assert content(file)["current-context"] == "trainwright-a"
     file.unlink()
-    assert kubeconfigs.take_out(folder) == file
+    assert clusters.take_out(folder) == file
     assert not file.exists()
 
 
 def test_a_link_stays_a_link(folder: Path, file: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(file)
-    kubeconfigs.merge(folder, link, use_context=False)
+    clusters.merge(folder, link, use_context=False)
     assert link.is_symlink()
     assert len(content(file)["contexts"]) == 2
 
@@ -112,25 +112,25 @@ def test_what_is_locked_or_no_kubeconfig_stays_as_it_is(folder: Path, file: Path
     lock = file.with_name("config.lock")
     lock.touch()
     with pytest.raises(ConfigurationError, match="locked by another program"):
-        kubeconfigs.merge(folder, file, use_context=False)
+        clusters.merge(folder, file, use_context=False)
     assert lock.exists()
     lock.unlink()
     for text in ("a: [", "- a", "kind: Pod", "clusters: {a: b}"):
         file.write_text(text)
         with pytest.raises(ConfigurationError):
-            kubeconfigs.merge(folder, file, use_context=False)
+            clusters.merge(folder, file, use_context=False)
         assert file.read_text() == text
     assert not lock.exists()
     with pytest.raises(ConfigurationError, match="own file"):
-        kubeconfigs.merge(folder, folder / "kubeconfig", use_context=False)
+        clusters.merge(folder, folder / "kubeconfig", use_context=False)
 
 
 def test_the_file_is_the_one_that_kubectl_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    assert kubeconfigs.user_file() == tmp_path / ".kube" / "config"
+    assert clusters.user_file() == tmp_path / ".kube" / "config"
     monkeypatch.setenv("KUBECONFIG", ":/one:/two")
-    assert kubeconfigs.user_file() == Path("/one")
+    assert clusters.user_file() == Path("/one")
 
 
 def test_the_table_of_limits_is_that_of_the_docs() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local import managing, scripts, variables
+from trainwright.controller.cli.local import managing, scripts
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.main import build_parser, main
 from trainwright.controller.local.node.document.expansion import expand
@@ -135,7 +135,7 @@ def test_wrong_variables_are_refused(folder: Path, words: list[str], text: str) 
 
 def test_a_value_that_is_not_text_is_refused() -> None:
     with pytest.raises(WrongUseError, match="the value of the variable A is not UTF-8 text"):
-        variables.variables_of(["A"], [], {"A": "\udcff"})
+        scripts.variables_of(["A"], [], {"A": "\udcff"})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.unit.cli.test_local_follower import JOB, Cluster
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.controller.cli.local.jobs import Followed, Follower
-from trainwright.controller.cli.local.stalls import EXIT_CODE, Stalls
+from trainwright.controller.cli.local.watching import EXIT_CODE, Stalls
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.testing.clock import ManualClock

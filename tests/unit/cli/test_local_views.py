@@ -5,8 +5,7 @@ import pytest
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local.content import room_of
-from trainwright.controller.cli.local.managing import by_rank
+from trainwright.controller.cli.local.managing import by_rank, room_of
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,8 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress import screen, text
-from trainwright.controller.cli.progress.commands import REDRAW_SECONDS, _watch
-from trainwright.controller.cli.progress.following import Following
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import JobViews, view_of
+from trainwright.controller.cli.progress.following import REDRAW_SECONDS, Following, _watch
+from trainwright.controller.cli.progress.view import History, JobViews, view_of
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing.clock import jumping

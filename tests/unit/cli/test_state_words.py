@@ -15,12 +15,11 @@ from tests.repository import ROOT, documents
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.dashboard.details import row_of
 from trainwright.controller.cli.explain import as_json as explained_json
 from trainwright.controller.cli.local import managing
 from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import as_json, sorted_views, view_of
+from trainwright.controller.cli.progress.view import History, as_json, sorted_views, view_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
 from trainwright.controller.trainer.job.conditions import in_order
 from trainwright.controller.trainer.job.state import Word, shown

@@ -12,10 +12,15 @@ import pytest
 
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
-from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, compare
-from trainwright.controller.cli.comparing.measures import direction_of
+from trainwright.controller.cli.comparing.comparison import (
+    ComparedRun,
+    JobComparison,
+    as_csv,
+    as_text,
+    compare,
+    direction_of,
+)
 from trainwright.controller.cli.comparing.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY, parameters_of
-from trainwright.controller.cli.comparing.tables import as_csv, as_text
 from trainwright.controller.cli.progress.reports import KeptReport
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from trainwright.controller.cli.dashboard import browser, commands
+from trainwright.controller.cli.dashboard import commands
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.runtime import ClusterConfig
 
@@ -26,7 +26,7 @@ class Address:
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(browser, "is_there", lambda: True)
+    monkeypatch.setattr(commands, "has_browser", lambda: True)
     return tmp_path
 
 
@@ -48,7 +48,7 @@ def test_a_browser_is_led_to_the_address(temporary: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(webbrowser, "open", open_)
     asyncio.run(announce())
     assert [ADDRESS in text for text in seen] == [True]
-    browser.forget()
+    commands.forget_pages()
     assert list(temporary.iterdir()) == []
 
 
@@ -56,7 +56,7 @@ def test_no_file_stays_when_the_command_ends_before_the_thread_begins(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def late(work: Callable[..., Any], *arguments: Any) -> Any:
-        browser.forget()
+        commands.forget_pages()
         return work(*arguments)
 
     monkeypatch.setattr(asyncio, "to_thread", late)

@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1.history import Ring, document_of
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.watching import HeldJob, WatchedJobs
-from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import History
 from trainwright.controller.runtime import Client
 
 KEY = Key("team-a", "bert")

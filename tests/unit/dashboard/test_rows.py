@@ -12,10 +12,8 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Point
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Marker, not_finite_in, points_of, report_of, with_notes
-from trainwright.controller.cli.dashboard.rows import row_of
-from trainwright.controller.cli.dashboard.timeline import MOST, timeline_of
-from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import observe
+from trainwright.controller.cli.dashboard.details import MOST, row_of, timeline_of
+from trainwright.controller.cli.progress.view import History, observe
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}

@@ -14,9 +14,9 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import connection, contract, looking, serving
-from trainwright.controller.cli.dashboard.streams import list_events
+from trainwright.controller.cli.dashboard.looking import list_events
+from trainwright.controller.cli.explain import ReferenceView
 from trainwright.controller.cli.progress.following import Following
 from trainwright.controller.runtime import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually

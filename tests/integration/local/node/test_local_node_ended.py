@@ -14,12 +14,12 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.logbook import ALL, Logs
 from trainwright.controller.cli.dashboard.logbook import WantedLog as LogWanted
-from trainwright.controller.cli.local import ending, feasibility, kept
+from trainwright.controller.cli.local import ending, feasibility
+from trainwright.controller.cli.local.job_commands import WantedLines, show_lines
 from trainwright.controller.cli.local.jobs import Follower, first_failure
-from trainwright.controller.cli.local.lines import WantedLines, show
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.training import training_cluster
-from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import History
 from trainwright.controller.local.cluster import RunningCluster
 from trainwright.controller.local.node.document.pods import RESTARTS
 from trainwright.controller.local.node.pod.ended import ended_pods
@@ -70,7 +70,7 @@ async def fail(jobs: LocalJobs, meeting: Path) -> Document:
     wanted = job()
     parts = [{"kind": "JobSet", "spec": {"replicatedJobs": [{"name": "node"}]}}]
     feasibility.never_restart(wanted, parts)
-    kept.mark(wanted)
+    ending.mark(wanted)
     await jobs.client.create(wanted, kind=TrainJob.RESOURCE)
     follower = Follower(jobs.transport, "default", "j", out=io.StringIO())
     ended = await follower.follow(
@@ -103,7 +103,7 @@ async def test_a_failed_job_is_kept_as_it_is_with_the_lines_of_all_ranks(tmp_pat
         assert failure is not None
         assert failure.code == 1
         # With the job, its lines go.
-        await kept.delete(jobs.client, again)
+        await ending.delete(jobs.client, again)
         await eventually(lambda: jobs.pods("j"), is_empty)
         await cluster.node.ended.sweep()
         assert ended_pods(settings.logs) == []
@@ -112,7 +112,7 @@ async def test_a_failed_job_is_kept_as_it_is_with_the_lines_of_all_ranks(tmp_pat
 async def lines_are_there(jobs: LocalJobs) -> None:
     """Those of both ranks, one of which has no pod any more."""
     out = io.StringIO()
-    assert await show(jobs, "j", WantedLines(), out) == 0
+    assert await show_lines(jobs, "j", WantedLines(), out) == 0
     lines = out.getvalue().splitlines()
     assert lines[:2] == ["[node-0] rank 0 begins", "[node-0] rank 0 is asked to end"]
     assert lines[2:4] == ["[node-1] rank 1 begins", "[node-1] Traceback (most recent call last):"]

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of the manager, and of the commands that need files only."""
+"""The arguments of all commands but those of a local cluster, and what these take, too."""
 
 import argparse
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from trainwright.controller.cli.arguments.values import add_config, add_flag, add_list, add_output, gates
-
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 ZAP_WITHOUT_EFFECT = ("zap-stacktrace-level", "zap-time-encoding")
 _LEVELS = ("debug", "info", "warning", "error")
 _VERBOSE = 5
@@ -28,6 +30,142 @@ exit codes:
   2  the schemas are invalid; nothing was written
   3  a file could not be written; no file was changed
 """
+
+
+def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        help="kubeconfig (default: as for kubectl, and where there is none the local cluster)",
+    )
+    parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
+
+
+def add_config(parser: argparse.ArgumentParser, text: str) -> None:
+    """The Configuration of a manager. `text` goes on after "file with the Configuration of the manager"."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help=f"file with the Configuration of the manager{text}")
+
+
+def add_namespaces(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", help="namespace (default: the one of the kubeconfig's context)")
+    where.add_argument("-A", "--all-namespaces", action="store_true", help="TrainJobs of all namespaces")
+
+
+def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
+    """The format of what a command prints; the first one is the default."""
+    parser.add_argument("-o", "--output", choices=forms, default=forms[0], help="format (default: %(default)s)")
+
+
+def add_list(parser: Any, *names: str, **more: Any) -> None:
+    parser.add_argument(*names, action="append", default=[], **more)
+
+
+def add_flag(parser: Any, *names: str, **more: Any) -> None:
+    parser.add_argument(*names, action="store_true", **more)
+
+
+def age(text: str) -> int:
+    """A time as seconds."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text)
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number and s, m, h or d, such as 10m")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def whole(what: str, least: int, most: int = 10**9 - 1) -> Callable[[str], int]:
+    """Reads a whole number. `what` goes on after "is not": what is wanted, and maybe what to write instead."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
+
+    return read
+
+
+number = whole("a number above 0", 1)
+
+
+def gates(text: str) -> dict[str, bool]:
+    """Read `Name=true,Other=false`. Raises ArgumentTypeError."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        if value.lower() not in {"true", "false"}:
+            raise argparse.ArgumentTypeError(f"{part!r} must have the form NAME=true or NAME=false")
+        found[name.strip()] = value.lower() == "true"
+    return found
+
+
+def dashboard(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Serve a page about TrainJobs to the browser of this machine, until Ctrl-C. It listens on "
+        "127.0.0.1 only, reads the cluster of the kubeconfig with your own rights, and changes nothing unless you let "
+        "it. Exit code 0; 2 for a wrong command line, and if the port or the kubeconfig cannot be used."
+    )
+    add_namespaces(parser)
+    parser.add_argument(
+        "--port",
+        type=whole("a port: write a number from 0 to 65535", 0, 65535),
+        default=0,
+        help="port on 127.0.0.1 (default: a free one)",
+    )
+    add_flag(
+        parser, "--allow-changes", help="let the page stop, resume, delete and repeat jobs, where you have the rights"
+    )
+    add_flag(parser, "--no-browser", help="print the address, and open no browser")
+    add_kubeconfig(parser)
+
+
+def doctor(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Examine an installation: JobSet, definitions, webhooks and their certificates, the leader, the "
+        "rights of the manager, each runtime, devices, queues, quotas, clock. Nothing is changed; writes are dry runs. "
+        "It needs no manager, and works with Kubeflow Trainer's own installations. Exit code 0 if nothing is wrong, 1 "
+        "if something is, 2 if the cluster cannot be examined, 3 if nothing was found and not all could be checked."
+    )
+    add_kubeconfig(parser)
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        help="where objects are tried as dry runs (default: the one that the manager is limited to, or default)",
+    )
+    add_output(parser, "text", "json")
+
+
+def explain(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Say in one sentence why a TrainJob does not train, or that it does. Reads the cluster of the "
+        "kubeconfig and changes nothing; needs no manager. Exit code 0 if the job runs or is complete, 1 if it "
+        "failed or is stuck, 3 if it waits; 2 for a wrong command line, and for a job or cluster that cannot be "
+        "read."
+    )
+    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
+    parser.add_argument("-n", "--namespace", help="its namespace (default: the one of the kubeconfig's context)")
+    add_flag(parser, "--all", help="show all causes that were found, not only the first two")
+    add_output(parser, "text", "json")
+    add_flag(parser, "--watch", help="go on until the job is over, and show each change (Ctrl-C ends it)")
+    add_kubeconfig(parser)
+
+
+def progress(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show how far TrainJobs are, as their training reports it: a table of all, or all metrics of one. "
+        "Reads the cluster of the kubeconfig and changes nothing. Exit code 0; 1 if the job that is named has failed "
+        "or is deleted; 2 for a wrong command line, and for a job or cluster that cannot be read."
+    )
+    parser.add_argument("job", metavar="JOB", nargs="?", help="name of a TrainJob (default: all)")
+    add_namespaces(parser)
+    add_flag(
+        parser,
+        "-w",
+        "--watch",
+        help="go on, and show changes: a live picture on a terminal, else one line for each change. Ends with the job "
+        "that is named, or with Ctrl-C",
+    )
+    add_output(parser, "text", "json")
+    add_kubeconfig(parser)
 
 
 def initialize(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +212,7 @@ def manager(parser: argparse.ArgumentParser) -> None:
     add_config(parser, " (default: an empty one)")
     parser.add_argument(
         "--feature-gates",
-        type=_feature_gates,
+        type=gates,
         default={},
         metavar="NAME=BOOL,…",
         help="features to turn on or off; they take precedence over those of the Configuration",
@@ -184,13 +322,6 @@ def _webhook_url(text: str) -> str:
     if not complete:
         raise argparse.ArgumentTypeError(f"{text!r} must have the form https://HOST:PORT")
     return text.rstrip("/")
-
-
-def _feature_gates(text: str) -> dict[str, bool]:
-    try:
-        return gates(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _zap_level(text: str) -> str:
