@@ -53,8 +53,9 @@ def _place(pod: Document) -> tuple[str, str, int]:
 
 
 def failure_of(failure: FailedRun, log: Iterable[str]) -> contract.FailureView:
-    shared = {name: getattr(failure, name) for name in contract.FailureView.__struct_fields__ if hasattr(failure, name)}
-    return contract.FailureView(**{**shared, "finished": failure.finished_at or None, "log": list(log)})
+    shared = set(FailedRun.__struct_fields__) & set(contract.FailureView.__struct_fields__)
+    told = {name: getattr(failure, name) for name in shared}
+    return contract.FailureView(**told, finished=failure.finished_at or None, log=list(log))
 
 
 def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
