@@ -37,13 +37,11 @@ from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, WatchedKinds
 from trainwright.controller.trainer.build.objects import JobObjects
-from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.job.decision import Attempt, Decision, decide
+from trainwright.controller.trainer.build.runtimes import Runtimes, Snapshots
+from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.obstacles import JobMemory, Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished, without_end
 from trainwright.controller.trainer.recovery.recoveries import Recoveries

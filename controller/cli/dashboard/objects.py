@@ -21,8 +21,13 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.rendering.cluster import ClusterView, shown
 from trainwright.controller.runtime import ApiError, Client
-from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
+from trainwright.controller.trainer.build.runtimes import (
+    RuntimeUnsupported,
+    SnapshotInvalid,
+    name_of_snapshot,
+    runtime_in,
+    target_of,
+)
 from trainwright.plugins.contract import (
     ClusterFacts,
     FactUnavailable,

@@ -7,8 +7,7 @@ from trainwright.controller.trainer.admission.configurations import webhook_conf
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.features import RECOVERY, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,7 @@ from trainwright.controller.runtime import (
     RetryAfter,
     current_reconcile,
 )
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
 from trainwright.controller.trainer.job.state import is_ours, state_of

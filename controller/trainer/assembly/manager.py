@@ -26,10 +26,9 @@ from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, 
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds, absent_kinds
-from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.build.runtimes import Runtimes, Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry

@@ -19,8 +19,7 @@ from trainwright.controller.runtime import (
     TaskScope,
 )
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.access import ReportAccess

@@ -25,8 +25,13 @@ from trainwright.api.config.v1alpha1 import (
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.runtime import ConfigurationError, Timing, parse_address
-from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features, features_of
-from trainwright.controller.trainer.assembly.selection import selection_of
+from trainwright.controller.trainer.assembly.features import (
+    PROGRESS_PULL,
+    TRAIN_JOB_STATUS,
+    Features,
+    features_of,
+    selection_of,
+)
 from trainwright.controller.trainer.job.lifetime import Lifetimes
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.plugins.registry import Selection

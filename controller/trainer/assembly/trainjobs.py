@@ -3,8 +3,7 @@
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.controller import WORKERS, Options, TrainJobController
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING
 

@@ -10,8 +10,7 @@ from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED
 from trainwright.controller.runtime import EventCollector, EventRecorder, Group, Manager
-from trainwright.controller.trainer.job.defects import Defects, During
-from trainwright.controller.trainer.job.obstacles import Obstacle
+from trainwright.controller.trainer.job.obstacles import Defects, During, Obstacle
 from trainwright.controller.trainer.job.state import State, Transition
 from trainwright.plugins.contract import Reference
 

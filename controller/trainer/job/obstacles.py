@@ -9,13 +9,12 @@ and an existing condition stays until they are over.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from trainwright.controller.runtime import ApiError, Conflict, KubernetesError, NotControlled
-from trainwright.controller.trainer.build.built import BuildMemory
-from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
-from trainwright.controller.trainer.job.defects import is_defect
-from trainwright.plugins.contract import FactUnavailable, PipelineError
+from trainwright.controller.trainer.build.objects import BuildMemory
+from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported, SnapshotInvalid
+from trainwright.plugins.contract import FactUnavailable, PipelineError, Refusal
 
 PATIENCE_SECONDS = 5.0
 """How long a cause must last before it is shown."""
@@ -80,6 +79,37 @@ def _told(error: Exception) -> str:
     return f"{what}: {error.message}" if what else str(error)
 
 
+def is_defect(error: BaseException) -> bool:
+    """Whether an error of the pipeline is a defect of a plugin, and not a refusal or a fact that could not be read."""
+    if isinstance(error, FactUnavailable) and error.__cause__ is not None:
+        # A build that depends on facts which nothing watches: it failed, and it is tried again for their sake.
+        error = error.__cause__
+    return isinstance(error, PipelineError) and not isinstance(error, Refusal)
+
+
+class During(StrEnum):
+    ADMISSION = "admission"
+    RECONCILE = "reconcile"
+
+
+class Defects:
+    """Counts the defects that TrainJobs meet: code of a plugin or of the manager raised an error that is not declared.
+
+    A defect costs one job a refusal or the condition `Blocked`, and no reconcile or webhook call fails because of it.
+    The alert TrainwrightDefect therefore needs a counter of its own.
+    """
+
+    def __init__(self, registry: "CollectorRegistry") -> None:
+        # Imported here: `trainwright render` needs `is_defect` alone.
+        from trainwright.controller.runtime import LabelledCounter  # noqa: PLC0415
+
+        text = "Defects of plugins or of the manager that TrainJobs met."
+        self._met = LabelledCounter("trainer_trainjob_defects_total", text, registry, during=During)
+
+    def met(self, during: During) -> None:
+        self._met.inc(during)
+
+
 @dataclass(slots=True)
 class JobMemory:
     build: BuildMemory = field(default_factory=BuildMemory)
@@ -110,3 +140,7 @@ class JobMemory:
             return False
         self.is_reported = True
         return True
+
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry

@@ -22,12 +22,12 @@ from trainwright.api.trainer.v1alpha1.recovery import (
 )
 from trainwright.controller.runtime import CacheError, Manager, Trigger
 from trainwright.controller.trainer.build.ends import had_pods
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
+from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.failures.recorder import RECORDS, read_record
+from trainwright.controller.trainer.job.decision import Ruling
 from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.nodes import still_avoided
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of

@@ -17,8 +17,15 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Key
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, _deprecations
 from trainwright.controller.trainer.build.kinds import WatchedKinds
-from trainwright.controller.trainer.build.runtimes import Runtimes, _references
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots, _checked, _decode, _owned
+from trainwright.controller.trainer.build.runtimes import (
+    Runtimes,
+    SnapshotInvalid,
+    Snapshots,
+    _checked,
+    _decode,
+    _owned,
+    _references,
+)
 from trainwright.plugins.contract import Enqueue, Watch
 from trainwright.plugins.testing import runtime, train_job
 
