@@ -7,8 +7,6 @@ shows where these steps belong between the watch and the status.
 """
 
 import asyncio
-from dataclasses import dataclass
-from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
@@ -56,17 +54,6 @@ RETRY_SECONDS = 60.0
 """Upper bound of the delay between two attempts at a blocked job, so that a removed cause shows within a minute."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    workers: int = WORKERS
-    """How many TrainJobs are reconciled at the same time."""
-    created_condition: bool = False
-    obsolete: frozenset[str] = frozenset()
-    """Types of conditions to remove: the part that writes them is off."""
-    now: Now = wall_clock
-    """For deadlines and transition times."""
-
-
 class TrainJobController:
     """Reconciles TrainJobs. The constructor declares its watches on the manager."""
 
@@ -91,18 +78,25 @@ class TrainJobController:
         snapshots: Snapshots,
         events: JobEvents,
         records: JobRecords,
-        options: Options,
         *,
         recoveries: Recoveries | None = None,
+        workers: int = WORKERS,
+        created_condition: bool = False,
+        obsolete: frozenset[str] = frozenset(),
+        now: Now = wall_clock,
     ) -> None:
-        """Declare everything; `manager.run` starts it. Without `recoveries` no job recovers."""
+        """Declare everything; `manager.run` starts it.
+
+        Without `recoveries` no job recovers. `obsolete`: types of conditions to remove, since the part that writes them
+        is off. `now` is for deadlines and transition times.
+        """
         self._recoveries = recoveries
         self._client = manager.client
         self._cache = manager.cache
         self._pipeline = pipeline
         self._facts = facts
         self._runtimes = runtimes
-        self._options = options
+        self._created_condition, self._obsolete, self._now = created_condition, obsolete, now
         self._events = events
         self._objects = JobObjects(manager.client, manager.applier, pipeline, kinds, facts, snapshots, kept=events.kept)
         self._records, self._time = records, asyncio.get_running_loop().time
@@ -114,7 +108,7 @@ class TrainJobController:
             facts.provide(STANDING, recoveries.standing)
             builder.source(recoveries.changed)
         limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
-        builder.reconcile(self.reconcile, workers=options.workers, limiter=limiter)
+        builder.reconcile(self.reconcile, workers=workers, limiter=limiter)
         # After `reconcile`, which declares the kinds: an index is added to a declared kind.
         runtimes.index()
 
@@ -124,14 +118,14 @@ class TrainJobController:
             self._records.drop(key, JobMemory)
             return Done()
         memory = self._records.of(key, uid_of(job)).part(JobMemory)
-        ruling = None
+        ruling = Ruling()
         if self._recoveries is not None and _is_built(job):
             try:
                 ruling = await self._recoveries.ruling(job)
             except KubernetesError as error:
                 # Without the record, neither the next JobSet nor the end of the job is known.
                 return Backoff("the record of attempts", at_most=RETRY_SECONDS, error=error)
-        gives_way = ruling is not None and ruling.is_replaced and ruling.goes_on
+        gives_way = ruling.is_replaced and ruling.goes_on
         failure = await self._make(job, memory, ruling) if _is_built(job) and not gives_way else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
@@ -139,10 +133,9 @@ class TrainJobController:
         end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
         failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
-        observed = without_end(job, observed) if ruling is not None and ruling.goes_on else observed
-        attempt = self._attempt(job, memory, obstacle, failure, end_unknown)
-        attempt = replaced(attempt, ruling=ruling)
-        decision = decide(job, observed, attempt, self._options.now())
+        observed = without_end(job, observed) if ruling.goes_on else observed
+        attempt = self._attempt(job, memory, obstacle, failure, end_unknown, ruling)
+        decision = decide(job, observed, attempt, self._now())
         if attempt.obstacle is not None and not decision.end and memory.reports():
             self._events.blocked(job, attempt.obstacle)
         try:
@@ -154,11 +147,10 @@ class TrainJobController:
             return Backoff(CLOCK, at_most=decision.look_again, error=error)
         return _result(failure, obstacle, decision)
 
-    async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling | None) -> Exception | None:
+    async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling) -> Exception | None:
         """Make the job's objects. Returns the error, or None."""
-        is_gone = ruling is not None and ruling.is_replaced
         try:
-            await self._objects.make(job, memory.build, end_is_known=is_gone)
+            await self._objects.make(job, memory.build, end_is_known=ruling.is_replaced)
         except Exception as error:
             return error
         return None
@@ -174,7 +166,13 @@ class TrainJobController:
             return references, None, error
 
     def _attempt(
-        self, job: TrainJob, memory: JobMemory, obstacle: Obstacle | None, failure: Exception | None, end_unknown: str
+        self,
+        job: TrainJob,
+        memory: JobMemory,
+        obstacle: Obstacle | None,
+        failure: Exception | None,
+        end_unknown: str,
+        ruling: Ruling,
     ) -> Attempt:
         """The outcome of this attempt, together with what is remembered of earlier ones."""
         now, since = self._time(), memory.counters_since
@@ -189,9 +187,10 @@ class TrainJobController:
             failed=failure is not None,
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
-            created=self._options.created_condition and failure is None and not end_unknown and _is_built(job),
-            obsolete=self._options.obsolete,
+            created=self._created_condition and failure is None and not end_unknown and _is_built(job),
+            obsolete=self._obsolete,
             end_unknown=end_unknown,
+            ruling=ruling,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
             foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,
         )

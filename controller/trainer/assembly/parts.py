@@ -113,7 +113,7 @@ class Assembly:
     @cached_property
     def coalescer(self) -> "Coalescer":
         """Takes reports of progress and writes them; made when the first part asks for it."""
-        made: Coalescer = load_part("progress").make_coalescer(self.manager, self.settings, self.records)
+        made: Coalescer = load_part("progress").make_coalescer(self)
         return made
 
     @cached_property

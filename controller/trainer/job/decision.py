@@ -8,7 +8,7 @@ that run it, such as its JobSet, are deleted. The deletion is retried until they
 steps, the mark tells the next process to delete.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -73,8 +73,7 @@ class Attempt:
     """Why it cannot be known how the job ended; empty if that is not so."""
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
-    ruling: Ruling | None = None
-    """What the record of recovery says of the job's end; None: it does not recover."""
+    ruling: Ruling = field(default_factory=Ruling)
     obsolete: frozenset[str] = frozenset()
     """Types of conditions that no part of this manager writes, and that an earlier one may have left."""
     foreign_in: float = 0.0
@@ -108,7 +107,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
     )
     if attempt.end_unknown and not is_over(wanted):
         wanted = with_failure(wanted, REASON_END_UNKNOWN, attempt.end_unknown, now)
-    ruling = attempt.ruling or Ruling()
+    ruling = attempt.ruling
     if ruling.reason not in {"", _reason_of_failure(wanted)} and not is_true(wanted.conditions, CONDITION_COMPLETE):
         wanted = with_failure(wanted, ruling.reason, ruling.message, now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.

@@ -96,11 +96,11 @@ class Recoveries:
         pods = pods_of(self._cache, job)
         return Glance(job=job, jobset=jobset, pods=pods, now=self._now(), report=self._newest(job))
 
-    async def ruling(self, job: TrainJob) -> Ruling | None:
-        """What the record says of the end of a job; None: the job does not recover. Raises KubernetesError."""
+    async def ruling(self, job: TrainJob) -> Ruling:
+        """What the record says of the end of a job; nothing if the job does not recover. Raises KubernetesError."""
         wanted = await self.wanted(job)
         if wanted is None:
-            return None
+            return Ruling()
         known = await self.known(job)
         found = known.summary
         known.retries_left = retries_left(found.counts, wanted)

@@ -26,7 +26,7 @@ from trainwright.controller.runtime.testing.scripted import status_body as failu
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes, Snapshots
-from trainwright.controller.trainer.controller import Options, TrainJobController
+from trainwright.controller.trainer.controller import TrainJobController
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.records import JobRecords
@@ -175,7 +175,8 @@ async def running(
         Snapshots(manager.client, cache, runtimes),
         JobEvents(manager, Defects(manager.metrics.registry)),
         records,
-        Options(created_condition=created_condition, now=now or (lambda: START + dt.timedelta(seconds=loop.time()))),
+        created_condition=created_condition,
+        now=now or (lambda: START + dt.timedelta(seconds=loop.time())),
     )
     task = asyncio.ensure_future(manager.run())
     await settle()
