@@ -7,6 +7,7 @@ shows where these steps belong between the watch and the status.
 """
 
 import asyncio
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -34,11 +35,11 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, WatchedKinds
-from trainwright.controller.trainer.build.objects import JobObjects
+from trainwright.controller.trainer.build.objects import BuildMemory, JobObjects
 from trainwright.controller.trainer.build.runtimes import Runtimes, Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.obstacles import JobMemory, Obstacle, Reason, obstacle_of
+from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished, without_end
@@ -48,10 +49,44 @@ from trainwright.plugins.pipeline import Pipeline
 
 NAME = "trainjob_controller"
 WORKERS = 16
+PATIENCE_SECONDS = 5.0
+"""How long a cause must last before it is shown as `Blocked`."""
 CLOCK = "clock"
 """The reason of a reconcile that a timer starts: an obstacle has lasted, a deadline is due, counters have waited."""
 RETRY_SECONDS = 60.0
 """Upper bound of the delay between two attempts at a blocked job, so that a removed cause shows within a minute."""
+
+
+@dataclass(slots=True)
+class JobMemory:
+    build: BuildMemory = field(default_factory=BuildMemory)
+    obstacle: Obstacle | None = None
+    obstacle_since: float = 0.0
+    """On a clock that never goes back, in seconds."""
+    is_reported: bool = False
+    """Whether the event and the log line of the obstacle were written."""
+    counters_since: float | None = None
+    """Since when counters differ from the written status, on the same clock; None: they do not."""
+
+    def meet(self, obstacle: Obstacle, now: float) -> float:
+        """Note that the job has met the obstacle. Returns the seconds until it is to be shown; 0: show it now.
+
+        An obstacle with the same reason counts as the same obstacle; another reason restarts the time.
+        """
+        if not self.has(obstacle.reason):
+            self.obstacle_since, self.is_reported = now, False
+        self.obstacle = obstacle
+        return max(0.0, self.obstacle_since + PATIENCE_SECONDS - now)
+
+    def has(self, reason: Reason) -> bool:
+        return self.obstacle is not None and self.obstacle.reason is reason
+
+    def reports(self) -> bool:
+        """Whether to report the obstacle now: True once for each."""
+        if self.obstacle is None or self.is_reported:
+            return False
+        self.is_reported = True
+        return True
 
 
 class TrainJobController:

@@ -24,6 +24,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.status import (
+    END_REASONS,
     REASON_END_UNKNOWN,
     is_over,
     is_urgent,
@@ -36,12 +37,6 @@ MESSAGE = "TrainJob exceeded its active deadline"
 LONGEST_WAIT_SECONDS = 60.0
 """Upper bound of one wait. Waits are timed by a clock that never jumps, and deadlines by the wall clock: a job whose
 deadline passes in a jump is noticed within this time."""
-REASON_SAME_FAILURE = "SameFailure"
-REASON_RESTARTS_EXHAUSTED = "RestartsExhausted"
-REASON_HANG = "Hang"
-REASON_CANNOT_RUN = "CannotRun"
-END_REASONS = frozenset({REASON_SAME_FAILURE, REASON_RESTARTS_EXHAUSTED, REASON_HANG, REASON_CANNOT_RUN})
-"""Reasons of the condition Failed of a job that the manager has ended, though Kubernetes would go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,16 @@ not set to False. Only this process remembers how long a cause has lasted: after
 and an existing condition stays until they are over.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from trainwright.controller.runtime import ApiError, Conflict, KubernetesError, NotControlled
-from trainwright.controller.trainer.build.objects import BuildMemory
 from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported, SnapshotInvalid
 from trainwright.plugins.contract import FactUnavailable, PipelineError, Refusal
 
-PATIENCE_SECONDS = 5.0
-"""How long a cause must last before it is shown."""
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 
 class Reason(StrEnum):
@@ -108,39 +107,3 @@ class Defects:
 
     def met(self, during: During) -> None:
         self._met.inc(during)
-
-
-@dataclass(slots=True)
-class JobMemory:
-    build: BuildMemory = field(default_factory=BuildMemory)
-    obstacle: Obstacle | None = None
-    obstacle_since: float = 0.0
-    """On a clock that never goes back, in seconds."""
-    is_reported: bool = False
-    """Whether the event and the log line of the obstacle were written."""
-    counters_since: float | None = None
-    """Since when counters differ from the written status, on the same clock; None: they do not."""
-
-    def meet(self, obstacle: Obstacle, now: float) -> float:
-        """Note that the job has met the obstacle. Returns the seconds until it is to be shown; 0: show it now.
-
-        An obstacle with the same reason counts as the same obstacle; another reason restarts the time.
-        """
-        if not self.has(obstacle.reason):
-            self.obstacle_since, self.is_reported = now, False
-        self.obstacle = obstacle
-        return max(0.0, self.obstacle_since + PATIENCE_SECONDS - now)
-
-    def has(self, reason: Reason) -> bool:
-        return self.obstacle is not None and self.obstacle.reason is reason
-
-    def reports(self) -> bool:
-        """Whether to report the obstacle now: True once for each."""
-        if self.obstacle is None or self.is_reported:
-            return False
-        self.is_reported = True
-        return True
-
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry

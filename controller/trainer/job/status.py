@@ -37,6 +37,12 @@ from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITIO
 
 REASON_END_UNKNOWN = "EndUnknown"
 """The JobSet deleted itself after its end while no manager ran."""
+REASON_SAME_FAILURE = "SameFailure"
+REASON_RESTARTS_EXHAUSTED = "RestartsExhausted"
+REASON_HANG = "Hang"
+REASON_CANNOT_RUN = "CannotRun"
+END_REASONS = frozenset({REASON_SAME_FAILURE, REASON_RESTARTS_EXHAUSTED, REASON_HANG, REASON_CANNOT_RUN})
+"""Reasons of the condition Failed of a job that the manager has ended, though Kubernetes would go on."""
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
 _ENDS = frozenset({CONDITION_COMPLETE, CONDITION_FAILED})

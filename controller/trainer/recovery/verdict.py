@@ -12,7 +12,7 @@ import msgspec
 
 from trainwright.api.messages import counted
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
-from trainwright.controller.trainer.job.decision import (
+from trainwright.controller.trainer.job.status import (
     REASON_CANNOT_RUN,
     REASON_HANG,
     REASON_RESTARTS_EXHAUSTED,

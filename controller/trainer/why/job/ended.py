@@ -12,7 +12,7 @@ from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RECOVERY, NODE, RECOVERY_GANG
 from trainwright.controller.trainer.failures.first import EVICTED, is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
-from trainwright.controller.trainer.job.decision import END_REASONS
+from trainwright.controller.trainer.job.status import END_REASONS
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
 from trainwright.controller.trainer.why.job.attempts import summary_in
 from trainwright.controller.trainer.why.job.containers import failures, record_of
