@@ -9,8 +9,6 @@ shows where these steps belong between the watch and the status.
 import asyncio
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
@@ -34,9 +32,9 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, WatchedKinds
+from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, differs_in
 from trainwright.controller.trainer.build.objects import BuildMemory, JobObjects
-from trainwright.controller.trainer.build.runtimes import Runtimes, Snapshots
+from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
@@ -107,9 +105,7 @@ class TrainJobController:
         self,
         manager: Manager,
         pipeline: Pipeline,
-        kinds: WatchedKinds,
         facts: CachedFacts,
-        runtimes: Runtimes,
         snapshots: Snapshots,
         events: JobEvents,
         records: JobRecords,
@@ -130,22 +126,22 @@ class TrainJobController:
         self._cache = manager.cache
         self._pipeline = pipeline
         self._facts = facts
-        self._runtimes = runtimes
+        self._runtimes = snapshots.runtimes
         self._created_condition, self._obsolete, self._now = created_condition, obsolete, now
         self._events = events
-        self._objects = JobObjects(manager.client, manager.applier, pipeline, kinds, facts, snapshots, kept=events.kept)
+        self._objects = JobObjects(manager.client, manager.applier, pipeline, facts, snapshots, kept=events.kept)
         self._records, self._time = records, asyncio.get_running_loop().time
         builder = manager.controller(NAME).for_(TrainJob, predicates=[_is_more_than_progress])
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
-        kinds.declare(builder, self._cache, runtimes)
+        facts.kinds.declare(builder, self._cache, self._runtimes)
         if recoveries is not None:
             facts.provide(STANDING, recoveries.standing)
             builder.source(recoveries.changed)
         limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
         builder.reconcile(self.reconcile, workers=workers, limiter=limiter)
         # After `reconcile`, which declares the kinds: an index is added to a declared kind.
-        runtimes.index()
+        self._runtimes.index()
 
     async def reconcile(self, key: Key) -> Result:
         job = self._cache.get(TrainJob, key.name, key.namespace)
@@ -294,11 +290,7 @@ def _is_built(job: TrainJob) -> bool:
 def _is_more_than_progress(event: Event[AnyObject]) -> bool:
     """Whether an event shows more than new progress, which reconciles neither read nor write."""
     old, new = event.old, event.new
-    if not isinstance(old, TrainJob) or not isinstance(new, TrainJob) or old.metadata is None or new.metadata is None:
+    if not isinstance(old, TrainJob) or not isinstance(new, TrainJob):
         return True
-    before, after = old.status or TrainJobStatus(), new.status or TrainJobStatus()
-    if before.trainer_status == after.trainer_status or before.conditions != after.conditions:
-        return True
-    version = new.metadata.resource_version
-    same = before.jobs_status == after.jobs_status and replace(old.metadata, resource_version=version) == new.metadata
-    return not same
+    is_new = old.status_or_empty.trainer_status != new.status_or_empty.trainer_status
+    return not is_new or not differs_in(old, new, ["trainer_status"])

@@ -33,9 +33,9 @@ async def declare(assembly: Assembly) -> None:
         manager.cache,
         assembly.pipeline,
         assembly.facts,
-        assembly.runtimes,
+        assembly.snapshots.runtimes,
         assembly.snapshots,
-        assembly.defects,
+        assembly.events.defects,
         cleans_up=settings.cleanup is not None,
         recovers=RECOVERY in settings.features,
     )

@@ -48,7 +48,7 @@ def rights(grants: Grants) -> None:
 def declare(assembly: Assembly) -> None:
     default = assembly.settings.cleanup
     assert default is not None  # or the part is off
-    owned = {resource: kind for resource, kind in assembly.kinds.owned().items() if resource.kind in _KINDS}
+    owned = {resource: kind for resource, kind in assembly.facts.kinds.owned().items() if resource.kind in _KINDS}
     builder = assembly.manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended])
     builder.reconcile(functools.partial(_reconcile, assembly.manager, owned, default, wall_clock))
 

@@ -42,10 +42,8 @@ from trainwright.controller.trainer.assembly.features import (
 )
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import WatchedKinds
-from trainwright.controller.trainer.build.runtimes import Runtimes, Snapshots
+from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
@@ -94,11 +92,8 @@ class Assembly:
     manager: Manager
     settings: ManagerSettings
     pipeline: Pipeline
-    kinds: WatchedKinds
     facts: CachedFacts
-    runtimes: Runtimes
     snapshots: Snapshots
-    defects: Defects
     events: JobEvents
     records: JobRecords
     serving: ServingCertificate
@@ -138,7 +133,7 @@ class Assembly:
     @property
     def jobsets(self) -> Kind:
         """How the cache holds JobSets."""
-        return self.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
+        return self.facts.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
 
     def jobs(self) -> Sequence[TrainJob]:
         """The TrainJobs of the cache; none before it has them."""

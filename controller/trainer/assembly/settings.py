@@ -78,8 +78,6 @@ _OLD_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Election:
-    """How the leader among several replicas is elected."""
-
     name: str = LEASE
     namespace: str = ""
     """Empty: the namespace of the manager."""

@@ -21,9 +21,7 @@ def declare(assembly: Assembly) -> None:
     TrainJobController(
         assembly.manager,
         assembly.pipeline,
-        assembly.kinds,
         assembly.facts,
-        assembly.runtimes,
         assembly.snapshots,
         assembly.events,
         assembly.records,

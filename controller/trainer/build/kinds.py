@@ -188,13 +188,13 @@ def waiting(counters: Sequence[str]) -> Callable[[Event[AnyObject]], float]:
 
     def seconds(event: Event[AnyObject]) -> float:
         old, new = event.old, event.new
-        return COUNTERS_SECONDS if old is not None and new is not None and _counts(old, new, counters) else 0.0
+        return COUNTERS_SECONDS if old is not None and new is not None and differs_in(old, new, counters) else 0.0
 
     return seconds
 
 
-def _counts(old: AnyObject, new: AnyObject, counters: Sequence[str]) -> bool:
-    """Whether two states of an object differ in these attributes of the status alone, and in managedFields."""
+def differs_in(old: AnyObject, new: AnyObject, attributes: Sequence[str]) -> bool:
+    """Whether two states of an object differ in these attributes of the status at most, and in managedFields."""
     if isinstance(old, dict) or isinstance(new, dict) or old.metadata is None or new.metadata is None:
         return False
     if generation_of(old) != generation_of(new) or not generation_of(new):
@@ -205,7 +205,7 @@ def _counts(old: AnyObject, new: AnyObject, counters: Sequence[str]) -> bool:
     before, after = getattr(old, "status", None), getattr(new, "status", None)
     if after is None:
         return False
-    rest = (name for name in after.__struct_fields__ if name not in counters)
+    rest = (name for name in after.__struct_fields__ if name not in attributes)
     # An empty value is the same as none: the first status may write both.
     return all((getattr(before, name, None) or None) == (getattr(after, name) or None) for name in rest)
 

@@ -47,7 +47,6 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.ends import EndUnknown, check_end, had_pods
 from trainwright.controller.trainer.build.facts import CachedFacts, is_there, metadata_of
-from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, PipelineError, Reference, Unreadable
 from trainwright.plugins.pipeline import Pipeline
@@ -133,7 +132,6 @@ class BuildMemory:
         return self.refused.get(component.reference) == document_digest(component.document)
 
     def remember_refusal(self, component: Component) -> None:
-        """Note that the document was refused and its fallback was applied."""
         self.refused[component.reference] = document_digest(component.document)
 
 
@@ -142,7 +140,6 @@ class JobObjects:
     client: Client
     applier: Applier
     pipeline: Pipeline
-    kinds: WatchedKinds
     facts: CachedFacts
     snapshots: Snapshots
     kept: Callable[[TrainJob, Reference, Exception], None]
@@ -175,13 +172,13 @@ class JobObjects:
         try:
             rendering = run.render(facts)
         except PipelineError as error:
-            if all(map(self.kinds.watches, references)):
+            if all(map(self.facts.kinds.watches, references)):
                 raise
             # Retry: a fact that was read live is not watched, so its change starts no reconcile.
             raise FactUnavailable(str(error)) from error
         for component in rendering.components:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
-            self.kinds.require(component.resource)
+            self.facts.kinds.require(component.resource)
         found = {component.reference: self.facts.find(component.reference) for component in rendering.components}
         if not memory.made_once and not end_is_known and had_pods(job):
             await self._check_end(job, rendering.components, found)
@@ -203,7 +200,7 @@ class JobObjects:
         ]
         memory.built = Built.of(job, runtime, facts, made, settled, snapshot=self.snapshots.holding(job, runtime))
         memory.foreign = None in made.values() or any(
-            fact is not None and self.kinds.owns(reference) and not _is_of(job, fact)
+            fact is not None and self.facts.kinds.owns(reference) and not _is_of(job, fact)
             for reference, fact in facts.objects.items()
         )
         memory.made_once = True

@@ -151,10 +151,10 @@ class Snapshots:
 
     RULES = (Rule.on(ConfigMap.RESOURCE, *READ, "create"), *(Rule.on(runtime.RESOURCE, "get") for runtime in RUNTIMES))
 
-    def __init__(self, client: Client, cache: Cache, runtimes: Runtimes) -> None:
+    def __init__(self, client: Client, cache: Cache) -> None:
         self._client = client
         self._cache = cache
-        self._runtimes = runtimes
+        self.runtimes = Runtimes(cache)
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._decoded: OrderedDict[bytes, Runtime] = OrderedDict()
         self._contents: OrderedDict[tuple[str, str], bytes] = OrderedDict()
@@ -205,7 +205,7 @@ class Snapshots:
         return found if self._decoded.get(known) is runtime else None
 
     async def _take(self, job: TrainJob, key: Key) -> Runtime:
-        live = self._runtimes.of(job)
+        live = self.runtimes.of(job)
         text = await self._text(live)
         document = {
             "apiVersion": ConfigMap.RESOURCE.api_version,

@@ -126,19 +126,13 @@ def is_running(job: TrainJob) -> bool:
     return ready and state_of(job).state is State.RUNNING
 
 
-def promises_reports(job: TrainJob, runtime: Mapping[str, str]) -> bool:
-    """Whether the job or its runtime says how long it may be silent, and so that it reports."""
-    declaration, _ = declared(annotations_of(job), runtime)
-    return declaration.stall_after is not None
-
-
 def stall_of(
     clock: StallClock, after: float, now: float, *, pods: Collection[str] = (), promised: bool = True
 ) -> tuple[Stall | None, float]:
     """How the job stands still, if it does; and the seconds until that may change.
 
     `pods` are the names of those that reported to this process; `rank 0` for one that has a rank. Without `promised`,
-    see `promises_reports`, a job that has never reported does not stand still.
+    a job that has never reported does not stand still: neither it nor its runtime says how long it may be silent.
     """
     minutes = f"{after / 60:g} min" if after >= SHORTEST_SECONDS else f"{after:g} s"
     advice = "look at its logs, it may hang"

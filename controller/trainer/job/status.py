@@ -181,9 +181,6 @@ def _without_obstacles(conditions: list[Condition]) -> list[Condition]:
     return [condition for condition in conditions if condition.type not in _OBSTACLES]
 
 
-# ---------------------------------------------------------------------- conditions
-
-
 def in_order(conditions: Sequence[Condition]) -> list[Condition]:
     """The conditions with `Blocked` first, those that only explain at the end, and the others in their order.
 

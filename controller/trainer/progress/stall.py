@@ -28,7 +28,6 @@ from trainwright.controller.trainer.job.stall import (
     StallReason,
     ended_ranks,
     is_running,
-    promises_reports,
     rank_name,
     stall_after,
     stall_of,
@@ -123,7 +122,7 @@ class StallController:
             return RetryAfter(RUNTIME_SECONDS, reason="stall") if runtime is None else Done()
         of_ranks, left = self._of_ranks(job, memory, after, reports)
         pods = self._reporters(job, reports)
-        promised = promises_reports(job, runtime or {})
+        promised = stall_after(job, runtime or {}, None) is not None
         stall, of_job = stall_of(memory.clock, after, now, pods=pods, promised=promised)
         left = min(left, of_job)
         if of_ranks is not None:

@@ -125,7 +125,7 @@ async def test_a_snapshot_without_its_key_is_said_so(data: dict[str, str] | None
     client: Any = SimpleNamespace(get=get)
     cache: Any = SimpleNamespace(get=lambda *_: found)
     with pytest.raises(SnapshotInvalid, match="ConfigMap j-runtime-snapshot has no key runtime"):
-        await Snapshots(client, cache, Runtimes(cache)).runtime_of(job(kind="TrainingRuntime"))
+        await Snapshots(client, cache).runtime_of(job(kind="TrainingRuntime"))
 
 
 def test_a_snapshot_of_the_jobs_own_runtime_is_used() -> None:

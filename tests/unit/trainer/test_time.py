@@ -25,7 +25,7 @@ from trainwright.controller.runtime.testing.scripted import LiveStream, Scripted
 from trainwright.controller.runtime.testing.scripted import status_body as failure
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
-from trainwright.controller.trainer.build.runtimes import Runtimes, Snapshots
+from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.controller import TrainJobController
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.obstacles import Defects
@@ -163,16 +163,13 @@ async def running(
         process=ProcessSettings(streaming_lists=False),
     )
     cache: Cache = manager.cache
-    runtimes = Runtimes(cache)
     records = JobRecords()
     records.watch(cache)
     TrainJobController(
         manager,
         Pipeline(registry),
-        kinds,
         CachedFacts(manager.client, cache, kinds),
-        runtimes,
-        Snapshots(manager.client, cache, runtimes),
+        Snapshots(manager.client, cache),
         JobEvents(manager, Defects(manager.metrics.registry)),
         records,
         created_condition=created_condition,
