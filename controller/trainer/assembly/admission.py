@@ -6,6 +6,7 @@ import logging
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.features import RECOVERY, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,6 @@ async def declare(assembly: Assembly) -> None:
     if assembly.answer_here is not None:
         assembly.answer_here(handlers_of(admission))
         if TRAIN_JOB_STATUS in settings.features:
-            keep_local_certificate(assembly)
+            keep_local_certificate(assembly, LOOPBACK)
         return
     await serve_webhooks(assembly, admission)

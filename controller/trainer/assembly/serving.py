@@ -37,7 +37,6 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
-from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 
@@ -94,8 +93,8 @@ def handlers_of(admission: TrainJobAdmission) -> dict[str, AdmissionHandler]:
     }
 
 
-def keep_local_certificate(assembly: Assembly) -> None:
-    """Keep a certificate for a manager whose pods are processes of the same machine.
+def keep_local_certificate(assembly: Assembly, host: str) -> None:
+    """Keep a certificate for a manager whose pods are processes of the same machine and reach it at `host`.
 
     It is stored in the Secret, as in a cluster, because jobs that go on after a restart of the machine have the CA.
     """
@@ -104,7 +103,7 @@ def keep_local_certificate(assembly: Assembly) -> None:
         client,
         CertificateVault(client, assembly.settings.secret, NAMESPACE),
         assembly.serving,
-        hosts=[LOOPBACK],
+        hosts=[host],
         policy=RotationPolicy(authority_name=AUTHORITY),
     )
     assembly.manager.add(keeper, Group.WEBHOOKS, "certificates")
