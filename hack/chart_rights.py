@@ -20,7 +20,7 @@ import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.controller.trainer.assembly.features import GATES
-from trainwright.controller.trainer.assembly.permissions import rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.catalogue import BUILT_IN

@@ -22,7 +22,7 @@ from trainwright.controller.cli.rbac import bindings, rendered, roles
 from trainwright.controller.cli.versions import chart_version, public_data
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.assembly.features import GATES
-from trainwright.controller.trainer.assembly.permissions import Rights, rights
+from trainwright.controller.trainer.assembly.parts import Rights, rights
 from trainwright.controller.trainer.progress.reading import READERS
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.discovery import built_in

@@ -14,9 +14,8 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import ManifestError, documents
 from trainwright.api.merge import unknown_fields
 from trainwright.controller.runtime import ConfigurationError
-from trainwright.controller.trainer.assembly.features import features_of
+from trainwright.controller.trainer.assembly.features import features_of, selection_of
 from trainwright.controller.trainer.assembly.installation import shipped_installation
-from trainwright.controller.trainer.assembly.selection import selection_of
 from trainwright.controller.trainer.assembly.settings import ManagerSettings, settings_of
 from trainwright.plugins.registry import Registry
 

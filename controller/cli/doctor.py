@@ -18,7 +18,7 @@ from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.cli.rbac import placed
 from trainwright.controller.cli.reading import chosen_cluster
 from trainwright.controller.runtime import Client, ConfigurationError, HTTPTransport, KubernetesError
-from trainwright.controller.trainer.assembly.permissions import rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.why.kinds import DEFAULT_HOME
 from trainwright.controller.trainer.why.site.examination import Examined, examine, gather

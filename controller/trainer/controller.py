@@ -7,10 +7,7 @@ shows where these steps belong between the watch and the status.
 """
 
 import asyncio
-from dataclasses import dataclass
-from dataclasses import replace as replaced
-
-from msgspec.structs import replace
+from dataclasses import dataclass, field
 
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
 from trainwright.api.rights import WATCH, Rule
@@ -35,15 +32,13 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, WatchedKinds
-from trainwright.controller.trainer.build.objects import JobObjects
-from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.job.decision import Attempt, Decision, decide
+from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, differs_in
+from trainwright.controller.trainer.build.objects import BuildMemory, JobObjects
+from trainwright.controller.trainer.build.runtimes import Snapshots
+from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.obstacles import JobMemory, Obstacle, Reason, obstacle_of
+from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished, without_end
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
@@ -52,21 +47,44 @@ from trainwright.plugins.pipeline import Pipeline
 
 NAME = "trainjob_controller"
 WORKERS = 16
+PATIENCE_SECONDS = 5.0
+"""How long a cause must last before it is shown as `Blocked`."""
 CLOCK = "clock"
 """The reason of a reconcile that a timer starts: an obstacle has lasted, a deadline is due, counters have waited."""
 RETRY_SECONDS = 60.0
 """Upper bound of the delay between two attempts at a blocked job, so that a removed cause shows within a minute."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    workers: int = WORKERS
-    """How many TrainJobs are reconciled at the same time."""
-    created_condition: bool = False
-    obsolete: frozenset[str] = frozenset()
-    """Types of conditions to remove: the part that writes them is off."""
-    now: Now = wall_clock
-    """For deadlines and transition times."""
+@dataclass(slots=True)
+class JobMemory:
+    build: BuildMemory = field(default_factory=BuildMemory)
+    obstacle: Obstacle | None = None
+    obstacle_since: float = 0.0
+    """On a clock that never goes back, in seconds."""
+    is_reported: bool = False
+    """Whether the event and the log line of the obstacle were written."""
+    counters_since: float | None = None
+    """Since when counters differ from the written status, on the same clock; None: they do not."""
+
+    def meet(self, obstacle: Obstacle, now: float) -> float:
+        """Note that the job has met the obstacle. Returns the seconds until it is to be shown; 0: show it now.
+
+        An obstacle with the same reason counts as the same obstacle; another reason restarts the time.
+        """
+        if not self.has(obstacle.reason):
+            self.obstacle_since, self.is_reported = now, False
+        self.obstacle = obstacle
+        return max(0.0, self.obstacle_since + PATIENCE_SECONDS - now)
+
+    def has(self, reason: Reason) -> bool:
+        return self.obstacle is not None and self.obstacle.reason is reason
+
+    def reports(self) -> bool:
+        """Whether to report the obstacle now: True once for each."""
+        if self.obstacle is None or self.is_reported:
+            return False
+        self.is_reported = True
+        return True
 
 
 class TrainJobController:
@@ -87,38 +105,43 @@ class TrainJobController:
         self,
         manager: Manager,
         pipeline: Pipeline,
-        kinds: WatchedKinds,
         facts: CachedFacts,
-        runtimes: Runtimes,
         snapshots: Snapshots,
         events: JobEvents,
         records: JobRecords,
-        options: Options,
         *,
         recoveries: Recoveries | None = None,
+        workers: int = WORKERS,
+        created_condition: bool = False,
+        obsolete: frozenset[str] = frozenset(),
+        now: Now = wall_clock,
     ) -> None:
-        """Declare everything; `manager.run` starts it. Without `recoveries` no job recovers."""
+        """Declare everything; `manager.run` starts it.
+
+        Without `recoveries` no job recovers. `obsolete`: types of conditions to remove, since the part that writes them
+        is off. `now` is for deadlines and transition times.
+        """
         self._recoveries = recoveries
         self._client = manager.client
         self._cache = manager.cache
         self._pipeline = pipeline
         self._facts = facts
-        self._runtimes = runtimes
-        self._options = options
+        self._runtimes = snapshots.runtimes
+        self._created_condition, self._obsolete, self._now = created_condition, obsolete, now
         self._events = events
-        self._objects = JobObjects(manager.client, manager.applier, pipeline, kinds, facts, snapshots, kept=events.kept)
+        self._objects = JobObjects(manager.client, manager.applier, pipeline, facts, snapshots, kept=events.kept)
         self._records, self._time = records, asyncio.get_running_loop().time
         builder = manager.controller(NAME).for_(TrainJob, predicates=[_is_more_than_progress])
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
-        kinds.declare(builder, self._cache, runtimes)
+        facts.kinds.declare(builder, self._cache, self._runtimes)
         if recoveries is not None:
             facts.provide(STANDING, recoveries.standing)
             builder.source(recoveries.changed)
         limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
-        builder.reconcile(self.reconcile, workers=options.workers, limiter=limiter)
+        builder.reconcile(self.reconcile, workers=workers, limiter=limiter)
         # After `reconcile`, which declares the kinds: an index is added to a declared kind.
-        runtimes.index()
+        self._runtimes.index()
 
     async def reconcile(self, key: Key) -> Result:
         job = self._cache.get(TrainJob, key.name, key.namespace)
@@ -126,14 +149,14 @@ class TrainJobController:
             self._records.drop(key, JobMemory)
             return Done()
         memory = self._records.of(key, uid_of(job)).part(JobMemory)
-        ruling = None
+        ruling = Ruling()
         if self._recoveries is not None and _is_built(job):
             try:
                 ruling = await self._recoveries.ruling(job)
             except KubernetesError as error:
                 # Without the record, neither the next JobSet nor the end of the job is known.
                 return Backoff("the record of attempts", at_most=RETRY_SECONDS, error=error)
-        gives_way = ruling is not None and ruling.is_replaced and ruling.goes_on
+        gives_way = ruling.is_replaced and ruling.goes_on
         failure = await self._make(job, memory, ruling) if _is_built(job) and not gives_way else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
@@ -141,10 +164,9 @@ class TrainJobController:
         end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
         failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
-        observed = without_end(job, observed) if ruling is not None and ruling.goes_on else observed
-        attempt = self._attempt(job, memory, obstacle, failure, end_unknown)
-        attempt = replaced(attempt, ruling=ruling)
-        decision = decide(job, observed, attempt, self._options.now())
+        observed = without_end(job, observed) if ruling.goes_on else observed
+        attempt = self._attempt(job, memory, obstacle, failure, end_unknown, ruling)
+        decision = decide(job, observed, attempt, self._now())
         if attempt.obstacle is not None and not decision.end and memory.reports():
             self._events.blocked(job, attempt.obstacle)
         try:
@@ -156,11 +178,10 @@ class TrainJobController:
             return Backoff(CLOCK, at_most=decision.look_again, error=error)
         return _result(failure, obstacle, decision)
 
-    async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling | None) -> Exception | None:
+    async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling) -> Exception | None:
         """Make the job's objects. Returns the error, or None."""
-        is_gone = ruling is not None and ruling.is_replaced
         try:
-            await self._objects.make(job, memory.build, end_is_known=is_gone)
+            await self._objects.make(job, memory.build, end_is_known=ruling.is_replaced)
         except Exception as error:
             return error
         return None
@@ -176,7 +197,13 @@ class TrainJobController:
             return references, None, error
 
     def _attempt(
-        self, job: TrainJob, memory: JobMemory, obstacle: Obstacle | None, failure: Exception | None, end_unknown: str
+        self,
+        job: TrainJob,
+        memory: JobMemory,
+        obstacle: Obstacle | None,
+        failure: Exception | None,
+        end_unknown: str,
+        ruling: Ruling,
     ) -> Attempt:
         """The outcome of this attempt, together with what is remembered of earlier ones."""
         now, since = self._time(), memory.counters_since
@@ -191,9 +218,10 @@ class TrainJobController:
             failed=failure is not None,
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
-            created=self._options.created_condition and failure is None and not end_unknown and _is_built(job),
-            obsolete=self._options.obsolete,
+            created=self._created_condition and failure is None and not end_unknown and _is_built(job),
+            obsolete=self._obsolete,
             end_unknown=end_unknown,
+            ruling=ruling,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
             foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,
         )
@@ -262,11 +290,7 @@ def _is_built(job: TrainJob) -> bool:
 def _is_more_than_progress(event: Event[AnyObject]) -> bool:
     """Whether an event shows more than new progress, which reconciles neither read nor write."""
     old, new = event.old, event.new
-    if not isinstance(old, TrainJob) or not isinstance(new, TrainJob) or old.metadata is None or new.metadata is None:
+    if not isinstance(old, TrainJob) or not isinstance(new, TrainJob):
         return True
-    before, after = old.status or TrainJobStatus(), new.status or TrainJobStatus()
-    if before.trainer_status == after.trainer_status or before.conditions != after.conditions:
-        return True
-    version = new.metadata.resource_version
-    same = before.jobs_status == after.jobs_status and replace(old.metadata, resource_version=version) == new.metadata
-    return not same
+    is_new = old.status_or_empty.trainer_status != new.status_or_empty.trainer_status
+    return not is_new or not differs_in(old, new, ["trainer_status"])

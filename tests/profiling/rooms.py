@@ -27,7 +27,7 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("webhooks", "controller/runtime/webhook/"),
     ("webhooks", "controller/runtime/servers/"),
     ("admission", "controller/trainer/admission/"),
-    ("snapshot", "controller/trainer/build/snapshot.py"),
+    ("snapshot", "controller/trainer/build/runtimes.py"),
     ("objects of a job", "controller/trainer/build/"),
     ("shaping", "plugins/"),
     ("status and decision", "controller/trainer/job/"),

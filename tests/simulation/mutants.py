@@ -55,9 +55,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "made-and-forgotten",
         "an object that a build made, and had not seen, counts as current while it is absent",
         [
-            Edit(_TRAINER + "build/built.py", "            created[reference] = obj\n", "            continue\n"),
+            Edit(_TRAINER + "build/objects.py", "            created[reference] = obj\n", "            continue\n"),
             Edit(
-                _TRAINER + "build/built.py",
+                _TRAINER + "build/objects.py",
                 "        elif seen is None or _mark(seen) != _mark(obj):\n",
                 "        elif seen is not None and _mark(seen) != _mark(obj):\n",
             ),
@@ -222,7 +222,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the deadline of a job that was resumed counts from its creation",
         [
             Edit(
-                _TRAINER + "job/deadline.py",
+                _TRAINER + "job/decision.py",
                 '    if resumed is not None and resumed.status == "False":\n',
                 "    if resumed is None:\n        return None\n    if not resumed.status:\n",
             )

@@ -44,8 +44,13 @@ from trainwright.controller.runtime import (
     TaskScope,
     Unauthorized,
 )
-from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
+from trainwright.controller.trainer.build.runtimes import (
+    RuntimeUnsupported,
+    SnapshotInvalid,
+    name_of_snapshot,
+    runtime_in,
+    target_of,
+)
 from trainwright.plugins.contract import (
     ClusterFacts,
     Explains,

@@ -22,8 +22,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.job.pods import attempt_of, is_of_initializer
-from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
-from trainwright.controller.trainer.job.stall import StallClock, stall_of
+from trainwright.controller.trainer.job.stall import DEFAULT_SECONDS, StallClock, ended_ranks, stall_of, standing
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
 from trainwright.plugins.contract.picture import holds
 

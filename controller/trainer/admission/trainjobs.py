@@ -40,22 +40,20 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.runtimes import (
+    LARGEST_CONFIG_MAP,
+    SNAPSHOTS,
     RuntimeMissing,
     Runtimes,
     RuntimeUnsupported,
-    kind_of_runtime,
-    target_of,
-)
-from trainwright.controller.trainer.build.snapshot import (
-    LARGEST_CONFIG_MAP,
-    SNAPSHOTS,
     SnapshotInvalid,
     Snapshots,
+    kind_of_runtime,
+    target_of,
     too_large,
 )
 from trainwright.controller.trainer.job import stall
-from trainwright.controller.trainer.job.defects import Defects, During, is_defect
 from trainwright.controller.trainer.job.lifetime import NEVER, asked, problems
+from trainwright.controller.trainer.job.obstacles import Defects, During, is_defect
 from trainwright.plugins.contract import (
     ErrorType,
     FactUnavailable,

@@ -7,8 +7,7 @@ from trainwright.controller.trainer.admission.configurations import webhook_conf
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.features import RECOVERY, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +34,15 @@ async def declare(assembly: Assembly) -> None:
         manager.cache,
         assembly.pipeline,
         assembly.facts,
-        assembly.runtimes,
+        assembly.snapshots.runtimes,
         assembly.snapshots,
-        assembly.defects,
+        assembly.events.defects,
         cleans_up=settings.cleanup is not None,
         recovers=RECOVERY in settings.features,
     )
     if assembly.answer_here is not None:
         assembly.answer_here(handlers_of(admission))
         if TRAIN_JOB_STATUS in settings.features:
-            keep_local_certificate(manager, assembly.serving, settings, host=LOOPBACK)
+            keep_local_certificate(assembly, LOOPBACK)
         return
-    await serve_webhooks(
-        manager, admission, assembly.serving, settings, url=assembly.webhook_url, own=assembly.own_certificate
-    )
+    await serve_webhooks(assembly, admission)

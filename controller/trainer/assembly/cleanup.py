@@ -25,8 +25,7 @@ from trainwright.controller.runtime import (
     RetryAfter,
     current_reconcile,
 )
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
 from trainwright.controller.trainer.job.state import is_ours, state_of
@@ -49,7 +48,7 @@ def rights(grants: Grants) -> None:
 def declare(assembly: Assembly) -> None:
     default = assembly.settings.cleanup
     assert default is not None  # or the part is off
-    owned = {resource: kind for resource, kind in assembly.kinds.owned().items() if resource.kind in _KINDS}
+    owned = {resource: kind for resource, kind in assembly.facts.kinds.owned().items() if resource.kind in _KINDS}
     builder = assembly.manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended])
     builder.reconcile(functools.partial(_reconcile, assembly.manager, owned, default, wall_clock))
 

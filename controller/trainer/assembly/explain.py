@@ -4,8 +4,7 @@
 from typing import cast
 
 from trainwright.controller.trainer.assembly.features import RECOVERY
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.failures.recorder import FailureRecorder
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.why.waiting import WaitingConditions

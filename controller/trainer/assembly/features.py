@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feature gates: features that the Configuration or `--feature-gates` turns on and off by name."""
+"""Feature gates: features that the Configuration or `--feature-gates` turns on and off by name,
+and the plugins that run with them.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+import msgspec
+
+from trainwright.api.config.v1alpha1 import Plugins, Recovery
+from trainwright.api.trainer.v1alpha1.recovery import SETTINGS, Allowed
 from trainwright.controller.runtime import ConfigurationError
+from trainwright.plugins.registry import Selection
 
 
 class Maturity(StrEnum):
@@ -57,3 +64,52 @@ def features_of(wanted: Mapping[str, bool]) -> Features:
     if problems:
         raise ConfigurationError("\n".join(sorted(problems)))
     return frozenset(on)
+
+
+RECOVERY_PLUGIN = "Recovery"
+"""Its settings limit what jobs may ask for."""
+GATED = {"ProgressFile": PROGRESS_PULL, RECOVERY_PLUGIN: RECOVERY, "TrainJobStatus": TRAIN_JOB_STATUS}
+"""Plugins that are off by default and that a feature gate turns on, by name."""
+
+
+def selection_of(section: Plugins | None, recovery: Recovery | None, features: Features) -> Selection:
+    """The selection of the Configuration's section `plugins`, with the plugins of the features that are on.
+
+    `recovery` is the section of that name, which holds the settings of the plugin Recovery.
+
+    Raises:
+        ConfigurationError: the section enables a plugin whose feature gate is off, or has settings for Recovery; or
+            the section `recovery` has a value that cannot take effect.
+    """
+    selection = Selection.of(section)
+    wanted = selection.enabled or frozenset()
+    problems = [
+        f"plugins.enabled: {name}: the feature gate {gate.name} turns this plugin on; set featureGates.{gate.name} to "
+        "true"
+        for name, gate in GATED.items()
+        if name in wanted and gate not in features
+    ]
+    if RECOVERY_PLUGIN in selection.settings:
+        problems.append(f"plugins.settings.{RECOVERY_PLUGIN}: has no effect; use the section recovery")
+    settings, unusable = _recovery(recovery)
+    problems += unusable
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    enabled = wanted | {name for name, gate in GATED.items() if gate in features}
+    return replace(selection, enabled=enabled, settings={**selection.settings, RECOVERY_PLUGIN: settings})
+
+
+def _recovery(section: Recovery | None) -> tuple[Mapping[str, int], list[str]]:
+    """The settings of the plugin, and what cannot take effect."""
+    full = section.deepcopy() if section is not None else Recovery()
+    full.set_defaults()
+    given: Mapping[str, int] = msgspec.to_builtins(full)
+    problems = []
+    for budget, (default, most) in SETTINGS.items():
+        highest = getattr(Allowed(), budget).most
+        if not 0 <= given[most] <= highest:
+            problems.append(f"recovery.{most}: {given[most]} is out of range; use 0 to {highest}")
+        elif not 0 <= given[default] <= given[most]:
+            text = f"recovery.{default}: {given[default]} is out of range"
+            problems.append(f"{text}; use 0 to {given[most]}, which is recovery.{most}")
+    return given, problems

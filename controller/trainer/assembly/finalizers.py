@@ -12,8 +12,7 @@ from trainwright.api.rights import WATCH, Rule
 from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Done, Event, Key, Manager, Result
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 
 
 def rights(grants: Grants) -> None:

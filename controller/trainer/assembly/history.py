@@ -3,8 +3,7 @@
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, CacheError
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.job.pods import jobset_of_job, present_attempt
 from trainwright.controller.trainer.progress.history import HistoryKeeper
 

@@ -26,10 +26,9 @@ from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, 
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds, absent_kinds
-from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
@@ -99,8 +98,6 @@ async def make_manager(
         _introduce(settings, registry)
         watches = registry.watches()
         kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
-        runtimes = Runtimes(manager.cache)
-        defects = Defects(manager.metrics.registry)
         records = JobRecords()
         records.watch(manager.cache)
         leads = (lambda: True) if election is None else (lambda: election.leads)
@@ -109,12 +106,9 @@ async def make_manager(
                 manager=manager,
                 settings=settings,
                 pipeline=Pipeline(registry),
-                kinds=kinds,
                 facts=CachedFacts(manager.client, manager.cache, kinds),
-                runtimes=runtimes,
-                snapshots=Snapshots(manager.client, manager.cache, runtimes),
-                defects=defects,
-                events=JobEvents(manager, defects, leads),
+                snapshots=Snapshots(manager.client, manager.cache),
+                events=JobEvents(manager, Defects(manager.metrics.registry), leads),
                 records=records,
                 serving=serving,
                 leads=leads,

@@ -7,7 +7,8 @@ off cost no memory. It has two functions, both with one argument:
 - `declare(assembly)` adds what the part runs to the manager; it may be a coroutine.
 - `rights(grants)` adds the rights that the part needs; a part without rights of its own has no such function.
 
-The manager and the roles both iterate over `PARTS`, so a new capability is one module and one entry here.
+The manager and the roles both iterate over `PARTS`, so a new capability is one module and one entry here. The roles are
+made from the rights of parts and plugins alone.
 """
 
 import importlib
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Key, uid_of
+from trainwright.api.rights import Rule, merged
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.recovery import Allowed
 from trainwright.controller.runtime import (
@@ -30,25 +32,28 @@ from trainwright.controller.runtime import (
     ServingCertificate,
     is_in_cluster,
 )
-from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
+from trainwright.controller.trainer.assembly.features import (
+    EXPLAIN,
+    PROGRESS_PULL,
+    RECOVERY,
+    RECOVERY_PLUGIN,
+    TRAIN_JOB_STATUS,
+    Gate,
+)
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import WatchedKinds
-from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from trainwright.controller.runtime import CertificateMaterial
     from trainwright.controller.trainer.progress.writer import Coalescer
     from trainwright.controller.trainer.recovery.recoveries import Recoveries
 
-_RECOVERY = "Recovery"
-"""The plugin whose settings limit what jobs may ask for."""
 Condition: TypeAlias = Callable[[ManagerSettings], bool]
 
 
@@ -87,11 +92,8 @@ class Assembly:
     manager: Manager
     settings: ManagerSettings
     pipeline: Pipeline
-    kinds: WatchedKinds
     facts: CachedFacts
-    runtimes: Runtimes
     snapshots: Snapshots
-    defects: Defects
     events: JobEvents
     records: JobRecords
     serving: ServingCertificate
@@ -106,7 +108,7 @@ class Assembly:
     @cached_property
     def coalescer(self) -> "Coalescer":
         """Takes reports of progress and writes them; made when the first part asks for it."""
-        made: Coalescer = load_part("progress").make_coalescer(self.manager, self.settings, self.records)
+        made: Coalescer = load_part("progress").make_coalescer(self)
         return made
 
     @cached_property
@@ -116,7 +118,7 @@ class Assembly:
             return None
         from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 
-        allowed = Allowed.of(self.settings.plugins.settings[_RECOVERY])
+        allowed = Allowed.of(self.settings.plugins.settings[RECOVERY_PLUGIN])
         return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)
 
     def _newest_report(self, job: TrainJob) -> TrainerStatus | None:
@@ -131,7 +133,7 @@ class Assembly:
     @property
     def jobsets(self) -> Kind:
         """How the cache holds JobSets."""
-        return self.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
+        return self.facts.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
 
     def jobs(self) -> Sequence[TrainJob]:
         """The TrainJobs of the cache; none before it has them."""
@@ -160,3 +162,40 @@ async def declare_parts(assembly: Assembly) -> None:
         declared = load_part(name).declare(assembly)
         if inspect.isawaitable(declared):
             await declared
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    on_jobs: tuple[Rule, ...]
+    """In every namespace with TrainJobs, and on objects without a namespace."""
+    by_namespace: Mapping[str, tuple[Rule, ...]]
+    """In single namespaces, such as the manager's own, by the name of the namespace."""
+
+
+class Grants:
+    def __init__(self, settings: ManagerSettings, registry: Registry, namespace: str) -> None:
+        self.settings, self.registry = settings, registry
+        self._namespace = namespace
+        self._on_jobs: list[Rule] = []
+        self._by_namespace: dict[str, list[Rule]] = {}
+
+    def on_jobs(self, *rules: Rule) -> None:
+        """Grant them in every namespace with TrainJobs, and on objects without a namespace."""
+        self._on_jobs += rules
+
+    def on_own(self, *rules: Rule, namespace: str = "") -> None:
+        """Grant them in one namespace; by default in that of the manager."""
+        self._by_namespace.setdefault(namespace or self._namespace, []).extend(rules)
+
+    def all(self) -> Rights:
+        by_namespace = {where: merged(rules) for where, rules in sorted(self._by_namespace.items())}
+        return Rights(merged(self._on_jobs), by_namespace)
+
+
+def rights(settings: ManagerSettings, registry: Registry, namespace: str) -> Rights:
+    """The rights of a manager that runs in this namespace, with the plugins that its Configuration enables."""
+    grants = Grants(settings, registry, namespace)
+    for name in parts_of(settings):
+        if grant := getattr(load_part(name), "rights", None):
+            grant(grants)
+    return grants.all()

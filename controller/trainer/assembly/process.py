@@ -2,8 +2,7 @@
 """The part of what the manager itself does as a process: it serves metrics and takes part in the election."""
 
 from trainwright.controller.runtime import BearerAccess, LeaseLock
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 
 
 def rights(grants: Grants) -> None:

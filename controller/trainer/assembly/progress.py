@@ -15,14 +15,10 @@ from trainwright.controller.runtime import (
     DecodeError,
     Group,
     Key,
-    Manager,
     TaskScope,
 )
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.assembly.settings import ManagerSettings
-from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.progress.access import ReportAccess
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, StatusEndpoint
@@ -54,7 +50,7 @@ def declare(assembly: Assembly) -> None:
     if not host and assembly.answer_here is not None:
         host = LOOPBACK
     address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
-    endpoint = StatusEndpoint(access, JobLookup(manager.client, manager.cache), coalescer, coalescer.metrics)
+    endpoint = StatusEndpoint(access, JobLookup(manager.client, manager.cache), coalescer)
     server = BoundedServer(SERVER, address, endpoint, BoundedLimits(body=BODY_LIMIT), tls=assembly.serving.context)
     service = ProgressService(coalescer, server, access)
     manager.add(service, Group.OTHERS, SERVER)
@@ -66,14 +62,11 @@ def declare(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
-def make_coalescer(manager: Manager, settings: ManagerSettings, records: JobRecords) -> Coalescer:
+def make_coalescer(assembly: Assembly) -> Coalescer:
     """The coalescer; the part that is declared with it runs it."""
-    limit = settings.status_server.limit
-    pace = Pace(
-        interval=settings.progress_interval,
-        rate=limit.rate if limit is not None else None,
-        burst=limit.burst if limit is not None else 1,
-    )
+    manager, limit = assembly.manager, assembly.settings.status_server.limit
+    rate, burst = (limit.rate, limit.burst) if limit is not None else (None, 1)
+    pace = Pace(interval=assembly.settings.progress_interval, rate=rate, burst=burst)
 
     def known(key: Key) -> TrainJob | None:
         try:
@@ -81,7 +74,8 @@ def make_coalescer(manager: Manager, settings: ManagerSettings, records: JobReco
         except (CacheError, DecodeError):
             return None
 
-    return Coalescer(StatusWriter(manager.client, known), pace, ProgressMetrics(manager.metrics.registry), records)
+    metrics = ProgressMetrics(manager.metrics.registry)
+    return Coalescer(StatusWriter(manager.client, known), pace, metrics, assembly.records)
 
 
 class ProgressService:

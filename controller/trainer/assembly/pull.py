@@ -3,8 +3,7 @@
 
 from trainwright.controller.runtime import Group
 from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.progress.files import ProgressFiles
 from trainwright.controller.trainer.progress.metrics import FileMetrics
 from trainwright.controller.trainer.progress.reading import Targets

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part behind the feature gate Recovery: judges the attempts of jobs, and keeps the record of failures."""
 
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.recovery.recorder import RecoveryRecorder
 

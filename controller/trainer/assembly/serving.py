@@ -16,7 +16,6 @@ from trainwright.controller.runtime import (
     CertificateVault,
     Client,
     Group,
-    Manager,
     Mutating,
     RotationPolicy,
     ServingCertificate,
@@ -38,6 +37,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
+from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 
 AUTHORITY = "kubeflow-trainer-ca"
@@ -53,39 +53,29 @@ _PROBE: Document = {
 """Created as a dry run: if the API server allows it, the API server reaches the webhooks."""
 
 
-async def serve_webhooks(
-    manager: Manager,
-    admission: TrainJobAdmission,
-    serving: ServingCertificate,
-    settings: ManagerSettings,
-    *,
-    url: str | None = None,
-    own: CertificateMaterial | None = None,
-) -> None:
-    """Add the webhook server to the manager, reached through the Service or, outside of a cluster, at `url`.
-
-    `own` is the certificate to use with a URL; None: the webhook server makes one.
-    """
+async def serve_webhooks(assembly: Assembly, admission: TrainJobAdmission) -> None:
+    """Add the webhook server to the manager, reached through the Service or, outside of a cluster, at its URL."""
+    manager, settings = assembly.manager, assembly.settings
     certificates = certificates_for(
         manager.config,
         service=settings.service,
         secret=settings.secret,
         managed=settings.own_certificates,
-        webhook_url=url or "",
+        webhook_url=assembly.webhook_url or "",
         policy=RotationPolicy(authority_name=AUTHORITY),
     )
     assert certificates is not None, "outside of the cluster there is a URL"
     if isinstance(certificates, ByURL):
-        certificates = replace(certificates, material=own)
+        certificates = replace(certificates, material=assembly.own_certificate)
     if isinstance(certificates, SharedCertificates):
         certificates = replace(certificates, hosts=[*certificates.hosts, *await _hosts_of_urls(manager.client)])
     hooks = Webhooks(
         manager.client,
         manager.metrics.registry,
-        _address(settings, url),
+        _address(settings, assembly.webhook_url),
         configurations=webhook_configurations(),
         certificates=certificates,
-        serving=serving,
+        serving=assembly.serving,
         proof=dry_run_proof(manager.client, _PROBE, kind=ClusterTrainingRuntime.RESOURCE),
     )
     for path, handler in handlers_of(admission).items():
@@ -103,21 +93,20 @@ def handlers_of(admission: TrainJobAdmission) -> dict[str, AdmissionHandler]:
     }
 
 
-def keep_local_certificate(
-    manager: Manager, serving: ServingCertificate, settings: ManagerSettings, *, host: str
-) -> None:
+def keep_local_certificate(assembly: Assembly, host: str) -> None:
     """Keep a certificate for a manager whose pods are processes of the same machine and reach it at `host`.
 
     It is stored in the Secret, as in a cluster, because jobs that go on after a restart of the machine have the CA.
     """
+    client = assembly.manager.client
     keeper = CertificateKeeper(
-        manager.client,
-        CertificateVault(manager.client, settings.secret, NAMESPACE),
-        serving,
+        client,
+        CertificateVault(client, assembly.settings.secret, NAMESPACE),
+        assembly.serving,
         hosts=[host],
         policy=RotationPolicy(authority_name=AUTHORITY),
     )
-    manager.add(keeper, Group.WEBHOOKS, "certificates")
+    assembly.manager.add(keeper, Group.WEBHOOKS, "certificates")
 
 
 def own_material(host: str) -> CertificateMaterial:

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from typing import TypeVar
 
 from trainwright.api.base import Object
 from trainwright.api.config.v1alpha1 import (
@@ -25,8 +26,13 @@ from trainwright.api.config.v1alpha1 import (
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.runtime import ConfigurationError, Timing, parse_address
-from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features, features_of
-from trainwright.controller.trainer.assembly.selection import selection_of
+from trainwright.controller.trainer.assembly.features import (
+    PROGRESS_PULL,
+    TRAIN_JOB_STATUS,
+    Features,
+    features_of,
+    selection_of,
+)
 from trainwright.controller.trainer.job.lifetime import Lifetimes
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.plugins.registry import Selection
@@ -72,8 +78,6 @@ _OLD_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Election:
-    """How the leader among several replicas is elected."""
-
     name: str = LEASE
     namespace: str = ""
     """Empty: the namespace of the manager."""
@@ -154,6 +158,7 @@ PROGRESS_WRITES = RequestLimit(rate=20, burst=40)
 PROGRESS_INTERVALS = (2.0, 300.0)
 """The shortest and the longest `progress.interval`, in seconds."""
 
+T = TypeVar("T")
 Complain = Callable[[str, str], None]
 """Takes the path of a field and what is wrong with it."""
 
@@ -179,7 +184,7 @@ def settings_of(configuration: Configuration) -> ManagerSettings:
     metrics = _address("metrics.bindAddress", full.metrics.bind_address, complain)
     if full.metrics.auth.enabled and not full.metrics.secure_serving:
         complain("metrics.auth.enabled", "needs metrics.secureServing; without TLS, tokens would be sent in plain text")
-    features = _features(full.feature_gates or {}, complain)
+    features = _or_complain(lambda: features_of(full.feature_gates or {}), Features(), complain, "featureGates.")
     settings = ManagerSettings(
         webhook_host=full.webhook.host or "",
         webhook_port=configuration.webhook.port if configuration.webhook else None,
@@ -204,7 +209,9 @@ def settings_of(configuration: Configuration) -> ManagerSettings:
         progress_needs_pod=bool(full.progress.push.require_pod),
         progress_by_exec=bool(full.progress.pull.exec),
         features=features,
-        plugins=_plugins(configuration, features, complain),
+        plugins=_or_complain(
+            lambda: selection_of(configuration.plugins, configuration.recovery, features), Selection(), complain
+        ),
         minimum_tls=minimum,
         ciphers=ciphers,
     )
@@ -353,24 +360,15 @@ def _progress_interval(section: Progress, complain: Complain) -> float:
     return seconds
 
 
-def _features(gates: Mapping[str, bool], complain: Complain) -> Features:
+def _or_complain(read: Callable[[], T], otherwise: T, complain: Complain, prefix: str = "") -> T:
+    """What is read, `otherwise` if that is refused; the error has a line for each field, whose path gets the prefix."""
     try:
-        return features_of(gates)
-    except ConfigurationError as error:
-        for line in str(error).splitlines():
-            name, _, why = line.partition(": ")
-            complain(f"featureGates.{name}", why)
-        return frozenset()
-
-
-def _plugins(configuration: Configuration, features: Features, complain: Complain) -> Selection:
-    try:
-        return selection_of(configuration.plugins, configuration.recovery, features)
+        return read()
     except ConfigurationError as error:
         for line in str(error).splitlines():
             path, _, why = line.partition(": ")
-            complain(path, why)
-        return Selection()
+            complain(prefix + path, why)
+        return otherwise
 
 
 def _tls(options: TLSOptions, complain: Complain) -> tuple[ssl.TLSVersion, str]:

@@ -3,9 +3,8 @@
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN
-from trainwright.controller.trainer.assembly.parts import Assembly
-from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.controller import WORKERS, Options, TrainJobController
+from trainwright.controller.trainer.assembly.parts import Assembly, Grants
+from trainwright.controller.trainer.controller import WORKERS, TrainJobController
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING
 
 
@@ -22,16 +21,12 @@ def declare(assembly: Assembly) -> None:
     TrainJobController(
         assembly.manager,
         assembly.pipeline,
-        assembly.kinds,
         assembly.facts,
-        assembly.runtimes,
         assembly.snapshots,
         assembly.events,
         assembly.records,
-        Options(
-            workers=settings.workers_of(TrainJob, WORKERS),
-            created_condition=CREATED_CONDITION in settings.features,
-            obsolete=frozenset(obsolete),
-        ),
         recoveries=assembly.recoveries,
+        workers=settings.workers_of(TrainJob, WORKERS),
+        created_condition=CREATED_CONDITION in settings.features,
+        obsolete=frozenset(obsolete),
     )

@@ -17,7 +17,7 @@ class CachedFacts:
     def __init__(self, client: Client, cache: Cache, kinds: WatchedKinds) -> None:
         self._client = client
         self._cache = cache
-        self._kinds = kinds
+        self.kinds = kinds
         self._provided: dict[Resource, Callable[[Reference], AnyObject | None]] = {}
 
     def provide(self, resource: Resource, give: Callable[[Reference], AnyObject | None]) -> None:
@@ -31,7 +31,7 @@ class CachedFacts:
             try:
                 if (give := self._provided.get(reference.resource)) is not None:
                     found[reference] = give(reference)
-                elif self._kinds.watches(reference):
+                elif self.kinds.watches(reference):
                     found[reference] = self.find(reference)
                 else:
                     found[reference] = await self._client.get(reference.resource, reference.name, reference.namespace)
@@ -46,9 +46,9 @@ class CachedFacts:
 
         Raises CacheError: its kind is not watched, or the first list of the kind has not arrived.
         """
-        if self._kinds.is_absent(reference.resource):
+        if self.kinds.is_absent(reference.resource):
             return None
-        found: AnyObject | None = self._cache.get(self._kinds.kind_of(reference), reference.name, reference.namespace)
+        found: AnyObject | None = self._cache.get(self.kinds.kind_of(reference), reference.name, reference.namespace)
         return found
 
 

@@ -7,29 +7,34 @@ watched and counts as absent.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from trainwright.api.base import Object, Resource
+from trainwright.api.conditions import is_true
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, controller_of, generation_of, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, pods_of
 from trainwright.controller.runtime import (
+    LOW_PRIORITY,
     Builder,
     Cache,
     Client,
     Discovery,
     Event,
+    Informer,
     Key,
     Kind,
     MetadataOnly,
     NotFound,
     NotSynced,
+    WorkQueue,
     together,
 )
 from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.unfinished import UnfinishedJobs
 from trainwright.plugins.contract import Enqueue, PluginFailure, Reference, Refusal, Watch
 
 log = logging.getLogger(__name__)
@@ -41,6 +46,10 @@ COUNTERS_SECONDS = 1.7
 
 _REMEDY = "install its CustomResourceDefinition"
 """What to do about a missing kind whose watch names no remedy."""
+SPREAD_SECONDS = 50.0
+"""Time from the first reconcile to the last one: all must be done within a minute."""
+STEP_SECONDS = 0.05
+"""Longest time between two reconciles: few jobs need not wait for most of a minute."""
 
 
 class WatchedKinds:
@@ -179,13 +188,13 @@ def waiting(counters: Sequence[str]) -> Callable[[Event[AnyObject]], float]:
 
     def seconds(event: Event[AnyObject]) -> float:
         old, new = event.old, event.new
-        return COUNTERS_SECONDS if old is not None and new is not None and _counts(old, new, counters) else 0.0
+        return COUNTERS_SECONDS if old is not None and new is not None and differs_in(old, new, counters) else 0.0
 
     return seconds
 
 
-def _counts(old: AnyObject, new: AnyObject, counters: Sequence[str]) -> bool:
-    """Whether two states of an object differ in these attributes of the status alone, and in managedFields."""
+def differs_in(old: AnyObject, new: AnyObject, attributes: Sequence[str]) -> bool:
+    """Whether two states of an object differ in these attributes of the status at most, and in managedFields."""
     if isinstance(old, dict) or isinstance(new, dict) or old.metadata is None or new.metadata is None:
         return False
     if generation_of(old) != generation_of(new) or not generation_of(new):
@@ -196,7 +205,7 @@ def _counts(old: AnyObject, new: AnyObject, counters: Sequence[str]) -> bool:
     before, after = getattr(old, "status", None), getattr(new, "status", None)
     if after is None:
         return False
-    rest = (name for name in after.__struct_fields__ if name not in counters)
+    rest = (name for name in after.__struct_fields__ if name not in attributes)
     # An empty value is the same as none: the first status may write both.
     return all((getattr(before, name, None) or None) == (getattr(after, name) or None) for name in rest)
 
@@ -242,3 +251,44 @@ def _jobs_of_class(cache: Cache, runtimes: Runtimes, runtime_class: str) -> Iter
         for runtime in cache.list(kind):
             if any(pod.runtime_class_name == runtime_class for _, pod in pods_of(runtime)):
                 yield from runtimes.jobs_of(runtime)
+
+
+class UnfinishedJobs:
+    """A source of the controller: the keys of all unfinished jobs after each change of the informer's objects.
+
+    A change of the CA certificates concerns all jobs. Reconciles of thousands of jobs at once would hold up other jobs
+    and send as many writes, so they follow each other.
+    """
+
+    def __init__(self, informer: Informer, cache: Cache) -> None:
+        self._informer = informer
+        self._cache = cache
+        self._queue: WorkQueue[Key] | None = None
+        informer.add_handler(self._changed)
+
+    @property
+    def name(self) -> str:
+        """Plural and scope."""
+        return f"{self._informer.resource.plural} ({self._informer.scope})"
+
+    async def start(self, queue: WorkQueue[Key]) -> None:
+        """Wait for the first list. It adds no keys: at the start every job is due anyway."""
+        await self._informer.wait_synced()
+        self._queue = queue
+
+    def _changed(self, event: Event[Any]) -> None:
+        if self._queue is None:
+            return
+        try:
+            jobs = [job for job in self._cache.list(TrainJob) if not _is_finished(job)]
+        except NotSynced:
+            return
+        reason = f"{self._informer.resource.kind} {event.type.lower()}"
+        step = min(STEP_SECONDS, SPREAD_SECONDS / max(1, len(jobs)))
+        for number, key in enumerate(sorted(Key(job.namespace, job.name) for job in jobs)):
+            self._queue.add(key, priority=LOW_PRIORITY, after=number * step, reason=reason)
+
+
+def _is_finished(job: TrainJob) -> bool:
+    conditions = job.status_or_empty.conditions
+    return is_true(conditions, CONDITION_COMPLETE) or is_true(conditions, CONDITION_FAILED)

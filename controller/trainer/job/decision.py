@@ -2,30 +2,56 @@
 """Decides what to do for a job: a pure function of the job, its observed status, the last attempt and the time.
 
 The controller carries the decision out. Nothing here reads a clock, a cache or a memory.
+
+A job that exceeds its active deadline, or that its record of recovery ends, is first marked Failed; then the objects
+that run it, such as its JobSet, are deleted. The deletion is retried until they are gone. After a crash between the two
+steps, the mark tells the next process to delete.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from trainwright.api.conditions import find, find_true, is_true
+from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.constants import (
+    CONDITION_COMPLETE,
+    CONDITION_FAILED,
+    CONDITION_SUSPENDED,
+    REASON_DEADLINE_EXCEEDED,
+)
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
-from trainwright.controller.trainer.job.deadline import is_exceeded, seconds_left
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.ruling import END_REASONS, Ruling, is_ended
 from trainwright.controller.trainer.job.status import (
+    END_REASONS,
+    REASON_END_UNKNOWN,
     is_over,
     is_urgent,
     status_patch,
     wanted_status,
-    with_deadline_exceeded,
-    with_end_unknown,
-    with_ruling,
+    with_failure,
 )
 
+MESSAGE = "TrainJob exceeded its active deadline"
 LONGEST_WAIT_SECONDS = 60.0
 """Upper bound of one wait. Waits are timed by a clock that never jumps, and deadlines by the wall clock: a job whose
 deadline passes in a jump is noticed within this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What the record of recovery says of a job's end."""
+
+    reason: str = ""
+    """The job ends with this reason; empty: the record does not end it."""
+    message: str = ""
+    goes_on: bool = False
+    """Whether the end that the JobSet shows is not the job's: it is not judged yet, or a new JobSet follows."""
+    is_replaced: bool = False
+    """Whether the JobSet is gone, or will go, by our own decision."""
+    look_again: float | None = None
+    """Seconds until that may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +68,7 @@ class Attempt:
     """Why it cannot be known how the job ended; empty if that is not so."""
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
-    ruling: Ruling | None = None
-    """What the record of recovery says of the job's end; None: it does not recover."""
+    ruling: Ruling = field(default_factory=Ruling)
     obsolete: frozenset[str] = frozenset()
     """Types of conditions that no part of this manager writes, and that an earlier one may have left."""
     foreign_in: float = 0.0
@@ -76,27 +101,58 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         now=lambda: now,
     )
     if attempt.end_unknown and not is_over(wanted):
-        wanted = with_end_unknown(wanted, attempt.end_unknown, now=lambda: now)
+        wanted = with_failure(wanted, REASON_END_UNKNOWN, attempt.end_unknown, now)
     ruling = attempt.ruling
-    is_ruled = ruling is not None and ruling.reason in END_REASONS
-    if ruling is not None and ruling.reason:
-        wanted = with_ruling(wanted, ruling.reason, ruling.message, now=lambda: now)
+    if ruling.reason not in {"", _reason_of_failure(wanted)} and not is_true(wanted.conditions, CONDITION_COMPLETE):
+        wanted = with_failure(wanted, ruling.reason, ruling.message, now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.
     left = None if is_over(wanted) else seconds_left(job, wanted, now)
     exceeded = is_exceeded(job) or (left is not None and left <= 0)
     if exceeded:
-        wanted, left = with_deadline_exceeded(wanted, now=lambda: now), None
+        wanted, left = with_failure(wanted, REASON_DEADLINE_EXCEEDED, MESSAGE, now), None
     patch = status_patch(job, wanted)
     counters_wait, pending = False, 0.0
     if patch is not None and not is_urgent(patch):
         pending = max(0.0, attempt.counters_in)
         counters_wait = pending > 0
-    judged = (ruling.look_again if ruling is not None else None) or 0.0
-    waits = [seconds for seconds in (attempt.shown_in, left or 0.0, pending, attempt.foreign_in, judged) if seconds > 0]
+    times = (attempt.shown_in, left or 0.0, pending, attempt.foreign_in, ruling.look_again or 0.0)
+    waits = [seconds for seconds in times if seconds > 0]
     return Decision(
         status=None if counters_wait else patch,
         counters_wait=counters_wait,
-        end=exceeded or is_ruled or is_ended(job),
+        end=exceeded or not END_REASONS.isdisjoint({ruling.reason, _reason_of_failure(job.status_or_empty)}),
         look_again=min(*waits, LONGEST_WAIT_SECONDS) if waits else None,
         over=is_over(wanted) and not counters_wait,
     )
+
+
+def seconds_left(job: TrainJob, status: TrainJobStatus, now: datetime) -> float | None:
+    """Seconds until the active deadline; zero or less once it has passed; None if the job has none now.
+
+    The time counts from the job's creation, or from its last resume; a suspended job has no deadline. `job` is not
+    finished, `status` is about to be written.
+    """
+    spec = job.spec
+    if spec is None or not spec.active_deadline_seconds or spec.suspend:
+        return None
+    started = _started(job, status)
+    if started is None:
+        return None
+    return spec.active_deadline_seconds - (now - started).total_seconds()
+
+
+def is_exceeded(job: TrainJob) -> bool:
+    return _reason_of_failure(job.status_or_empty) == REASON_DEADLINE_EXCEEDED
+
+
+def _reason_of_failure(status: TrainJobStatus) -> str:
+    failed = find_true(status.conditions, CONDITION_FAILED)
+    return failed.reason if failed is not None else ""
+
+
+def _started(job: TrainJob, status: TrainJobStatus) -> datetime | None:
+    resumed = find(status.conditions, CONDITION_SUSPENDED)
+    if resumed is not None and resumed.status == "False":
+        return parse(resumed.last_transition_time)
+    created = job.metadata_or_empty.creation_timestamp
+    return parse(created) if created is not None else None

@@ -10,8 +10,7 @@ from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED
 from trainwright.controller.runtime import EventCollector, EventRecorder, Group, Manager
-from trainwright.controller.trainer.job.defects import Defects, During
-from trainwright.controller.trainer.job.obstacles import Obstacle
+from trainwright.controller.trainer.job.obstacles import Defects, During, Obstacle
 from trainwright.controller.trainer.job.state import State, Transition
 from trainwright.plugins.contract import Reference
 
@@ -41,7 +40,7 @@ class JobEvents:
 
         Every replica sees the transitions; the one that `leads` reports them.
         """
-        self._defects = defects
+        self.defects = defects
         self._leads = leads
         self._recorder = EventRecorder(manager.client, REPORTER)
         manager.add(self._recorder, Group.SERVERS, "events")
@@ -59,7 +58,7 @@ class JobEvents:
         """Report an obstacle that has lasted, once."""
         self._hindered(job, f"cannot create the objects of this TrainJob: {obstacle.message}")
         if obstacle.defect:
-            self._defects.met(During.RECONCILE)
+            self.defects.met(During.RECONCILE)
         traceback = obstacle.error if obstacle.defect else None
         log.warning("%s: %s: %s", key_of(job), obstacle.reason, obstacle.message, exc_info=traceback)
 

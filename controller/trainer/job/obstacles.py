@@ -7,18 +7,16 @@ not set to False. Only this process remembers how long a cause has lasted: after
 and an existing condition stays until they are over.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from trainwright.controller.runtime import ApiError, Conflict, KubernetesError, NotControlled
-from trainwright.controller.trainer.build.built import BuildMemory
-from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
-from trainwright.controller.trainer.job.defects import is_defect
-from trainwright.plugins.contract import FactUnavailable, PipelineError
+from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported, SnapshotInvalid
+from trainwright.plugins.contract import FactUnavailable, PipelineError, Refusal
 
-PATIENCE_SECONDS = 5.0
-"""How long a cause must last before it is shown."""
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 
 class Reason(StrEnum):
@@ -80,33 +78,32 @@ def _told(error: Exception) -> str:
     return f"{what}: {error.message}" if what else str(error)
 
 
-@dataclass(slots=True)
-class JobMemory:
-    build: BuildMemory = field(default_factory=BuildMemory)
-    obstacle: Obstacle | None = None
-    obstacle_since: float = 0.0
-    """On a clock that never goes back, in seconds."""
-    is_reported: bool = False
-    """Whether the event and the log line of the obstacle were written."""
-    counters_since: float | None = None
-    """Since when counters differ from the written status, on the same clock; None: they do not."""
+def is_defect(error: BaseException) -> bool:
+    """Whether an error of the pipeline is a defect of a plugin, and not a refusal or a fact that could not be read."""
+    if isinstance(error, FactUnavailable) and error.__cause__ is not None:
+        # A build that depends on facts which nothing watches: it failed, and it is tried again for their sake.
+        error = error.__cause__
+    return isinstance(error, PipelineError) and not isinstance(error, Refusal)
 
-    def meet(self, obstacle: Obstacle, now: float) -> float:
-        """Note that the job has met the obstacle. Returns the seconds until it is to be shown; 0: show it now.
 
-        An obstacle with the same reason counts as the same obstacle; another reason restarts the time.
-        """
-        if not self.has(obstacle.reason):
-            self.obstacle_since, self.is_reported = now, False
-        self.obstacle = obstacle
-        return max(0.0, self.obstacle_since + PATIENCE_SECONDS - now)
+class During(StrEnum):
+    ADMISSION = "admission"
+    RECONCILE = "reconcile"
 
-    def has(self, reason: Reason) -> bool:
-        return self.obstacle is not None and self.obstacle.reason is reason
 
-    def reports(self) -> bool:
-        """Whether to report the obstacle now: True once for each."""
-        if self.obstacle is None or self.is_reported:
-            return False
-        self.is_reported = True
-        return True
+class Defects:
+    """Counts the defects that TrainJobs meet: code of a plugin or of the manager raised an error that is not declared.
+
+    A defect costs one job a refusal or the condition `Blocked`, and no reconcile or webhook call fails because of it.
+    The alert TrainwrightDefect therefore needs a counter of its own.
+    """
+
+    def __init__(self, registry: "CollectorRegistry") -> None:
+        # Imported here: `trainwright render` needs `is_defect` alone.
+        from trainwright.controller.runtime import LabelledCounter  # noqa: PLC0415
+
+        text = "Defects of plugins or of the manager that TrainJobs met."
+        self._met = LabelledCounter("trainer_trainjob_defects_total", text, registry, during=During)
+
+    def met(self, during: During) -> None:
+        self._met.inc(during)

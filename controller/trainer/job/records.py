@@ -40,7 +40,6 @@ class JobRecord:
         return part
 
     def drop(self, kind: type[Any]) -> None:
-        """Forget the part of this type."""
         self._parts.pop(kind, None)
 
     def __bool__(self) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from trainwright.api.conditions import find
+from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -100,8 +101,7 @@ _CONDITIONS = {
 
 def state_of(job: TrainJob) -> Standing:
     """The state of the job: from the first of its conditions that is True, else from its pods."""
-    status = job.status
-    held = {c.type: c for c in (status.conditions if status else None) or () if c.status == "True"}
+    held = _held(job)
     for name, state in _CONDITIONS.items():
         if name in held:
             return Standing(state, held[name].reason)
@@ -110,10 +110,15 @@ def state_of(job: TrainJob) -> Standing:
     return Standing(State.PENDING)
 
 
+def _held(job: TrainJob) -> dict[str, Condition]:
+    """The conditions that are True, by type."""
+    status = job.status
+    return {c.type: c for c in (status.conditions if status is not None else None) or () if c.status == "True"}
+
+
 def shown(job: TrainJob) -> Shown:
     """How the job stands, as far as the object tells."""
-    standing, status = state_of(job), job.status
-    held = {c.type: c for c in (status.conditions if status is not None else None) or () if c.status == "True"}
+    standing, held = state_of(job), _held(job)
     if not standing.is_over and deletion_timestamp_of(job) is not None:
         return Shown(Word.DELETING)
     if standing.state in (State.RUNNING, State.PENDING):

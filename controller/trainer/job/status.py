@@ -8,13 +8,14 @@ change. A change of counters alone waits for a moment, because a JobSet changes 
 kept meanwhile: what waits is the difference between the job and what is observed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from trainwright.api.conditions import find_true, is_true, remove_condition
+from trainwright.api.conditions import is_true, remove_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.messages import shortened
 from trainwright.api.objects import resource_version_of
@@ -26,25 +27,33 @@ from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_SUSPENDED,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
-    REASON_DEADLINE_EXCEEDED,
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
-from trainwright.controller.runtime import set_condition
-from trainwright.controller.trainer.job import deadline
-from trainwright.controller.trainer.job.conditions import CONDITION_CREATED, in_order, new_condition
+from trainwright.controller.runtime import Client, set_condition
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.stall import COMPLETE
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
 
 REASON_END_UNKNOWN = "EndUnknown"
 """The JobSet deleted itself after its end while no manager ran."""
+REASON_SAME_FAILURE = "SameFailure"
+REASON_RESTARTS_EXHAUSTED = "RestartsExhausted"
+REASON_HANG = "Hang"
+REASON_CANNOT_RUN = "CannotRun"
+END_REASONS = frozenset({REASON_SAME_FAILURE, REASON_RESTARTS_EXHAUSTED, REASON_HANG, REASON_CANNOT_RUN})
+"""Reasons of the condition Failed of a job that the manager has ended, though Kubernetes would go on."""
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
 _ENDS = frozenset({CONDITION_COMPLETE, CONDITION_FAILED})
 _OBSTACLES = frozenset({CONDITION_BLOCKED, *EXPLAINING, CONDITION_STALLED})
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
+CONDITION_CREATED = "Created"
+"""Behind a feature gate: True once all objects are applied."""
+_LAST = (*EXPLAINING, CONDITION_STALLED, CONDITION_CREATED)
+_ORDER = {CONDITION_BLOCKED: -1, **{kind: place for place, kind in enumerate(_LAST, 1)}}
+"""Those that are not here have 0."""
 
 
 def is_finished(job: TrainJob) -> bool:
@@ -105,22 +114,12 @@ def wanted_status(
     return status
 
 
-def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> TrainJobStatus:
-    """The status of a job that exceeded its deadline, in place of any failure that its JobSet reports."""
-    return _failed(status, REASON_DEADLINE_EXCEEDED, deadline.MESSAGE, now)
-
-
-def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
-    return _failed(status, REASON_END_UNKNOWN, shortened(message), now)
-
-
-def with_ruling(status: TrainJobStatus, reason: str, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
-    """The status of a job that its record of recovery ends; one that is Complete stays so."""
-    failed = find_true(status.conditions, CONDITION_FAILED)
-    is_told = failed is not None and failed.reason == reason
-    if is_told or is_true(status.conditions, CONDITION_COMPLETE):
-        return status
-    return _failed(status, reason, shortened(message), now)
+def with_failure(status: TrainJobStatus, reason: str, message: str, now: datetime) -> TrainJobStatus:
+    """The status of a job that fails for this reason, in place of any failure that its JobSet reports."""
+    marked = status.deepcopy()
+    failed = new_condition(CONDITION_FAILED, "True", reason, shortened(message))
+    marked.conditions = in_order(_without_obstacles(set_condition(status.conditions, failed, now=lambda: now)))
+    return marked
 
 
 def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatus | None:
@@ -130,13 +129,6 @@ def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatu
     kept = copy(observed)
     kept.conditions = [one for one in observed.conditions or () if one.type != CONDITION_FAILED] or None
     return kept
-
-
-def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> TrainJobStatus:
-    marked = status.deepcopy()
-    failed = new_condition(CONDITION_FAILED, "True", reason, message)
-    marked.conditions = in_order(_without_obstacles(set_condition(status.conditions, failed, now=now)))
-    return marked
 
 
 def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None:
@@ -187,6 +179,41 @@ def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:
 def _without_obstacles(conditions: list[Condition]) -> list[Condition]:
     """The conditions of a job that is over: nothing keeps it from training any more."""
     return [condition for condition in conditions if condition.type not in _OBSTACLES]
+
+
+def in_order(conditions: Sequence[Condition]) -> list[Condition]:
+    """The conditions with `Blocked` first, those that only explain at the end, and the others in their order.
+
+    kubectl's column State shows the first condition that is True, so that one must have the word of the other views.
+    `Created` stays True for good.
+    """
+    return sorted(conditions, key=lambda condition: _ORDER.get(condition.type, 0))
+
+
+def new_condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    """A condition without its transition time, which `set_condition` fills in."""
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
+
+
+def conditions_of(job: TrainJob) -> Sequence[Condition]:
+    return job.status_or_empty.conditions or ()
+
+
+async def write_conditions(client: Client, job: TrainJob, wanted: Sequence[Condition]) -> bool:
+    """Replace the conditions of a job. Returns whether anything was written; equal ones are not.
+
+    With the version, so that a condition that another client adds meanwhile is not lost. Raises KubernetesError,
+    Conflict for a job that has changed.
+    """
+    wanted = in_order(wanted)
+    if wanted == list(conditions_of(job)):
+        return False
+    patch = {
+        "metadata": {"resourceVersion": resource_version_of(job)},
+        "status": {"conditions": msgspec.to_builtins(wanted)},
+    }
+    await client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
+    return True
 
 
 # ---------------------------------------------------------------------- progress, for views and metrics

@@ -35,6 +35,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.job.events import EVENT_PROGRESS_UNREADABLE, EVENT_TRAINING_FAILURE, JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.stall import COMPLETE
 from trainwright.controller.trainer.job.state import ended_lately
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
 from trainwright.controller.trainer.progress.reading import (
@@ -53,7 +54,6 @@ from trainwright.controller.trainer.progress.reading import (
     read_file,
 )
 from trainwright.controller.trainer.progress.report import (
-    COMPLETE,
     JobReports,
     ProgressReport,
     ReportRefused,

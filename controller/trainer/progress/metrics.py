@@ -36,8 +36,6 @@ WRITES = ("stored", "superseded", "gone", "refused", "throttled", "failed")
 
 
 class ProgressMetrics:
-    """Counts reports and writes."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         prefix = "trainer_progress"
         self.reports = LabelledCounter(
@@ -92,8 +90,6 @@ class ReadResult(StrEnum):
 
 
 class FileMetrics:
-    """Counts reads by their result, and measures how long they take."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self.results = LabelledCounter(
             "trainer_progress_probes", "Reads of a progress file in a pod, by result.", registry, result=ReadResult

@@ -40,7 +40,7 @@ from trainwright.controller.runtime import (
     ServerError,
 )
 from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.snapshot import Snapshots
+from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.state import State, is_ours, state_of
 from trainwright.controller.trainer.progress.metrics import ReadResult
 from trainwright.controller.trainer.progress.report import ProgressReport, ReportRefused, ReportSource, checked

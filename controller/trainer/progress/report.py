@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -22,10 +22,9 @@ from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
+from trainwright.controller.trainer.job.stall import COMPLETE
 from trainwright.controller.trainer.job.status import is_finished
 
-COMPLETE: Final = 100
-"""The percentage of a training that is done."""
 BURST = 3
 """Values of a TrainJob that are written at once, before `interval` applies."""
 SAME_SECONDS = 60.0
@@ -361,10 +360,6 @@ class JobReports:
         if not self.is_complete or shown is None:
             return False
         return shown == COMPLETE if report.percentage is None else report.percentage < shown
-
-    def is_behind(self, stored: TrainerStatus) -> bool:
-        """Whether a value that another replica stored is newer than the pending one."""
-        return self.pending is not None and is_newer(stored, self.pending.status)
 
     def is_overtaken(self, report: ProgressReport, known: TrainerStatus | None) -> bool:
         """Whether another replica has stored a newer value since `known` was what the API server holds."""

@@ -38,7 +38,6 @@ from trainwright.controller.runtime import (
     TokenMemory,
 )
 from trainwright.controller.trainer.progress.access import AccessUnknown, ReportAccess, ReporterForbidden
-from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.report import (
     MalformedReport,
     ReportRefused,
@@ -108,7 +107,6 @@ class StatusEndpoint:
         access: ReportAccess,
         jobs: JobLookup,
         coalescer: Coalescer,
-        metrics: ProgressMetrics,
         *,
         time: Callable[[], float] | None = None,
     ) -> None:
@@ -116,7 +114,7 @@ class StatusEndpoint:
         self._access = access
         self._jobs = jobs
         self._coalescer = coalescer
-        self._metrics = metrics
+        self._metrics = coalescer.metrics
         self._time = time or asyncio.get_running_loop().time
 
     async def answer(self, call: BoundedCall) -> BoundedAnswer:

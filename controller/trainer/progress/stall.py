@@ -17,23 +17,24 @@ from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
-from trainwright.controller.trainer.job.conditions import conditions_of, new_condition, write_conditions
+from trainwright.controller.trainer.build.runtimes import SnapshotInvalid
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
-from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import (
     Stall,
     StallClock,
     StalledAttempt,
     StallReason,
+    ended_ranks,
     is_running,
-    promises_reports,
+    rank_name,
     stall_after,
     stall_of,
+    standing,
 )
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
+from trainwright.controller.trainer.job.status import conditions_of, new_condition, write_conditions
 from trainwright.controller.trainer.progress.report import JobReports, infinite_loss
 
 RUNTIME_SECONDS = 60.0
@@ -121,7 +122,7 @@ class StallController:
             return RetryAfter(RUNTIME_SECONDS, reason="stall") if runtime is None else Done()
         of_ranks, left = self._of_ranks(job, memory, after, reports)
         pods = self._reporters(job, reports)
-        promised = promises_reports(job, runtime or {})
+        promised = stall_after(job, runtime or {}, None) is not None
         stall, of_job = stall_of(memory.clock, after, now, pods=pods, promised=promised)
         left = min(left, of_job)
         if of_ranks is not None:

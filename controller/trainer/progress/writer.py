@@ -213,7 +213,7 @@ class Coalescer:
         if stored is not None and stored not in reports.own:
             # Another replica wrote. Its value replaces the pending one if it is newer, and it counts as a write.
             reports.wrote(self._time(), self._interval())
-            while reports.is_behind(stored):
+            while reports.pending is not None and is_newer(stored, reports.pending.status):
                 reports.drop()
                 self.metrics.writes.inc("superseded")
                 reports.answer(None)

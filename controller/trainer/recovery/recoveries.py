@@ -22,12 +22,12 @@ from trainwright.api.trainer.v1alpha1.recovery import (
 )
 from trainwright.controller.runtime import CacheError, Manager, Trigger
 from trainwright.controller.trainer.build.ends import had_pods
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
+from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.failures.recorder import RECORDS, read_record
+from trainwright.controller.trainer.job.decision import Ruling
 from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.nodes import still_avoided
 from trainwright.controller.trainer.recovery.verdict import Summary, retries_left, summary_of
@@ -98,11 +98,11 @@ class Recoveries:
         pods = pods_of(self._cache, job)
         return Glance(job=job, jobset=jobset, pods=pods, now=self._now(), report=self._newest(job))
 
-    async def ruling(self, job: TrainJob) -> Ruling | None:
-        """What the record says of the end of a job; None: the job does not recover. Raises KubernetesError."""
+    async def ruling(self, job: TrainJob) -> Ruling:
+        """What the record says of the end of a job; nothing if the job does not recover. Raises KubernetesError."""
         wanted = await self.wanted(job)
         if wanted is None:
-            return None
+            return Ruling()
         known = await self.known(job)
         found = known.summary
         known.retries_left = retries_left(found.counts, wanted)

@@ -24,7 +24,7 @@ from trainwright.api.messages import counted
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
-from trainwright.controller.trainer.job.ruling import (
+from trainwright.controller.trainer.job.status import (
     REASON_CANNOT_RUN,
     REASON_HANG,
     REASON_RESTARTS_EXHAUSTED,

@@ -41,10 +41,10 @@ from trainwright.controller.runtime import (
     Trigger,
     current_reconcile,
 )
-from trainwright.controller.trainer.job.conditions import conditions_of, new_condition, write_conditions
 from trainwright.controller.trainer.job.pods import POD, calm_in, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
+from trainwright.controller.trainer.job.status import conditions_of, new_condition, write_conditions
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
 from trainwright.controller.trainer.why.reader import Reader

@@ -15,7 +15,7 @@ from tests.installation import CONFIG, CONFIGURATION, NAME, NAMESPACE, Document
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.cli.rbac import bindings, roles
 from trainwright.controller.trainer.assembly.features import GATES
-from trainwright.controller.trainer.assembly.permissions import rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.catalogue import BUILT_IN
 from trainwright.plugins.registry.discovery import built_in

@@ -12,7 +12,7 @@ from tests.charts import kustomized
 from tests.installation import CONFIG, CONFIGURATION, NAMESPACE, Document
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.cli.rbac import roles
-from trainwright.controller.trainer.assembly.permissions import rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.discovery import built_in
 

@@ -10,7 +10,7 @@ from trainwright.controller.runtime import load_config
 from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.trainer.assembly.manager import make_manager
-from trainwright.controller.trainer.assembly.permissions import rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.plugins.registry import Registry
 

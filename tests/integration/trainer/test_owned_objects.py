@@ -28,9 +28,9 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.settle import settle_manager
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer import controller
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.job import obstacles
 
 KINDS = {kind.RESOURCE.api_version: kind.RESOURCE for kind in (PodGroup, VolcanoPodGroup, JobSet)}
 OWNED = (ConfigMap.RESOURCE, Secret.RESOURCE, *KINDS.values())
@@ -288,7 +288,7 @@ async def test_a_podgroup_of_somebody_else_is_used_until_it_goes(name: str, kind
 async def test_the_secret_of_a_deleted_job_of_that_name_is_waited_out(
     name: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(obstacles, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(controller, "PATIENCE_SECONDS", 0.0)
     async with running(tmp_path) as world:
         manager = await world.start()
         owner = {

@@ -21,8 +21,8 @@ from trainwright.controller.cli.local import managing
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.view import History, as_json, sorted_views, view_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
-from trainwright.controller.trainer.job.conditions import in_order
 from trainwright.controller.trainer.job.state import Word, shown
+from trainwright.controller.trainer.job.status import in_order
 from trainwright.controller.trainer.why.waiting import told, with_cause
 
 GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."

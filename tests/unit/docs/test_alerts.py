@@ -10,7 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from tests.repository import ROOT
-from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.job.obstacles import Defects
 
 FILE = ROOT / "config" / "prometheus" / "rules.yaml"
 RULES: list[dict[str, Any]] = [rule for group in yaml.safe_load(FILE.read_text())["groups"] for rule in group["rules"]]

@@ -9,7 +9,7 @@ from hack.reference import LIBRARIES, PAGES, commands, files, library
 from tests.repository import ROOT
 from trainwright.api.trainer.v1alpha1 import constants
 from trainwright.controller.cli.commands import COMMANDS, LOCAL
-from trainwright.controller.trainer.job import conditions, events, state
+from trainwright.controller.trainer.job import events, state, status
 
 INDEX = (PAGES / "README.md").read_text(encoding="utf-8")
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_the_generated_pages_are_on_the_site() -> None:
 def test_conditions_are_those_of_the_code() -> None:
     declared = {
         value
-        for module in (constants, conditions, state)
+        for module in (constants, status, state)
         for name, value in vars(module).items()
         if name.startswith("CONDITION_") and isinstance(value, str)
     }

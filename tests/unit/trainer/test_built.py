@@ -10,7 +10,7 @@ from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import AnyObject
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
 from trainwright.controller.runtime.testing.objects import build
-from trainwright.controller.trainer.build.built import BuildMemory, Built
+from trainwright.controller.trainer.build.objects import BuildMemory, Built
 from trainwright.plugins.contract import ClusterFacts, Component, Reference, Unreadable
 
 JOBSET = Reference(JobSet.RESOURCE, "ns", "job")

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.job.deadline import is_exceeded, seconds_left
-from trainwright.controller.trainer.job.status import wanted_status, with_deadline_exceeded
+from trainwright.controller.trainer.job.decision import MESSAGE, is_exceeded, seconds_left
+from trainwright.controller.trainer.job.status import wanted_status, with_failure
 
 CREATED = "2026-01-01T00:00:00Z"
 RESUMED = "2026-01-01T01:00:00Z"
@@ -60,7 +60,7 @@ def test_the_mark_is_a_condition(given: TrainJob, exceeded: bool) -> None:
 def test_what_the_jobset_says_later_does_not_overrule_it() -> None:
     marked = job(condition("Failed", "True", "DeadlineExceeded"))
     observed = msgspec.convert({"conditions": [condition("Failed", "True", "FailedJobs")]}, TrainJobStatus)
-    wanted = with_deadline_exceeded(wanted_status(marked, observed, None, settled=True), now=lambda: NOW)
+    wanted = with_failure(wanted_status(marked, observed, None, settled=True), "DeadlineExceeded", MESSAGE, NOW)
     assert wanted.conditions is not None
     assert [(c.type, c.reason, c.last_transition_time) for c in wanted.conditions] == [
         ("Failed", "DeadlineExceeded", RESUMED)

@@ -10,8 +10,7 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
-from trainwright.controller.trainer.job.deadline import MESSAGE
-from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS, Attempt, decide
+from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS, MESSAGE, Attempt, decide
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 
 CREATED = "2026-01-01T00:00:00Z"

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
-from trainwright.controller.trainer.job.defects import Defects, is_defect
+from trainwright.controller.trainer.job.obstacles import Defects, is_defect
 from trainwright.plugins.contract import (
     ClusterFacts,
     DuplicateObject,

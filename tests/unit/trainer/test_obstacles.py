@@ -11,8 +11,7 @@ from trainwright.controller.runtime.errors import (
     ServerError,
     Unreachable,
 )
-from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
+from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported, SnapshotInvalid
 from trainwright.controller.trainer.job.obstacles import (
     Reason,
     obstacle_of,

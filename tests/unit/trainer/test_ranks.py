@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.api.times import format_time
 from trainwright.controller.trainer.job.pods import trimmed
-from trainwright.controller.trainer.job.ranks import ended_ranks, standing
+from trainwright.controller.trainer.job.stall import ended_ranks, standing
 
 NOW = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
 

@@ -17,8 +17,15 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Key
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, _deprecations
 from trainwright.controller.trainer.build.kinds import WatchedKinds
-from trainwright.controller.trainer.build.runtimes import Runtimes, _references
-from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots, _checked, _decode, _owned
+from trainwright.controller.trainer.build.runtimes import (
+    Runtimes,
+    SnapshotInvalid,
+    Snapshots,
+    _checked,
+    _decode,
+    _owned,
+    _references,
+)
 from trainwright.plugins.contract import Enqueue, Watch
 from trainwright.plugins.testing import runtime, train_job
 
@@ -118,7 +125,7 @@ async def test_a_snapshot_without_its_key_is_said_so(data: dict[str, str] | None
     client: Any = SimpleNamespace(get=get)
     cache: Any = SimpleNamespace(get=lambda *_: found)
     with pytest.raises(SnapshotInvalid, match="ConfigMap j-runtime-snapshot has no key runtime"):
-        await Snapshots(client, cache, Runtimes(cache)).runtime_of(job(kind="TrainingRuntime"))
+        await Snapshots(client, cache).runtime_of(job(kind="TrainingRuntime"))
 
 
 def test_a_snapshot_of_the_jobs_own_runtime_is_used() -> None:

@@ -25,11 +25,10 @@ from trainwright.controller.runtime.testing.scripted import LiveStream, Scripted
 from trainwright.controller.runtime.testing.scripted import status_body as failure
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
-from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.controller import Options, TrainJobController
-from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.build.runtimes import Snapshots
+from trainwright.controller.trainer.controller import TrainJobController
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.contract import Info
 from trainwright.plugins.pipeline import Pipeline
@@ -164,19 +163,17 @@ async def running(
         process=ProcessSettings(streaming_lists=False),
     )
     cache: Cache = manager.cache
-    runtimes = Runtimes(cache)
     records = JobRecords()
     records.watch(cache)
     TrainJobController(
         manager,
         Pipeline(registry),
-        kinds,
         CachedFacts(manager.client, cache, kinds),
-        runtimes,
-        Snapshots(manager.client, cache, runtimes),
+        Snapshots(manager.client, cache),
         JobEvents(manager, Defects(manager.metrics.registry)),
         records,
-        Options(created_condition=created_condition, now=now or (lambda: START + dt.timedelta(seconds=loop.time()))),
+        created_condition=created_condition,
+        now=now or (lambda: START + dt.timedelta(seconds=loop.time())),
     )
     task = asyncio.ensure_future(manager.run())
     await settle()

@@ -9,8 +9,8 @@ import pytest
 from trainwright.controller.runtime import NO_SERVERS, Key, Manager
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
+from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.state import Standing, State, Transition
 from trainwright.plugins.testing import train_job
 

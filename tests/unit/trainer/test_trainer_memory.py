@@ -7,7 +7,8 @@ from typing import Any
 from trainwright.api.objects import Key
 from trainwright.controller.runtime import Event, EventType
 from trainwright.controller.runtime.cache.store import InformerStore
-from trainwright.controller.trainer.job.obstacles import PATIENCE_SECONDS, JobMemory, Obstacle, Reason
+from trainwright.controller.trainer.controller import PATIENCE_SECONDS, JobMemory
+from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 
 KEY, OTHER = Key("n", "a"), Key("n", "b")

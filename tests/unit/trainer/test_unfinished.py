@@ -11,9 +11,8 @@ from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, Client, MetadataOnly
 from trainwright.controller.runtime.cache.events import Event, EventType
-from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.controller.trainer.build.kinds import SPREAD_SECONDS, UnfinishedJobs, WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.controller.trainer.build.unfinished import SPREAD_SECONDS, UnfinishedJobs
 from trainwright.plugins.contract import Enqueue, Reference, Watch
 from trainwright.plugins.testing import train_job
 

@@ -13,7 +13,7 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RECOVERY, NODE
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.pods import loops
-from trainwright.controller.trainer.job.ruling import END_REASONS
+from trainwright.controller.trainer.job.status import END_REASONS
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.containers import (
     FailedContainer,

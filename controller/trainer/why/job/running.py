@@ -9,8 +9,7 @@ from trainwright.api.messages import counted
 from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.times import moment, parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
-from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
-from trainwright.controller.trainer.job.stall import COMPLETE, StallReason
+from trainwright.controller.trainer.job.stall import COMPLETE, DEFAULT_SECONDS, StallReason, ended_ranks, standing
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here, of_pods
 from trainwright.controller.trainer.why.job.jobset import (

@@ -11,7 +11,7 @@ import pytest
 
 from tests.repository import ROOT
 from trainwright.api.config.v1alpha1 import Configuration
-from trainwright.controller.trainer.assembly.permissions import rights
+from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.plugins.registry import Registry, built_in
 
