@@ -25,8 +25,7 @@ from trainwright.plugins.contract import (
     Runtime,
     Watch,
 )
-from trainwright.plugins.jobset.document import jobset_component, name_findings
-from trainwright.plugins.jobset.existing import as_stored, may_apply, with_fallback
+from trainwright.plugins.jobset.document import as_stored, jobset_component, may_apply, name_findings, with_fallback
 from trainwright.plugins.jobset.validation import findings
 
 _TERMINAL = {"Completed": CONDITION_COMPLETE, "Failed": CONDITION_FAILED}
