@@ -12,8 +12,7 @@ from typing import Any
 from trainwright.api.manifest import dump
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Kind, Schema
-from trainwright.codegen.output import MARK
-from trainwright.codegen.text import BANNER
+from trainwright.codegen.output import BANNER, MARK
 
 OBJECT_META = "meta/v1/ObjectMeta"
 
