@@ -8,7 +8,7 @@ Run it with `python -m trainwright.codegen`. It imports nothing but api/. The st
 3. `released` classifies the changes since the last release;
 4. `structs` lets datamodel-code-generator choose the Python types, and `python` writes the modules, with `methods` for
    copies and defaults, and with merge metadata;
-5. `crd`, `json_schema` and `reference` write CustomResourceDefinitions, JSON Schemas and pages;
+5. `crd` and `reference` write CustomResourceDefinitions, JSON Schemas and pages;
 6. `output` puts all files in place, or none.
 """
 

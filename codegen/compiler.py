@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 import trainwright.api
-from trainwright.codegen import catalog, crd, json_schema, output, python, reference, released, structs, structural
+from trainwright.codegen import catalog, crd, output, python, reference, released, structs, structural
 from trainwright.codegen.definition import API, Problems
 from trainwright.codegen.released import SchemaChange
 from trainwright.codegen.structs import is_struct
@@ -49,7 +49,7 @@ def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) ->
     files.update({f"config/crd/{path}": text for path, text in crd.files(known).items()})
     files.update(crd.shipped(known))
     progress("writing JSON Schemas and reference pages")
-    files.update({f"api/{path}": text for path, text in json_schema.files(known).items()})
+    files.update({f"api/{path}": text for path, text in crd.json_schemas(known).items()})
     files.update({f"docs/api/{path}": text for path, text in reference.files(known).items()})
     return Compiled(files, changes, open_changes, released.snapshot(known))
 
@@ -87,7 +87,7 @@ class Project:
         problems.stop_if_any()
         made = {
             **python.packages(known, structs.generate(known), self._folder),
-            **json_schema.files(known),
+            **crd.json_schemas(known),
         }
         front = self._folder / "__init__.py"
         if not front.exists() or output.is_generated(front):
