@@ -55,7 +55,13 @@ from trainwright.plugins.contract.picture import (
     holds as holds,
     since_of as since_of,
 )
-from trainwright.plugins.contract.podset import PodRef as PodRef, PodSet as PodSet, step_of as step_of
+from trainwright.plugins.contract.podset import (
+    PodRef as PodRef,
+    PodSet as PodSet,
+    cpu_count as cpu_count,
+    gpu_count as gpu_count,
+    step_of as step_of,
+)
 from trainwright.plugins.contract.points import (
     EXTENSION_POINTS as EXTENSION_POINTS,
     SHAPING as SHAPING,
@@ -83,7 +89,6 @@ from trainwright.plugins.contract.provenance import (
     Override as Override,
     Setting as Setting,
 )
-from trainwright.plugins.contract.requests import cpu_count as cpu_count, gpu_count as gpu_count
 
 if not TYPE_CHECKING:  # type checkers take the form of the imports
     __all__ = list(homes(__file__))

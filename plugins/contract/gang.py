@@ -37,8 +37,7 @@ from trainwright.plugins.contract.picture import (
     holds,
     since_of,
 )
-from trainwright.plugins.contract.podset import PodSet
-from trainwright.plugins.contract.requests import Amounts, add
+from trainwright.plugins.contract.podset import Amounts, PodSet, add
 
 P = TypeVar("P")
 

@@ -28,7 +28,7 @@ from trainwright.plugins.contract import (
     gpu_count,
     invalid,
 )
-from trainwright.plugins.flux.scripts import broker_configuration, entrypoint_script, init_script
+from trainwright.plugins.flux.scripts import BROKER, ENTRYPOINT, INIT
 
 _INSTALLER = "flux-installer"
 _SHELL = "/bin/bash"
@@ -161,19 +161,19 @@ def _mounts(job: TrainJob) -> tuple[core.VolumeMount, ...]:
 def _scripts(info: Info, job: TrainJob, policy: FluxMLPolicySource) -> Component:
     settings, shape = settings_of(info), shape_of(info, job, policy, info.pod_set(NODE))
     hosts = f"{job.name}-{NODE}-0-[{index_range(shape.nodes)}]"
-    broker = broker_configuration(
+    broker = BROKER.substitute(
         hosts=hosts,
         subdomain=info.subdomain,
         namespace=job.namespace,
         device=settings[NETWORK_DEVICE],
         queue_policy=settings[QUEUE_POLICY],
-    )
-    entrypoint = entrypoint_script(
+    ).rstrip("\n")
+    entrypoint = ENTRYPOINT.substitute(
         main_host=f"{job.name}-{NODE}-0-0", run_flags=shape.run_flags, resource_flags=shape.resource_flags
     )
     data = {
         _ENTRYPOINT_SCRIPT: entrypoint,
-        _INIT_SCRIPT: init_script(hosts=hosts, job_name=job.name, broker=broker),
+        _INIT_SCRIPT: INIT.substitute(hosts=hosts, main_host=f"{job.name}-0", broker=broker),
     }
     return Component.owned_by(job, core.ConfigMap.RESOURCE, _scripts_name(job), {"data": data}, stage=Stage.POD_INPUT)
 

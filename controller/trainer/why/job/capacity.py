@@ -9,7 +9,7 @@ from trainwright.api.kubernetes.core.v1 import PodSpec
 from trainwright.api.nodes import is_required_value
 from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.quantity import Quantity
-from trainwright.plugins.contract.requests import pod_requests
+from trainwright.plugins.contract.podset import pod_requests
 
 _MOST_PODS = 1000
 _CORDONED = "node.kubernetes.io/unschedulable"
