@@ -4,11 +4,11 @@
 Run it with `python -m trainwright.codegen`. It imports nothing but api/. The steps, with the modules of each:
 
 1. `catalog` reads the authored files and adds the types of Kubernetes that they refer to (`kubernetes`);
-2. `structural` checks the authored schemas; if there are `problems`, all are reported and no file is written;
-3. `released` and `compatibility` classify the changes since the last release;
-4. `openapi` and `structs` let datamodel-code-generator choose the Python types, and `python` writes the modules, with
-   methods for copies (`copying`) and defaults (`defaulting`), and with merge metadata (`merging`);
-5. `crd`, `json_schema` and `reference` write CustomResourceDefinitions, JSON Schemas and pages;
+2. `structural` checks the authored schemas; if there are problems, all are reported and no file is written;
+3. `released` classifies the changes since the last release;
+4. `structs` lets datamodel-code-generator choose the Python types, and `python` writes the modules, with `methods` for
+   copies and defaults, and with merge metadata;
+5. `crd` and `reference` write CustomResourceDefinitions, JSON Schemas and pages;
 6. `output` puts all files in place, or none.
 """
 

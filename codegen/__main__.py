@@ -11,8 +11,7 @@ from typing import NoReturn
 
 from trainwright.api import extras
 from trainwright.codegen import output
-from trainwright.codegen.compatibility import SchemaChange
-from trainwright.codegen.problems import CompileError
+from trainwright.codegen.definition import CompileError
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -35,7 +34,7 @@ def _start_in_development_environment(missing: str) -> NoReturn:
 
 try:
     from trainwright.codegen.compiler import Compiled, compile_all
-    from trainwright.codegen.released import ACKNOWLEDGED
+    from trainwright.codegen.released import ACKNOWLEDGED, SchemaChange
 except ModuleNotFoundError as error:
     if __name__ != "__main__":
         raise

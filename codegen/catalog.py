@@ -13,10 +13,9 @@ from pathlib import Path as File
 import jsonschema
 
 from trainwright.api.manifest import Document, ManifestError, Path, documents
-from trainwright.codegen.definition import Definition, Kind, Package, Schema, subschemas
+from trainwright.codegen.definition import Definition, Kind, Package, Problems, Schema, subschemas
 from trainwright.codegen.kubernetes import SCALARS, KubernetesTypes, published_versions
 from trainwright.codegen.output import is_generated
-from trainwright.codegen.problems import Problems
 
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

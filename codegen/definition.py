@@ -1,14 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The terms of the compiler: a package of types, a named schema in it, and a kind that the API server stores."""
+"""The terms of the compiler: a package of types, a named schema in it, a kind that the API server stores, and mistakes.
 
+Every check adds to one `Problems`, so that one run reports all of them; if there are any, no file is written.
+"""
+
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from trainwright.api.manifest import Document, Path
-from trainwright.codegen.problems import Problems
+
+
+@dataclass(frozen=True, order=True)
+class SchemaMistake:
+    file: str
+    line: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
+        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+
+
+class CompileError(Exception):
+    """The schemas cannot be compiled. It has all problems, in the order of the files."""
+
+    def __init__(self, problems: list[SchemaMistake]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+    def report(self, program: str) -> None:
+        print(f"{self}\n{program}: {len(self.problems)} problem(s); nothing was written", file=sys.stderr)
+
+
+@dataclass
+class Problems:
+    found: list[SchemaMistake] = field(default_factory=list)
+
+    def add(self, file: str, line: int, path: str, message: str) -> None:
+        """Add one problem, unless it was added before."""
+        problem = SchemaMistake(file, line, path, message)
+        if problem not in self.found:
+            self.found.append(problem)
+
+    def stop_if_any(self) -> None:
+        """Raise `CompileError` with everything found so far."""
+        if self.found:
+            raise CompileError(sorted(self.found))
+
 
 Schema = dict[str, Any]
+API = "trainwright.api"
+"""Where the types of Kubernetes are, for every project."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 MARK = "Generated from the schemas in api/ by `make generate`."
 """The first line of every generated file whose format has comments."""
+BANNER = f"# SPDX-License-Identifier: Apache-2.0\n# {MARK} Edit those, not this file.\n"
 
 PROJECT_MARK = "Generated from schemas by `trainwright generate`."
 """The same in other projects."""

@@ -6,15 +6,15 @@ The types of fields come from `codegen.structs`; everything else about fields co
 
 import ast
 import re
+import textwrap
 from pathlib import Path
 
 from trainwright.codegen import methods
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.defaulting import DefaultsWriter
-from trainwright.codegen.definition import Definition, Kind, Package
-from trainwright.codegen.openapi import MODULE
-from trainwright.codegen.structs import Class, StructField, StructModule
-from trainwright.codegen.text import API, BANNER, docstring
+from trainwright.codegen.definition import API, Definition, Kind, Package
+from trainwright.codegen.methods import DefaultsWriter
+from trainwright.codegen.output import BANNER
+from trainwright.codegen.structs import MODULE, Class, StructField, StructModule
 
 _QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# fmt: off\n"
 _FROM = {
@@ -24,6 +24,7 @@ _FROM = {
     f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open", "empty"),
 }
 """The imports that generated code may need; each line imports the names that are used."""
+_WIDTH = 120
 
 
 def packages(catalog: Catalog, modules: dict[str, StructModule], api: Path) -> dict[str, str]:
@@ -95,7 +96,7 @@ class _Writer:
         annotations = {item.attribute: self._annotation(item) for item in made.fields}
         about = definition.schema.get("description") or f"{made.name} of {_spoken(self._package)}."
         parts = [
-            f"class {made.name}({'Object' if stored else 'Struct'}, kw_only=True):\n{docstring(about)}",
+            f"class {made.name}({'Object' if stored else 'Struct'}, kw_only=True):\n{_docstring(about)}",
             _resource(stored) if stored else "",
             methods.merges(self._catalog, definition),
             "".join(_field(item, annotations[item.attribute], definition) for item in made.fields),
@@ -132,4 +133,16 @@ def _field(item: StructField, annotation: str, definition: Definition) -> str:
     else:
         value = "" if item.required else " = None"
     about = definition.schema["properties"][item.wire].get("description")
-    return f"    {item.attribute}: {annotation}{value}\n{docstring(about) if about else ''}"
+    return f"    {item.attribute}: {annotation}{value}\n{_docstring(about) if about else ''}"
+
+
+def _docstring(text: str) -> str:
+    """A docstring inside a class, on one line if it fits."""
+    safe = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    if safe.endswith('"'):
+        safe += " "
+    line = f'    """{safe}"""\n'
+    if len(line) <= _WIDTH + 1:
+        return line
+    wrapped = textwrap.wrap(safe, _WIDTH - 4, initial_indent='    """', subsequent_indent="    ")
+    return "\n".join(wrapped) + '\n    """\n'

@@ -1,19 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs datamodel-code-generator and reads its output.
+"""Lets datamodel-code-generator choose the Python type of each schema, and reads its output.
 
-The generator chooses the Python type of each schema. Its output is parsed into classes and fields. From these
-`codegen.python` writes the modules, with methods and metadata that the generator does not know.
+The generator makes a struct of each schema in an OpenAPI document. Everything that would change how a value is decoded,
+apart from its type, is left out of the document: defaults (an omitted default would vanish from the wire), limits (the
+API server has checked them), keywords of Kubernetes. Optional fields are nullable, so that `null` from a server is
+accepted. The output is parsed into classes and fields. From these `codegen.python` writes the modules, with methods and
+metadata that the generator does not know.
 """
 
 import ast
 import json
+import keyword
+import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from trainwright.codegen import openapi
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.text import attribute
+from trainwright.codegen.definition import Definition, Schema
+
+MODULE = "models"
+"""The name of the generated module in each package."""
+
+_NUMBER = {"type": "number"}
+_RESERVED = frozenset(
+    {"deepcopy", "set_defaults", "self", "mro"}
+    | {"bool", "bytes", "dict", "field", "float", "int", "list", "set", "str", "tuple"}
+)
+"""Methods of every struct, and names that its annotations use."""
+
+_BOUNDARY = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])"  # host|IP, num|Nodes
+    r"|(?<=[A-Z])(?=[A-Z][a-rt-z0-9])"  # XML|Http: the last capital of a run begins the next word ...
+    r"|(?<=[A-Z])(?=[A-Z]s[a-z])"  # ... also when that word begins with an s
+)
+
+
+def _schema_name(definition: Definition) -> str:
+    """The name that makes the generator put the struct into the right module."""
+    return f"{definition.package.module}.{MODULE}.{definition.name}"
+
+
+def _document(catalog: Catalog) -> Schema:
+    schemas = {_schema_name(definition): _struct(catalog, definition) for definition in catalog.definitions.values()}
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "types", "version": "0"},
+        "paths": {},
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+
+
+def _struct(catalog: Catalog, definition: Definition) -> Schema:
+    schema = definition.schema
+    # The API server sets defaults before it checks required fields, so a field with a default may be absent.
+    properties = schema.get("properties", {})
+    required = {name for name in schema.get("required", ()) if "default" not in catalog.resolve(properties[name])}
+    literal = not definition.package.foreign
+    made: Schema = {}
+    for name, child in properties.items():
+        converted = _value(catalog, child, literal=literal)
+        if name not in required:
+            converted = _nullable(converted)
+        if child.get("description"):
+            converted["description"] = child["description"]
+        made[name] = converted
+    out: Schema = {"type": "object", "properties": made}
+    if required:
+        out["required"] = sorted(required)
+    if schema.get("description"):
+        out["description"] = schema["description"]
+    return out
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {"allOf": [schema], "nullable": True} if "$ref" in schema else {**schema, "nullable": True}
+
+
+def _value(catalog: Catalog, schema: Schema, *, literal: bool) -> Schema:
+    if "$ref" in schema:
+        target = catalog.definitions[schema["$ref"]]
+        if is_struct(target.schema):
+            return {"$ref": f"#/components/schemas/{_schema_name(target)}"}
+        return _value(catalog, target.schema, literal=literal)
+    if schema.get("x-kubernetes-int-or-string"):
+        quantity = [_NUMBER] if "pattern" in schema else []
+        return {"anyOf": [{"type": "integer"}, *quantity, {"type": "string"}]}
+    kind: Any = schema.get("type")
+    if kind is None:
+        return {}  # any JSON
+    out: Schema = {"type": kind}
+    if kind == "array":
+        out["items"] = _value(catalog, schema["items"], literal=literal)
+    elif kind == "object":
+        values = schema.get("additionalProperties")
+        out["additionalProperties"] = _value(catalog, values, literal=literal) if isinstance(values, dict) else True
+    elif literal and kind == "string" and "enum" in schema:
+        out["enum"] = schema["enum"]
+    return out
+
+
+def is_struct(schema: Schema) -> bool:
+    """Whether a definition becomes a struct; others become the type of the value that they describe."""
+    return (
+        schema.get("type") == "object"
+        and "additionalProperties" not in schema
+        and not schema.get("x-kubernetes-preserve-unknown-fields")
+    )
 
 
 @dataclass
@@ -63,7 +157,7 @@ def generate(catalog: Catalog) -> dict[str, StructModule]:
     with tempfile.TemporaryDirectory(prefix="codegen-") as folder:
         output = Path(folder) / "out"
         make(
-            json.dumps(openapi.document(catalog)),
+            json.dumps(_document(catalog)),
             input_filename="schemas.json",
             input_file_type=InputFileType.OpenAPI,
             output=output,
@@ -88,7 +182,7 @@ def _aliases(catalog: Catalog) -> dict[str, str]:
 
 
 def _read(output: Path, package: str) -> StructModule:
-    path = output / package.replace(".", "/") / f"{openapi.MODULE}.py"
+    path = output / package.replace(".", "/") / f"{MODULE}.py"
     module = StructModule(package)
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -105,7 +199,7 @@ def _take_import(module: StructModule, node: ast.ImportFrom) -> None:
     base = base[: len(base) - (node.level - 1)]
     target = ".".join([*base, *(node.module or "").split(".")]).strip(".")
     for alias in node.names:
-        if alias.name != openapi.MODULE:
+        if alias.name != MODULE:
             raise TypeError(f"the generator imported {alias.name} of {target} for {module.package}")
         module.imports[alias.asname or alias.name] = target
 
@@ -154,3 +248,15 @@ class _Plain(ast.NodeTransformer):
             return node
         self.forward = True
         return ast.parse(node.value, mode="eval").body
+
+
+def attribute(wire: str) -> str:
+    """The attribute for a field, in snake_case with acronyms kept whole.
+
+    `hostIP` is `host_ip`, `podCIDRs` is `pod_cidrs`, `from` is `from_`.
+    """
+    words = _BOUNDARY.sub("_", wire)
+    name = re.sub(r"\W+", "_", words).strip("_").lower()
+    if not name or name[0].isdigit():
+        name = f"field_{name}"
+    return f"{name}_" if keyword.iskeyword(name) or name in _RESERVED else name

@@ -23,8 +23,7 @@ from trainwright.controller.trainer.assembly.features import GATES
 from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.plugins.registry import Registry
-from trainwright.plugins.registry.catalogue import BUILT_IN
-from trainwright.plugins.registry.discovery import built_in
+from trainwright.plugins.registry.discovery import BUILT_IN, built_in
 
 _SCHEMA = Path(__file__).resolve().parent.parent / "api" / "config" / "v1alpha1" / "configuration.schema.json"
 

@@ -13,27 +13,131 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
 from trainwright.api.quantity import Quantity
 from trainwright.api.validation import formats, names
-from trainwright.api.validation.celnetwork import (
-    CIDR,
-    IP,
-    Boxed,
-    address,
-    cidr,
-    contains_cidr,
-    contains_ip,
-    content,
-    interface,
-    ip,
-    is_global,
-    is_link_local,
-    of_address,
-    url,
-    url_part,
-)
 from trainwright.api.validation.patterns import compiled
+
+Boxed = dict[str, Any]
+"""A value of a type of Kubernetes: one key, the name of the type."""
+
+IP, CIDR, URL = "net.IP", "net.CIDR", "kubernetes.URL"
+"""Names of types."""
+
+
+def content(value: Boxed, *kinds: str) -> Any:
+    """What is in a value of one of some types. Raises TypeError for a value of another."""
+    for kind in kinds:
+        if kind in value:
+            return value[kind]
+    raise TypeError("no such overload")
+
+
+def ip(text: str) -> Boxed:
+    """An address. Raises ValueError."""
+    return {IP: str(address(text))}
+
+
+def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Read an address without zone, not of IPv4 written as IPv6. Raises ValueError."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError as error:
+        wrong = f'ParseAddr("{text}"): unable to parse IP'
+        raise ValueError(f'IP Address "{text}" parse error during conversion from string: {wrong}') from error
+    if "%" in text:
+        raise ValueError(f'IP address "{text}" with zone value is not allowed')
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
+    return found
+
+
+def cidr(text: str) -> Boxed:
+    """A network with the address that it was written with. Raises ValueError."""
+    host, slash, bits = text.rpartition("/")
+    if not slash:
+        wrong = "no '/'"
+    elif not re.fullmatch("0|[1-9][0-9]*", bits):
+        wrong = f'bad bits after slash: "{bits}"'
+    else:
+        try:
+            if "%" in host:
+                raise ValueError(host)
+            return {CIDR: str(ipaddress.ip_interface(text))}
+        except ipaddress.NetmaskValueError:
+            wrong = "prefix length out of range"
+        except ValueError:
+            wrong = f'ParseAddr("{host}"): unable to parse IP'
+    twice = "network address parse error during conversion from string: " * 2
+    raise ValueError(f'{twice}netip.ParsePrefix("{text}"): {wrong}')
+
+
+def interface(value: Boxed) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface:
+    """A network as Python has it."""
+    return ipaddress.ip_interface(content(value, CIDR))
+
+
+def contains_ip(network: Boxed, other: str | Boxed) -> bool:
+    found = address(other) if isinstance(other, str) else ipaddress.ip_address(content(other, IP))
+    return found in interface(network).network
+
+
+def contains_cidr(network: Boxed, other: str | Boxed) -> bool:
+    inner = interface(cidr(other) if isinstance(other, str) else other).network
+    outer = interface(network).network
+    return inner.version == outer.version and inner.overlaps(outer) and outer.prefixlen <= inner.prefixlen
+
+
+def of_address(name: str) -> Callable[[Boxed], bool]:
+    """Reads a property of an address."""
+    return lambda value: bool(getattr(ipaddress.ip_address(content(value, IP)), name))
+
+
+def is_link_local(value: Boxed, *, multicast: bool) -> bool:
+    """Whether an address is for one link only."""
+    found = ipaddress.ip_address(content(value, IP))
+    if not multicast:
+        return found.is_link_local
+    network = "224.0.0.0/24" if found.version == 4 else "ff02::/16"
+    return found in ipaddress.ip_network(network)
+
+
+def is_global(value: Boxed) -> bool:
+    """What Go calls global: everything that is not special, private addresses too."""
+    found = ipaddress.ip_address(content(value, IP))
+    special = found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local
+    return not special and str(found) != "255.255.255.255"
+
+
+def url(text: str) -> Boxed:
+    """A URL. Raises ValueError."""
+    if not formats.is_uri(text):
+        raise ValueError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
+    return {URL: text}
+
+
+def url_part(part: str) -> Callable[[Boxed], Any]:
+    def read(value: Boxed) -> Any:
+        parts = urlsplit(content(value, URL))
+        host = parts.netloc.rpartition("@")[2]
+        match part:
+            case "host":
+                return host
+            case "hostname":
+                return re.sub(r":[0-9]*$", "", host).strip("[]")
+            case "port":
+                found = re.search(r":([0-9]+)$", host)
+                return found[1] if found else ""
+            case "path":
+                return quote(parts.path, safe="/%:@!$&'()*+,;=~-._")
+            case "query":
+                return parse_qs(parts.query, keep_blank_values=True)
+            case _:
+                return parts.scheme
+
+    return read
+
 
 _QUANTITY, _SEMVER = "kubernetes.Quantity", "kubernetes.Semver"
 _FORMAT, _OPTIONAL = "kubernetes.NamedFormat", "optional"
@@ -51,10 +155,12 @@ def _quantity(text: str) -> Boxed:
         raise ValueError(_NOT_A_QUANTITY) from error
 
 
-def _is(parse: Callable[[str], Any]) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
+def _is(read: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    """Whether something can be read without a ValueError."""
+
+    def check(value: Any) -> bool:
         try:
-            parse(text)
+            read(value)
         except ValueError:
             return False
         return True
@@ -71,11 +177,6 @@ def _as_integer(value: Boxed) -> int:
     if rest or not -(2**63) <= whole < 2**63:
         raise ValueError("cannot convert value to integer")
     return whole
-
-
-def _is_integer(value: Boxed) -> bool:
-    whole, rest = divmod(_nanos(value), _NANO)
-    return rest == 0 and -(2**63) <= whole < 2**63
 
 
 def _add(left: Boxed, right: Boxed | int) -> Boxed:
@@ -237,7 +338,7 @@ def declarations(kinds: Any) -> list[tuple[str, str, Any, list[Any], bool, Calla
         ("compareTo", number, [box, box], _compare),
         ("asApproximateFloat", kinds.DOUBLE, [box], lambda value: _nanos(value) / _NANO),
         ("asInteger", number, [box], _as_integer),
-        ("isInteger", truth, [box], _is_integer),
+        ("isInteger", truth, [box], _is(_as_integer)),
         ("add", box, [box, box], _add),
         ("add", box, [box, number], _add),
         ("sub", box, [box, box], _subtract),

@@ -13,8 +13,8 @@ def run(arguments: argparse.Namespace) -> int:
     extras.require("generate", "the compiler of schemas")
     # It and its libraries are loaded for this command alone.
     from trainwright.codegen import output  # noqa: PLC0415
-    from trainwright.codegen.problems import CompileError  # noqa: PLC0415
-    from trainwright.codegen.project import Project  # noqa: PLC0415
+    from trainwright.codegen.compiler import Project  # noqa: PLC0415
+    from trainwright.codegen.definition import CompileError  # noqa: PLC0415
 
     project = Project(arguments.folder, package=arguments.package, crds=arguments.crds)
     try:

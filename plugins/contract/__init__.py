@@ -5,44 +5,36 @@
 from typing import TYPE_CHECKING
 
 from trainwright.api.facade import homes
+from trainwright.api.rights import APPLY as APPLY, READ as READ, WATCH as WATCH, Rule as Rule
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime as Runtime
-from trainwright.plugins.contract.causes import About as About, Cause as Cause, Link as Link, Severity as Severity
 from trainwright.plugins.contract.components import PLACEHOLDER as PLACEHOLDER, Component as Component, Stage as Stage
-from trainwright.plugins.contract.container import ContainerModel as ContainerModel
-from trainwright.plugins.contract.declarations import (
-    APPLY as APPLY,
-    READ as READ,
-    WATCH as WATCH,
-    Enqueue as Enqueue,
-    Rule as Rule,
-    Watch as Watch,
-)
+from trainwright.plugins.contract.container import ContainerModel as ContainerModel, TrainerSettings as TrainerSettings
 from trainwright.plugins.contract.errors import (
     DuplicateObject as DuplicateObject,
+    ErrorType as ErrorType,
     FactUnavailable as FactUnavailable,
+    FieldError as FieldError,
+    Finding as Finding,
     InputMutated as InputMutated,
     PipelineError as PipelineError,
     PluginFailure as PluginFailure,
     Refusal as Refusal,
     RegistryError as RegistryError,
-)
-from trainwright.plugins.contract.facts import (
-    OFFLINE as OFFLINE,
-    ClusterFacts as ClusterFacts,
-    Installation as Installation,
-    Reference as Reference,
-    Unreadable as Unreadable,
-)
-from trainwright.plugins.contract.findings import (
-    ErrorType as ErrorType,
-    FieldError as FieldError,
-    Finding as Finding,
     Verdict as Verdict,
     Warned as Warned,
     forbidden as forbidden,
     internal as internal,
     invalid as invalid,
     required as required,
+)
+from trainwright.plugins.contract.facts import (
+    OFFLINE as OFFLINE,
+    ClusterFacts as ClusterFacts,
+    Enqueue as Enqueue,
+    Installation as Installation,
+    Reference as Reference,
+    Unreadable as Unreadable,
+    Watch as Watch,
 )
 from trainwright.plugins.contract.gang import DEFAULT_SCHEDULER as DEFAULT_SCHEDULER, GangScheduler as GangScheduler
 from trainwright.plugins.contract.info import (
@@ -53,13 +45,23 @@ from trainwright.plugins.contract.info import (
     takes_part as takes_part,
 )
 from trainwright.plugins.contract.picture import (
+    About as About,
+    Cause as Cause,
+    Link as Link,
     Picture as Picture,
+    Severity as Severity,
     condition_of as condition_of,
     created_at as created_at,
     holds as holds,
     since_of as since_of,
 )
-from trainwright.plugins.contract.podset import PodRef as PodRef, PodSet as PodSet, step_of as step_of
+from trainwright.plugins.contract.podset import (
+    PodRef as PodRef,
+    PodSet as PodSet,
+    cpu_count as cpu_count,
+    gpu_count as gpu_count,
+    step_of as step_of,
+)
 from trainwright.plugins.contract.points import (
     EXTENSION_POINTS as EXTENSION_POINTS,
     SHAPING as SHAPING,
@@ -87,8 +89,6 @@ from trainwright.plugins.contract.provenance import (
     Override as Override,
     Setting as Setting,
 )
-from trainwright.plugins.contract.requests import cpu_count as cpu_count, gpu_count as gpu_count
-from trainwright.plugins.contract.trainer import TrainerSettings as TrainerSettings
 
 if not TYPE_CHECKING:  # type checkers take the form of the imports
     __all__ = list(homes(__file__))

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One container of a pod set, as plugins see and change it.
+"""What containers run: a container as plugins see and change it, and image, command and arguments of the trainer.
 
 A plugin can read what a framework needs to know, and set what a framework needs to set. Everything else of the
 container (resources, probes, security context, ...) belongs to the runtime and is not changed. Each write goes into the
 template and into the ledger.
+
+Some frameworks start the user's command through a wrapper. They cannot change the TrainJob, which is an input, and what
+they write into the container would be replaced by the TrainJob's values. So they change these in `TrainerSettings`,
+which the builder writes into the container.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +23,7 @@ from trainwright.api.kubernetes.core.v1 import (
     ResourceRequirements,
     VolumeMount,
 )
+from trainwright.api.trainer.v1alpha1 import Trainer
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_INDEX
 from trainwright.plugins.contract.provenance import Ledger
 
@@ -174,3 +179,48 @@ def _port_like(items: Sequence[ContainerPort], item: ContainerPort) -> Container
             return other
     nameless = [other for other in items if not other.name]
     return nameless[0] if len(nameless) == 1 and not item.name else None
+
+
+class TrainerSettings:
+    """None keeps the runtime's value; an empty list clears it."""
+
+    __slots__ = ("_args", "_command", "_image", "_ledger", "_why")
+
+    def __init__(self, trainer: Trainer, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._image = trainer.image
+        self._command = _copied(trainer.command)
+        self._args = _copied(trainer.args)
+        self._why: dict[str, tuple[str, str]] = {}
+
+    @property
+    def image(self) -> str | None:
+        """The image of the TrainJob."""
+        return self._image
+
+    @property
+    def command(self) -> tuple[str, ...] | None:
+        """The command of the TrainJob, or the one that a plugin set."""
+        return None if self._command is None else tuple(self._command)
+
+    @property
+    def args(self) -> tuple[str, ...] | None:
+        """The arguments of the TrainJob, or those that a plugin set."""
+        return None if self._args is None else tuple(self._args)
+
+    def set_command(self, command: list[str], *, why: str) -> None:
+        self._command = list(command)
+        self._why["command"] = (self._ledger.plugin, why)
+
+    def set_args(self, args: list[str] | None, *, why: str) -> None:
+        """Replace the arguments; None keeps those of the runtime."""
+        self._args = _copied(args)
+        self._why["args"] = (self._ledger.plugin, why)
+
+    def origin(self, what: str) -> tuple[str, str] | None:
+        """The plugin that last set `command` or `args`, and why; None while they are the TrainJob's."""
+        return self._why.get(what)
+
+
+def _copied(items: list[str] | None) -> list[str] | None:
+    return None if items is None else list(items)

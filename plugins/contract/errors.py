@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N818 - the names say what happened, as conditions and logs do
-"""The errors of plugins and of the pipeline; each names the plugin that it comes from.
+"""What goes wrong: the findings of validation, and the errors of plugins and of the pipeline.
+
+Field errors refuse a TrainJob, warnings are shown to the user. Field errors have the types and the text form of
+Kubernetes' own errors, so clients that parse those can parse these. Each exception names the plugin that it comes from:
 
 PipelineError            final: the same inputs give the same error, so the job waits for a change
 ├── Refusal              a plugin cannot build this job or runtime; plugins raise it on purpose
@@ -14,8 +17,13 @@ They do not derive from errors of the controller, which plugins do not know. The
 and when it tries again (`controller/trainer/job/obstacles.py`).
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeAlias
+
 from trainwright.api.errors import UserError
-from trainwright.api.messages import shortened
+from trainwright.api.messages import shortened, value_text
 
 
 class PipelineError(Exception):
@@ -61,3 +69,102 @@ class RegistryError(UserError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+
+
+class ErrorType(Enum):
+    """Why a field is refused; the value is the `reason` of a cause in an API status."""
+
+    INVALID = "FieldValueInvalid"
+    FORBIDDEN = "FieldValueForbidden"
+    REQUIRED = "FieldValueRequired"
+    NOT_FOUND = "FieldValueNotFound"
+    DUPLICATE = "FieldValueDuplicate"
+    INTERNAL = "InternalError"
+
+
+_TITLES = {
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.INTERNAL: "Internal error",
+}
+_WITH_VALUE = frozenset({ErrorType.INVALID, ErrorType.NOT_FOUND, ErrorType.DUPLICATE})
+_VALUE_LIMIT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One reason to refuse a TrainJob."""
+
+    path: str
+    """The field, from the root of the TrainJob, such as `spec.trainer.args[0]`."""
+    type: ErrorType
+    message: str
+    value: Any = None
+    """The refused value, shown by INVALID, NOT_FOUND and DUPLICATE."""
+    plugin: str = ""
+    """The plugin that found it; filled in by the pipeline."""
+
+    def __str__(self) -> str:
+        """As Kubernetes writes it: path, kind of error, value, message."""
+        shown = f": {value_text(self.value, _VALUE_LIMIT)}" if self.type in _WITH_VALUE else ""
+        return f"{self.path}: {_TITLES[self.type]}{shown}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning. The TrainJob is accepted all the same."""
+
+    message: str
+    plugin: str = ""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+Finding: TypeAlias = FieldError | Warned
+"""What `validate` yields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All findings, in the order of the plugins."""
+
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[Warned, ...] = field(default=())
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the job is accepted."""
+        return not self.errors
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> "Verdict":
+        """Split findings into errors and warnings, each in the given order."""
+        found = tuple(findings)
+        return cls(
+            errors=tuple(finding for finding in found if isinstance(finding, FieldError)),
+            warnings=tuple(finding for finding in found if isinstance(finding, Warned)),
+        )
+
+
+def invalid(path: str, value: Any, message: str) -> FieldError:
+    """The field has a value that cannot be used."""
+    return FieldError(path, ErrorType.INVALID, message, value)
+
+
+def forbidden(path: str, message: str) -> FieldError:
+    """The field must not be set, or not at this time."""
+    return FieldError(path, ErrorType.FORBIDDEN, message)
+
+
+def required(path: str, message: str) -> FieldError:
+    """The field must be set."""
+    return FieldError(path, ErrorType.REQUIRED, message)
+
+
+def internal(path: str, message: str) -> FieldError:
+    """The field could not be checked."""
+    return FieldError(path, ErrorType.INTERNAL, message)

@@ -22,15 +22,22 @@ from trainwright.api.quantity import Quantity, Style
 from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.plugins.contract.causes import About, Cause, Link, Severity
 from trainwright.plugins.contract.components import Component, Stage
-from trainwright.plugins.contract.declarations import Enqueue, Watch
-from trainwright.plugins.contract.facts import Reference
-from trainwright.plugins.contract.findings import Finding, Warned
+from trainwright.plugins.contract.errors import Finding, Warned
+from trainwright.plugins.contract.facts import Enqueue, Reference, Watch
 from trainwright.plugins.contract.info import Info
-from trainwright.plugins.contract.picture import Picture, condition_of, created_at, holds, since_of
-from trainwright.plugins.contract.podset import PodSet
-from trainwright.plugins.contract.requests import Amounts, add
+from trainwright.plugins.contract.picture import (
+    About,
+    Cause,
+    Link,
+    Picture,
+    Severity,
+    condition_of,
+    created_at,
+    holds,
+    since_of,
+)
+from trainwright.plugins.contract.podset import Amounts, PodSet, add
 
 P = TypeVar("P")
 

@@ -14,11 +14,10 @@ from trainwright.api.kubernetes.core.v1 import ContainerPort, EnvVar, ResourceRe
 from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER, TRAINER_PORT
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.plugins.contract.container import ContainerModel
+from trainwright.plugins.contract.container import ContainerModel, TrainerSettings
 from trainwright.plugins.contract.facts import ClusterFacts
 from trainwright.plugins.contract.podset import PodRef, PodSet
 from trainwright.plugins.contract.provenance import Ledger
-from trainwright.plugins.contract.trainer import TrainerSettings
 
 PORT: Final = str(TRAINER_PORT)
 """The port of the first pod of the trainer at which the processes meet, as the value of a variable."""

@@ -22,13 +22,11 @@ from typing import Protocol, runtime_checkable
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.plugins.contract.causes import Cause
 from trainwright.plugins.contract.components import Component
-from trainwright.plugins.contract.declarations import Watch
-from trainwright.plugins.contract.facts import ClusterFacts, Reference
-from trainwright.plugins.contract.findings import Finding
+from trainwright.plugins.contract.errors import Finding
+from trainwright.plugins.contract.facts import ClusterFacts, Reference, Watch
 from trainwright.plugins.contract.info import Info
-from trainwright.plugins.contract.picture import Picture
+from trainwright.plugins.contract.picture import Cause, Picture
 from trainwright.plugins.contract.podset import PodRef
 
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension points of the Flux plugin."""
+"""The extension points of the Flux plugin, the values that its scripts depend on, and its certificate."""
 
+import base64
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from trainwright.api.kubernetes.core import v1 as core
+from trainwright.api.kubernetes.core.v1 import EnvVar
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import FluxMLPolicySource, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.plugins.contract import (
@@ -21,19 +25,10 @@ from trainwright.plugins.contract import (
     Runtime,
     Stage,
     Watch,
+    gpu_count,
     invalid,
 )
-from trainwright.plugins.flux.curve import KEY, with_new_certificate
-from trainwright.plugins.flux.scripts import broker_configuration, entrypoint_script, init_script
-from trainwright.plugins.flux.settings import (
-    NETWORK_DEVICE,
-    QUEUE_POLICY,
-    VIEW_IMAGE,
-    command_of,
-    index_range,
-    settings_of,
-    shape_of,
-)
+from trainwright.plugins.flux.scripts import BROKER, ENTRYPOINT, INIT
 
 _INSTALLER = "flux-installer"
 _SHELL = "/bin/bash"
@@ -166,18 +161,130 @@ def _mounts(job: TrainJob) -> tuple[core.VolumeMount, ...]:
 def _scripts(info: Info, job: TrainJob, policy: FluxMLPolicySource) -> Component:
     settings, shape = settings_of(info), shape_of(info, job, policy, info.pod_set(NODE))
     hosts = f"{job.name}-{NODE}-0-[{index_range(shape.nodes)}]"
-    broker = broker_configuration(
+    broker = BROKER.substitute(
         hosts=hosts,
         subdomain=info.subdomain,
         namespace=job.namespace,
         device=settings[NETWORK_DEVICE],
         queue_policy=settings[QUEUE_POLICY],
-    )
-    entrypoint = entrypoint_script(
+    ).rstrip("\n")
+    entrypoint = ENTRYPOINT.substitute(
         main_host=f"{job.name}-{NODE}-0-0", run_flags=shape.run_flags, resource_flags=shape.resource_flags
     )
     data = {
         _ENTRYPOINT_SCRIPT: entrypoint,
-        _INIT_SCRIPT: init_script(hosts=hosts, job_name=job.name, broker=broker),
+        _INIT_SCRIPT: INIT.substitute(hosts=hosts, main_host=f"{job.name}-0", broker=broker),
     }
     return Component.owned_by(job, core.ConfigMap.RESOURCE, _scripts_name(job), {"data": data}, stage=Stage.POD_INPUT)
+
+
+VIEW_IMAGE = "FLUX_VIEW_IMAGE"
+NETWORK_DEVICE = "FLUX_NETWORK_DEVICE"
+QUEUE_POLICY = "FLUX_QUEUE_POLICY"
+_DEFAULTS = {
+    VIEW_IMAGE: "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",
+    NETWORK_DEVICE: "eth0",
+    QUEUE_POLICY: "fcfs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FluxShape:
+    """Nodes, processes and devices of the instance."""
+
+    nodes: int
+    tasks: int
+    """Processes on each node."""
+    gpus: int
+    """Accelerators of each node."""
+
+    @property
+    def run_flags(self) -> str:
+        """Options of flux run."""
+        flags = f"-N {self.nodes} -n {self.nodes * self.tasks}"
+        return f"{flags} -g {self.gpus}" if self.gpus > 0 else flags
+
+    @property
+    def resource_flags(self) -> str:
+        """Options of flux R encode."""
+        flags = f"--cores={index_range(self.tasks)}"
+        return f"{flags} --gpu={index_range(self.gpus)}" if self.gpus > 0 else flags
+
+
+def settings_of(info: Info) -> dict[str, str]:
+    """Image, device and queue policy: from the TrainJob's variables, else from those of the container, else defaults.
+
+    Only literal values are used; a variable with a source has no value before the pod runs.
+    """
+    container = info.trainer_container
+    variables: tuple[EnvVar, ...] = (*(container.env if container is not None else ()), *info.trainer_env)
+    given = {v.name: v.value for v in variables if v.name in _DEFAULTS and v.value is not None}
+    return {**_DEFAULTS, **given}
+
+
+def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSet | None) -> FluxShape:
+    """The numbers of the TrainJob, else those of the runtime."""
+    trainer = job.spec_or_empty.trainer_or_empty
+    count, tasks = trainer.num_nodes, trainer.num_proc_per_node
+    return FluxShape(
+        nodes=count if count is not None else nodes.count if nodes is not None else 1,
+        tasks=tasks if tasks is not None else policy.num_proc_per_node or 1,
+        gpus=gpu_count(info.resources_per_node()),
+    )
+
+
+def command_of(info: Info) -> str:
+    """The command to run, as one line: command and arguments of the TrainJob, or the command of the container.
+
+    Arguments of the container are not part of it: they stay in the container, which passes them to the script.
+    """
+    container = info.trainer_container
+    own = container.command if container is not None else ()
+    command = info.trainer.command if info.trainer.command is not None else own
+    return " ".join((*command, *(info.trainer.args or ()))).strip()
+
+
+def index_range(count: int) -> str:
+    """The range of that many indices: 0, or 0-3."""
+    return "0" if count == 1 else f"0-{count - 1}"
+
+
+KEY = "curve.cert"
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def with_new_certificate(document: Document) -> Document:
+    """The document of the Secret with a new certificate, named after the TrainJob that owns it."""
+    # Imported here: most processes never create keys.
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: PLC0415
+
+    key = X25519PrivateKey.generate()
+    owner = document["metadata"]["ownerReferences"][0]["name"]
+    text = certificate(owner, key.public_key().public_bytes_raw(), key.private_bytes_raw())
+    return {**document, "data": {KEY: base64.b64encode(text.encode()).decode("ascii")}}
+
+
+def certificate(name: str, public: bytes, secret: bytes) -> str:
+    """The text of a certificate file; keys are 32 bytes each."""
+    lines = (
+        "#   ZeroMQ CURVE certificate of one TrainJob.",
+        "#   It holds a private key: keep it to the pods of the job.",
+        "",
+        "metadata",
+        f'    name = "{name}"',
+        "curve",
+        f'    public-key = "{z85(public)}"',
+        f'    secret-key = "{z85(secret)}"',
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def z85(data: bytes) -> str:
+    """Text of binary data, five characters for four bytes. Raises ValueError for other lengths."""
+    if len(data) % 4:
+        raise ValueError(f"{len(data)} bytes have no Z85 form; their number must be a multiple of 4")
+    return "".join(_word(int.from_bytes(data[start : start + 4], "big")) for start in range(0, len(data), 4))
+
+
+def _word(number: int) -> str:
+    return "".join(_Z85[number // 85**power % 85] for power in (4, 3, 2, 1, 0))

@@ -7,7 +7,7 @@ image. Both scripts use this volume below /mnt/flux. `$name` is replaced by a va
 
 from string import Template
 
-_INIT = Template("""\
+INIT = Template("""\
 #!/bin/bash
 # Prepares the volume that the nodes run Flux from. Runs once per pod, in the image of the view.
 set -eu
@@ -35,7 +35,7 @@ cp -R /opt/software /mnt/flux/
 touch /mnt/flux/flux-operator-done.txt
 """)
 
-_BROKER = Template("""\
+BROKER = Template("""\
 [access]
 allow-guest-user = true
 allow-root-owner = true
@@ -61,7 +61,7 @@ busytimeout = "50s"
 queue-policy = "$queue_policy"
 """)
 
-_ENTRYPOINT = Template("""\
+ENTRYPOINT = Template("""\
 #!/bin/bash
 # Starts the broker of this node. The arguments are the command to train with; the first node runs it, the others serve.
 set -u
@@ -136,20 +136,3 @@ touch /mnt/flux/flux-operator-complete.txt
 # A training that failed must not look complete.
 exit "$${code}"
 """)
-
-
-def broker_configuration(*, hosts: str, subdomain: str, namespace: str, device: str, queue_policy: str) -> str:
-    """The file broker.toml, which is the same on all nodes."""
-    return _BROKER.substitute(
-        hosts=hosts, subdomain=subdomain, namespace=namespace, device=device, queue_policy=queue_policy
-    ).rstrip("\n")
-
-
-def init_script(*, hosts: str, job_name: str, broker: str) -> str:
-    """The script init.sh of the init container."""
-    return _INIT.substitute(hosts=hosts, main_host=f"{job_name}-0", broker=broker)
-
-
-def entrypoint_script(*, main_host: str, run_flags: str, resource_flags: str) -> str:
-    """The script entrypoint.sh of the nodes, which exits with the exit code of the training."""
-    return _ENTRYPOINT.substitute(main_host=main_host, run_flags=run_flags, resource_flags=resource_flags)

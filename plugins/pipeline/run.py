@@ -1,39 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the plugins on one TrainJob: which facts they need, whether the job is valid, which objects it becomes.
 
-The caller asks for the references, looks them up, and passes the facts to `validate` or `render`. A run is for one
-admission or one reconcile. The copies of the inputs that plugins get are made once, when the first hook is called.
+It is a pure function of job, runtime and facts; admission, reconcile, `render` and tests all use it. The caller begins
+a run for one admission or one reconcile, asks it for the references, looks them up, and passes the facts to `validate`
+or `render`. The copies of the inputs that plugins get are made once, when the first hook is called.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.plugins.contract import (
     SHAPING,
     ClusterFacts,
     Component,
+    DuplicateObject,
     ErrorType,
     FactUnavailable,
     FieldError,
     Finding,
     Info,
     InputMutated,
+    Override,
     PipelineError,
     PluginFailure,
     PodRef,
     Reference,
     Refusal,
     Runtime,
+    Setting,
     Verdict,
     Warned,
 )
 from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
-from trainwright.plugins.pipeline.rendering import BUILD, Rendering, attributed, in_order
 from trainwright.plugins.pipeline.template import JobTemplate, Templates, resolve
 from trainwright.plugins.registry import Loaded, Registry
+
+BUILD = "build"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """The result of a build."""
+
+    components: tuple[Component, ...]
+    """In the order in which they are applied, which is by `Stage`."""
+    settings: tuple[Setting, ...]
+    """Who set which value, and why."""
+    overrides: tuple[Override, ...]
+    """Values that one plugin or user set and another one replaced."""
 
 
 class PipelineRun:
@@ -246,3 +264,87 @@ def _checked(finding: Finding, plugin: str, hook: str) -> Finding:
 
 def _has_errors(findings: Iterable[Finding]) -> bool:
     return any(isinstance(finding, FieldError) for finding in findings)
+
+
+class StatusRun:
+    """Made by `Pipeline.begin_status`."""
+
+    def __init__(self, registry: Registry, job: TrainJob) -> None:
+        self._registry = registry
+        self._inputs = GuardedInputs(job)
+
+    def references(self) -> tuple[Reference, ...]:
+        """The objects that `status` needs. Raises PipelineError, FactUnavailable."""
+
+        def collect(guard: PluginGuard) -> tuple[Reference, ...]:
+            found: dict[Reference, None] = {}
+            for entry in self._registry.having("status_facts"):
+                found.update(dict.fromkeys(guard.collect(entry, "status_facts", guard.job)))
+            return tuple(found)
+
+        return self._inputs.phase(collect)
+
+    def status(self, facts: ClusterFacts) -> Status | None:
+        """The new status; None leaves the current one as it is. Raises PipelineError, FactUnavailable."""
+
+        def ask(guard: PluginGuard) -> Status | None:
+            for entry in self._registry.having("status"):
+                found: Status | None = guard.call(entry, "status", guard.job, facts)
+                return found
+            return None
+
+        return self._inputs.phase(ask)
+
+
+class Pipeline:
+    """Runs the plugins of a registry. One instance serves all jobs; it keeps the prepared templates of runtimes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._templates = Templates()
+
+    def begin(self, job: TrainJob, runtime: Runtime, old: TrainJob | None = None) -> PipelineRun:
+        """Begin to build one TrainJob. `old` is the TrainJob before an update. No plugin is called yet."""
+        return PipelineRun(self.registry, job, runtime, old, self._templates)
+
+    def begin_status(self, job: TrainJob) -> StatusRun:
+        """Begin to compute the status of one TrainJob. No plugin is called yet."""
+        return StatusRun(self.registry, job)
+
+
+def attributed(component: Component, plugin: str) -> Component:
+    """The component with the name of the plugin that built it. Raises PluginFailure if it is not a Component."""
+    if isinstance(component, Component):
+        return replace(component, plugin=plugin)
+    raise PluginFailure(f"build returned {component!r} instead of a Component", plugin=plugin, phase=BUILD)
+
+
+def in_order(components: Iterable[Component]) -> tuple[Component, ...]:
+    """The components in the order of applying. Raises PluginFailure, DuplicateObject."""
+    seen: dict[Reference, Component] = {}
+    for component in components:
+        _check(component)
+        other = seen.setdefault(component.reference, component)
+        if other is not component:
+            name = component.reference.name
+            problem = f"{component.resource.kind} {name} was already built by {other.plugin}; use another name"
+            raise DuplicateObject(problem, plugin=component.plugin, phase=BUILD)
+    return tuple(sorted(seen.values(), key=lambda component: component.order))
+
+
+def _check(component: Component) -> None:
+    """Raises PluginFailure for a document that no API server could take."""
+    try:
+        document = component.document
+        identity = (document["apiVersion"], document["kind"], document["metadata"]["name"])
+        msgspec.json.encode(document)
+    except (TypeError, KeyError, msgspec.MsgspecError) as error:
+        problem = f"build returned a document that cannot be applied: {type(error).__name__}: {error}"
+        raise PluginFailure(problem, plugin=component.plugin, phase=BUILD) from error
+    if not all(isinstance(part, str) and part for part in identity):
+        problem = f"build returned a document without apiVersion, kind or name: {identity}"
+        raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)
+    resource = component.resource
+    if identity[:2] != (resource.api_version, resource.kind):
+        problem = f"build returned a {identity[1]} of {identity[0]} as a {resource.kind} of {resource.api_version}"
+        raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)

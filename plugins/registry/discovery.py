@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding plugins: the built-in ones, and the entry points `trainwright.plugins` of installed distributions.
 
-A plugin that cannot be imported is reported by name and never skipped.
+The built-in ones are listed here and not found through entry points, so that a broken installation cannot lose one.
+Their modules are imported when the registry is built. A plugin that cannot be imported is reported by name and never
+skipped.
 """
 
 import importlib
@@ -13,7 +15,23 @@ from functools import lru_cache
 from typing import Any
 
 import trainwright
-from trainwright.plugins.registry.catalogue import BUILT_IN
+
+BUILT_IN: Mapping[str, str] = {
+    "CoScheduling": "trainwright.plugins.coscheduling:CoSchedulingPlugin",
+    "Flux": "trainwright.plugins.flux:FluxPlugin",
+    "JAX": "trainwright.plugins.jax:JAXPlugin",
+    "JobSet": "trainwright.plugins.jobset:JobSetPlugin",
+    "MPI": "trainwright.plugins.mpi:MPIPlugin",
+    "PlainML": "trainwright.plugins.plainml:PlainMLPlugin",
+    "ProgressFile": "trainwright.plugins.progressfile:ProgressFilePlugin",
+    "Recovery": "trainwright.plugins.recovery:RecoveryPlugin",
+    "Torch": "trainwright.plugins.torch:TorchPlugin",
+    "TrainJobStatus": "trainwright.plugins.trainjobstatus:TrainJobStatusPlugin",
+    "Volcano": "trainwright.plugins.volcano:VolcanoPlugin",
+    "XGBoost": "trainwright.plugins.xgboost:XGBoostPlugin",
+}
+"""Plugin name to `module:class`. The names are those of Kubeflow Trainer, so that its Configuration keeps working."""
+
 
 ENTRY_POINTS = "trainwright.plugins"
 """The group of entry points. The name of an entry point is the name of its plugin; its value is the class."""

@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.codegen import catalog
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.problems import Problems
+from trainwright.codegen.definition import Problems
 from trainwright.controller.runtime.testing import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -17,8 +17,7 @@ from trainwright.controller.cli.rbac import bindings, roles
 from trainwright.controller.trainer.assembly.features import GATES
 from trainwright.controller.trainer.assembly.parts import rights
 from trainwright.plugins.registry import Registry
-from trainwright.plugins.registry.catalogue import BUILT_IN
-from trainwright.plugins.registry.discovery import built_in
+from trainwright.plugins.registry.discovery import BUILT_IN, built_in
 
 pytestmark = pytest.mark.parity
 

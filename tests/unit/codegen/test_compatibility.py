@@ -9,9 +9,9 @@ import pytest
 
 from trainwright.codegen import catalog, released
 from trainwright.codegen.__main__ import report_check
-from trainwright.codegen.compatibility import Impact, SchemaChange, compare
 from trainwright.codegen.compiler import Compiled
-from trainwright.codegen.problems import Problems
+from trainwright.codegen.definition import Problems
+from trainwright.codegen.released import Impact, SchemaChange, compare
 
 JOB = "api/trainer/v1alpha1/trainjob.yaml"
 Schema = dict[str, Any]

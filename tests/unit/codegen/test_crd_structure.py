@@ -14,7 +14,7 @@ from deepdiff import DeepDiff
 
 from trainwright.codegen import catalog, crd
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.problems import Problems
+from trainwright.codegen.definition import Problems
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = Path(__file__).with_name("crd-structure")

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.codegen import catalog, structural
 from trainwright.codegen.__main__ import EXIT_WRONG_SCHEMA, main
-from trainwright.codegen.problems import CompileError, Problems
+from trainwright.codegen.definition import CompileError, Problems
 
 Edit = Callable[..., None]
 JOB = "api/trainer/v1alpha1/trainjob.yaml"

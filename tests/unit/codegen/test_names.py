@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.codegen.text import attribute
+from trainwright.codegen.structs import attribute
 
 
 @pytest.mark.parametrize(

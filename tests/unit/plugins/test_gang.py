@@ -11,7 +11,7 @@ from trainwright.api.kubernetes.core.v1 import Container, PodSpec, ResourceRequi
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.plugins.contract import ClusterFacts, FactUnavailable, Reference, Unreadable
-from trainwright.plugins.contract.requests import pod_requests
+from trainwright.plugins.contract.podset import pod_requests
 from trainwright.plugins.testing import train_job
 
 KINDS = ("coscheduling", "volcano")

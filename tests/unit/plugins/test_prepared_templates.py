@@ -9,7 +9,7 @@ from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.plugins.contract import Ledger
 from trainwright.plugins.pipeline import template
-from trainwright.plugins.pipeline.patches import patched_template
+from trainwright.plugins.pipeline.template import patched_template
 from trainwright.plugins.testing import runtime
 
 

@@ -20,7 +20,7 @@ from trainwright.plugins.contract import (
 )
 from trainwright.plugins.contract.container import upsert_port
 from trainwright.plugins.pipeline import Pipeline
-from trainwright.plugins.pipeline.strategic import in_merge_order
+from trainwright.plugins.pipeline.template import in_merge_order
 from trainwright.plugins.registry import Registry, built_in
 from trainwright.plugins.testing import Result, runtime, train_job
 

@@ -17,7 +17,7 @@ from trainwright.controller.trainer.why.kinds import NODE
 from trainwright.controller.trainer.why.words import amount, listed, quoted, rank_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, holds, since_of
 from trainwright.plugins.contract.picture import event_time, index_of
-from trainwright.plugins.contract.requests import add
+from trainwright.plugins.contract.podset import add
 
 TERMINATING_SECONDS = 30.0
 _NODES_ASKED = 16

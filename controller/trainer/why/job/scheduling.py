@@ -20,7 +20,7 @@ from trainwright.controller.trainer.why.words import amount, listed, quoted, sch
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
 from trainwright.plugins.contract.picture import counted as share
 from trainwright.plugins.contract.picture import earliest, event_since
-from trainwright.plugins.contract.requests import pod_requests
+from trainwright.plugins.contract.podset import pod_requests
 
 UNSCHEDULABLE_SECONDS = 10.0
 NO_SCHEDULER_SECONDS = 60.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension points of the MPI plugin."""
+"""The MPI plugin: a launcher starts processes over SSH on the nodes that a host file lists."""
 
 import base64
 from collections.abc import Iterable, Sequence
