@@ -13,11 +13,15 @@ import pytest
 from trainwright.api.objects import Document
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost, Unreachable
-from trainwright.controller.runtime.events.correlator import BURST, COMBINED, ENTRIES, Correlator, SeriesCount
-from trainwright.controller.runtime.events.occurrence import (
+from trainwright.controller.runtime.events.correlator import (
+    BURST,
+    COMBINED,
+    ENTRIES,
+    Correlator,
     EventKind,
     EventObject,
     Occurrence,
+    SeriesCount,
     cut,
     event_name,
     event_object,
