@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.api.conditions import set_condition as set_condition
     from trainwright.api.objects import Key as Key
     from trainwright.controller.runtime.apply.applier import Action as Action, Applied as Applied, Applier as Applier
-    from trainwright.controller.runtime.apply.memory import document_digest as document_digest
+    from trainwright.controller.runtime.apply.compare import document_digest as document_digest
     from trainwright.controller.runtime.apply.applier import refuse_foreign as refuse_foreign
     from trainwright.controller.runtime.cache.cache import Cache as Cache
     from trainwright.controller.runtime.cache.events import Event as Event, EventType as EventType
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         key_pem as key_pem,
         make_authority as make_authority,
     )
-    from trainwright.controller.runtime.certificates.injection import fetch_configuration as fetch_configuration
+    from trainwright.controller.runtime.certificates.configurations import fetch_configuration as fetch_configuration
     from trainwright.controller.runtime.certificates.keeper import CertificateKeeper as CertificateKeeper
     from trainwright.controller.runtime.certificates.material import CertificateMaterial as CertificateMaterial
     from trainwright.controller.runtime.certificates.rotation import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         made_for_process as made_for_process,
     )
     from trainwright.controller.runtime.certificates.serving import ServingCertificate as ServingCertificate
-    from trainwright.controller.runtime.certificates.vault import CertificateVault as CertificateVault
+    from trainwright.controller.runtime.certificates.material import CertificateVault as CertificateVault
     from trainwright.controller.runtime.client.client import Client as Client
     from trainwright.controller.runtime.client.config import (
         ClusterConfig as ClusterConfig,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.controller.controller import Controller as Controller
     from trainwright.controller.runtime.controller.finalizer import finalizer as finalizer
     from trainwright.controller.runtime.controller.sources import keys_of_owner as keys_of_owner, own_key as own_key
-    from trainwright.controller.runtime.controller.predicates import (
+    from trainwright.controller.runtime.controller.sources import (
         Predicate as Predicate,
         all_of as all_of,
         annotations_changed as annotations_changed,
@@ -113,7 +113,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         Unreachable as Unreachable,
         is_namespace_ending as is_namespace_ending,
     )
-    from trainwright.controller.runtime.metrics.labelled import LabelledCounter as LabelledCounter
+    from trainwright.controller.runtime.metrics.series import LabelledCounter as LabelledCounter
     from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector, OVERFLOW as OVERFLOW
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
@@ -124,7 +124,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
     from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
     from trainwright.controller.runtime.leaderelection.fence import Fence as Fence, Timing as Timing
-    from trainwright.controller.runtime.leaderelection.lock import LeaseLock as LeaseLock
+    from trainwright.controller.runtime.leaderelection.candidate import LeaseLock as LeaseLock
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
     from trainwright.controller.runtime.manager.logs import configure_logging as configure_logging
     from trainwright.controller.runtime.manager.manager import Elector as Elector, Manager as Manager
@@ -153,7 +153,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         made_in_thread as made_in_thread,
         together as together,
     )
-    from trainwright.controller.runtime.tokens.issuer import own_token as own_token
+    from trainwright.controller.runtime.tokens.verifier import own_token as own_token
     from trainwright.controller.runtime.tokens.reviews import TokenMemory as TokenMemory
     from trainwright.controller.runtime.tokens.verifier import TokenVerifier as TokenVerifier
     from trainwright.controller.runtime.webhook.admission import (
@@ -166,7 +166,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         mutate_path as mutate_path,
         validate_path as validate_path,
     )
-    from trainwright.controller.runtime.webhook.configurations import (
+    from trainwright.controller.runtime.certificates.configurations import (
         injection_target_of as injection_target_of,
         names_reached as names_reached,
         webhooks_by_url as webhooks_by_url,
