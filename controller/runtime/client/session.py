@@ -15,7 +15,7 @@ starts), the HTTP status decides.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
@@ -49,6 +49,25 @@ from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
 from trainwright.controller.runtime.tasks import limited
 
 log = logging.getLogger(__name__)
+
+RETRIES = 10
+"""Retries per request, where a client has no other number."""
+LOST_SECONDS = 1.0
+"""Wait before a read is retried after its connection broke."""
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_DECODER = msgspec.json.Decoder(Status)
 
 O = TypeVar("O", bound=AnyObject)  # noqa: E741 - the object that is written
 
@@ -149,26 +168,58 @@ class ApiSession:
         if request.method not in READS and (allowed := permission.get()) is not None:
             allowed.check()
             request.permission = allowed
-        response, attempts = await send_with_retries(
-            self.transport.send,
-            request,
-            limit=limit,
-            on_attempt=self._requests.attempt if self._requests else None,
-            retries=self._retries,
-        )
+        response, attempts = await self._send_with_retries(request, limit)
         for warning in response.warnings:
             log.warning("%s: warning of the API server: %s", request, warning)
         if response.status >= 400:
             raise error_of(response.status, response.headers, response.body, request=str(request), attempts=attempts)
         return response
 
+    async def _send_with_retries(self, request: Request, limit: float) -> tuple[Response, int]:
+        """Send until the answer is final. Returns the answer and the number of attempts.
+
+        `limit` is in seconds. A retry that it leaves no time for is not waited for: the last answer is final then.
+        """
+        time = asyncio.get_running_loop().time
+        deadline = time() + limit
+        attempt = 0
+
+        def late() -> RequestTimeout:
+            return RequestTimeout(f"{request}: no answer within {limit:g} s")
+
+        while True:
+            attempt += 1
+            try:
+                # Whatever it waits for counts: a connection, the client's own limit of requests, credentials.
+                async with limited(asyncio.timeout_at(deadline), late):
+                    response = await self.transport.send(request)
+            except TransportError as error:
+                self._attempted(request, None)
+                repeatable = request.method in READS and isinstance(error, (ConnectionLost, RequestTimeout))
+                if not repeatable or attempt > self._retries or time() + LOST_SECONDS >= deadline:
+                    if attempt > 1:
+                        error.add_note(f"attempt {attempt}")
+                    raise
+                await asyncio.sleep(LOST_SECONDS)
+                continue
+            self._attempted(request, response.status)
+            wait = _retry_after(response.headers, response.status)
+            if wait is None or attempt > self._retries or b'"ResourceVersionTooLarge"' in response.body:
+                return response, attempt
+            if time() + wait >= deadline:
+                return response, attempt
+            await asyncio.sleep(wait)
+
+    def _attempted(self, request: Request, status: int | None) -> None:
+        if self._requests:
+            self._requests.attempt(request, status)
+
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         """Open a stream. Raises ApiError for an error status. Nothing is retried."""
         request.headers.setdefault("User-Agent", self._user_agent())
         async with self.transport.open(request) as stream:
-            if self._requests:
-                self._requests.attempt(request, stream.status)
+            self._attempted(request, stream.status)
             if stream.status >= 400:
                 raise error_of(stream.status, stream.headers, await stream.read(), request=str(request))
             yield stream
@@ -185,8 +236,7 @@ class ApiSession:
             allowed.check()
         async with self.transport.connect(request, protocols, limit=limit) as socket:
             refusal = socket.refusal
-            if self._requests:
-                self._requests.attempt(request, 101 if refusal is None else refusal.status)
+            self._attempted(request, 101 if refusal is None else refusal.status)
             if refusal is not None:
                 raise error_of(refusal.status, refusal.headers, refusal.body, request=str(request))
             yield socket
@@ -212,24 +262,6 @@ class ApiSession:
         if self._defaults.dry_run if dry_run is None else dry_run:
             query["dryRun"] = "All"
         return query
-
-
-_REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Gone",
-    413: "RequestEntityTooLarge",
-    422: "Invalid",
-    429: "TooManyRequests",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
-
-
-_DECODER = msgspec.json.Decoder(Status)
 
 
 def error_of(
@@ -261,13 +293,7 @@ def error_of(
     )
 
 
-RETRIES = 10
-"""Retries per request, where a client has no other number."""
-LOST_SECONDS = 1.0
-"""Wait before a read is retried after its connection broke."""
-
-
-def retry_after(headers: Mapping[str, str], status: int) -> float | None:
+def _retry_after(headers: Mapping[str, str], status: int) -> float | None:
     """Seconds to wait before a retry; None: do not retry."""
     if status != 429 and status < 500:
         return None
@@ -278,49 +304,3 @@ def retry_after(headers: Mapping[str, str], status: int) -> float | None:
         return max(0.0, float(value))
     except ValueError:
         return None  # a date, which the API server never sends
-
-
-async def send_with_retries(
-    send: Callable[[Request], Awaitable[Response]],
-    request: Request,
-    *,
-    limit: float,
-    on_attempt: Callable[[Request, int | None], None] | None = None,
-    retries: int = RETRIES,
-) -> tuple[Response, int]:
-    """Send until the answer is final. Returns the answer and the number of attempts.
-
-    `limit` is in seconds. A retry that it leaves no time for is not waited for: the last answer is final then.
-    `on_attempt` is called with the status of each attempt, None without an answer.
-    """
-    time = asyncio.get_running_loop().time
-    deadline = time() + limit
-    attempt = 0
-
-    def late() -> RequestTimeout:
-        return RequestTimeout(f"{request}: no answer within {limit:g} s")
-
-    while True:
-        attempt += 1
-        try:
-            # Whatever it waits for counts: a connection, the client's own limit of requests, credentials.
-            async with limited(asyncio.timeout_at(deadline), late):
-                response = await send(request)
-        except TransportError as error:
-            if on_attempt:
-                on_attempt(request, None)
-            repeatable = request.method in READS and isinstance(error, (ConnectionLost, RequestTimeout))
-            if not repeatable or attempt > retries or time() + LOST_SECONDS >= deadline:
-                if attempt > 1:
-                    error.add_note(f"attempt {attempt}")
-                raise
-            await asyncio.sleep(LOST_SECONDS)
-            continue
-        if on_attempt:
-            on_attempt(request, response.status)
-        wait = retry_after(response.headers, response.status)
-        if wait is None or attempt > retries or b'"ResourceVersionTooLarge"' in response.body:
-            return response, attempt
-        if time() + wait >= deadline:
-            return response, attempt
-        await asyncio.sleep(wait)
