@@ -57,11 +57,6 @@ class EventKind(NamedTuple):
     action: str
 
 
-class Occurrence(NamedTuple):
-    kind: EventKind
-    note: str
-
-
 def event_object(obj: AnyObject) -> EventObject:
     """The reference to an object. Raises ConfigurationError for a dictionary without apiVersion and kind."""
     if isinstance(obj, dict):
@@ -157,11 +152,10 @@ class Correlator:
         self.refused = 0
         """Occurrences that the rate limit refused."""
 
-    def take(self, occurrence: Occurrence, now: float, wall: datetime) -> list[SeriesCount]:
+    def take(self, kind: EventKind, note: str, now: float, wall: datetime) -> list[SeriesCount]:
         """Take one occurrence; returns the series to write, usually one or none."""
         self._now = now
-        kind = occurrence.kind
-        note = self._note(kind, occurrence.note, now)
+        note = self._note(kind, note, now)
         key = (kind, COMBINED if note.startswith(COMBINED) else note)
         series = self._series.get(key)
         if series is not None:

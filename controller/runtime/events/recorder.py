@@ -35,7 +35,6 @@ from trainwright.controller.runtime.events.correlator import (
     Correlator,
     EventKind,
     NormalOrWarning,
-    Occurrence,
     SeriesCount,
     cut,
     event_object,
@@ -125,8 +124,7 @@ class EventRecorder:
             self._statistics.dropped += 1
             return
         loop = asyncio.get_running_loop()
-        occurrence = Occurrence(kind, cut(note, NOTE_BYTES))
-        for series in self._correlator.take(occurrence, loop.time(), self._now()):
+        for series in self._correlator.take(kind, cut(note, NOTE_BYTES), loop.time(), self._now()):
             self._put(series)
 
     def statistics(self) -> RecorderStatistics:
