@@ -112,7 +112,6 @@ class CertificateFiles:
         self.last_error = ""
 
     async def run(self) -> None:
-        """Follow the files until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(self._period)

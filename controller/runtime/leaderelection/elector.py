@@ -85,7 +85,6 @@ class LeaderElector:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica leads now."""
         return self.permission.open
 
     def watch_loop(self, silence: Callable[[], float]) -> None:

@@ -227,7 +227,6 @@ class RequestCounts:
         self._children: dict[tuple[str, str], Counter] = {}
 
     def attempt(self, request: Request, status: int | None) -> None:
-        """An attempt ended; the code is `<error>` without an answer."""
         key = (str(status) if status is not None else "<error>", request.method)
         child = self._children.get(key)
         if child is None:
@@ -242,7 +241,6 @@ class StatisticsCollector(Collector):
         self._families = families
 
     def describe(self) -> list[Metric]:
-        """Nothing in advance."""
         return []
 
     def collect(self) -> Iterable[Metric]:

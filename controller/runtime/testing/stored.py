@@ -38,9 +38,9 @@ class Poster:
         self._context = ssl.create_default_context(cadata=authority.decode())
         self._headers = {"Authorization": f"Bearer {token}", "User-Agent": _USER_AGENT}
 
-    def create(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """POST a document to a collection or a subresource."""
-        return self._succeed("POST", path, document)
+    def send(self, method: str, path: str, body: object, content_type: str = "application/json") -> dict[str, Any]:
+        """POST a document to a collection or a subresource, or PATCH an object; `content_type` says how."""
+        return _accepted(f"{method} {path}", *self._send(method, path, body, content_type=content_type))
 
     def apply(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Server-side apply; `path` has the options. Retried while the storage of the kind is being made."""
@@ -51,10 +51,6 @@ class Poster:
             if status != http.client.TOO_MANY_REQUESTS or time.monotonic() > deadline:
                 return _accepted(f"apply {path.partition('?')[0]}", status, answer)
             time.sleep(_PAUSE_SECONDS)
-
-    def patch(self, path: str, body: object, content_type: str) -> dict[str, Any]:
-        """PATCH an object; `content_type` says how."""
-        return self._succeed("PATCH", path, body, content_type)
 
     def delete(self, path: str, options: Mapping[str, Any]) -> bool:
         """DELETE an object; returns whether there was one."""
@@ -68,9 +64,6 @@ class Poster:
         """GET a path; None where nothing is."""
         status, answer = self._send("GET", path, None, accept=accept)
         return None if status == http.client.NOT_FOUND else _accepted(f"GET {path}", status, answer)
-
-    def _succeed(self, method: str, path: str, body: object, content_type: str = "application/json") -> dict[str, Any]:
-        return _accepted(f"{method} {path}", *self._send(method, path, body, content_type=content_type))
 
     def _send(
         self,
@@ -181,14 +174,14 @@ class StoredObjects:
     def create(self, document: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object; fields that its kind lacks are refused. Returns what is stored."""
         path = self._kind_of(document).path(_namespace(document))
-        return self._poster.create(f"{path}?{_STRICT}" + ("&dryRun=All" if dry_run else ""), document)
+        return self._poster.send("POST", f"{path}?{_STRICT}" + ("&dryRun=All" if dry_run else ""), document)
 
     def patch(
         self, kind: str, name: str, body: object, namespace: str = "", *, style: str = "merge", subresource: str = ""
     ) -> dict[str, Any]:
         """Change an object; returns what is stored. `style` is `merge`, `strategic` or `json`."""
         path = self._called(kind).path(namespace, name) + (f"/{subresource}" if subresource else "")
-        return self._poster.patch(f"{path}?{_STRICT}", body, _STYLES[style])
+        return self._poster.send("PATCH", f"{path}?{_STRICT}", body, _STYLES[style])
 
     def delete(
         self, kind: str, name: str, namespace: str = "", *, cascade: str = "background", wait: bool = True
