@@ -323,6 +323,7 @@ class Cache:
     # ------------------------------------------------------------------ observing the client's writes
 
     def begin(self, resource: Resource, key: Key, *, applies: bool = False) -> PendingWrite:
+        """A write is about to be sent; see WriteObserver."""
         author = writer()
         flights = [
             (informer, informer.take_off(key, author, applies=applies))

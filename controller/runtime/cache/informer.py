@@ -116,6 +116,7 @@ class Informer:
 
     @property
     def resource(self) -> Resource:
+        """The API resource of the kind."""
         return self.codec.resource
 
     def keeps(self, obj: AnyObject) -> bool:
@@ -134,6 +135,7 @@ class Informer:
 
     @property
     def in_use(self) -> bool:
+        """Whether there is a handler."""
         return bool(self._subscriptions)
 
     async def wait_synced(self) -> None:
@@ -245,9 +247,11 @@ class Informer:
     # ------------------------------------------------------------------ the reflector's sink
 
     def fill(self) -> Filling:
+        """A list begins."""
         return _Filling(self)
 
     def apply(self, frame: Frame) -> str:
+        """Apply one change of the watch."""
         decoded = self._echo_of(frame) or self.decode(frame.object)
         if decoded is None:
             return ""
@@ -280,10 +284,12 @@ class Informer:
         self._last_contact = asyncio.get_running_loop().time()
 
     def connected(self) -> None:
+        """The server answered."""
         self._last_error = None
         self._last_contact = asyncio.get_running_loop().time()
 
     def failed(self, error: KubernetesError) -> None:
+        """A list or watch failed; the reflector retries."""
         self._failures += 1
         self._last_error = error
         log.warning("%s (%s): %s", self.resource.plural, self.scope, error)
@@ -341,6 +347,7 @@ class Informer:
                     waiter.set_result(None)
 
     async def replace(self, objects: Iterable[AnyObject], undecodable: dict[Key, Document], version: str) -> None:
+        """A complete list replaces the content."""
         first = not self.synced
         pacer = Pacer()
         self._lists += 1

@@ -33,6 +33,7 @@ class KeyPair:
 
     @property
     def made(self) -> datetime:
+        """When the certificate was made."""
         return self.certificate.not_valid_before_utc + SKEW
 
 
@@ -104,6 +105,7 @@ def strict_defects(authority: x509.Certificate) -> list[str]:
 
 
 def matches(certificate: x509.Certificate, key: PrivateKey) -> bool:
+    """Whether the key belongs to the certificate."""
     return _spki(certificate.public_key()) == _spki(key.public_key())
 
 

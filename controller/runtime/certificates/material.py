@@ -67,6 +67,7 @@ class CertificateMaterial:
         return b"".join(certificate_pem(certificate) for certificate in self.trusted)
 
     def encode(self) -> dict[str, bytes]:
+        """The data of the Secret."""
         data = {
             CA: self.bundle,
             CA_KEY: key_pem(self.signing.key),

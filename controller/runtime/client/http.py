@@ -109,6 +109,7 @@ class HTTPTransport:
         return _Pools(self._config, context, self._connections, self._proxy)
 
     async def send(self, request: Request) -> Response:
+        """One exchange; see Transport."""
         credential = await self._authorization.credential()
         response = await self._send(request, credential)
         if response.status == 401 and (other := await self._authorization.renew(credential)):
@@ -129,6 +130,7 @@ class HTTPTransport:
 
     @asynccontextmanager
     async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator["HTTPSocket"]:
+        """One websocket; see Transport."""
         credential = await self._authorization.credential()
         opening = await self._open_socket(request, protocols, limit, credential)
         if opening.refusal is not None and opening.refusal.status == 401:
@@ -141,6 +143,7 @@ class HTTPTransport:
             opening.abort()
 
     async def close(self) -> None:
+        """Close all pools, and with them every connection."""
         for pools in filter(None, (self._pools, self._retired)):
             await pools.close()
         self._retired = None
@@ -207,6 +210,7 @@ def _environment_proxy(server: str) -> str | None:
 
 
 def authorization_of(config: ClusterConfig) -> Authorization:
+    """The authorization that a configuration asks for."""
     if config.external is not None:
         from trainwright.controller.runtime.client.external import (  # noqa: PLC0415 - costs 0.6 s and 40 MB
             ExternalAuthorization,

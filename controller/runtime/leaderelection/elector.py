@@ -85,6 +85,7 @@ class LeaderElector:
 
     @property
     def leads(self) -> bool:
+        """Whether this replica leads now."""
         return self.permission.open
 
     def watch_loop(self, silence: Callable[[], float]) -> None:

@@ -404,6 +404,7 @@ class ControlPlane:
         return Users(state.files.folder, state.url, state.files.authority, state.token)
 
     def create_namespace(self, prefix: str = "test", *, labels: Mapping[str, str] | None = None) -> str:
+        """See `Users.create_namespace`."""
         return self.users.create_namespace(prefix, labels=labels)
 
     def add_user(

@@ -185,6 +185,7 @@ class TokenVerifier:
         """Why the last TokenReview got no answer; empty if it got one."""
 
     async def run(self) -> None:
+        """Read the keys now and from time to time, until cancelled."""
         while True:
             pause = await self.look()
             await asyncio.sleep(pause)

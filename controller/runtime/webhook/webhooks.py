@@ -232,6 +232,7 @@ class Webhooks:
                 await self._unregister(self._registration)
 
     def begin_drain(self) -> None:
+        """See `WebhookServer.begin_drain`."""
         self.server.begin_drain()
 
     async def unready(self) -> str | None:
