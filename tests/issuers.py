@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from trainwright.controller.runtime.tokens.encoded import to_base64
+from trainwright.controller.runtime.tokens.signatures import to_base64
 
 NAME = "https://kubernetes.default.svc"
 

@@ -12,9 +12,13 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.api.base import Object as Object, Resource as Resource
     from trainwright.api.conditions import set_condition as set_condition
     from trainwright.api.objects import Key as Key
-    from trainwright.controller.runtime.apply.applier import Action as Action, Applied as Applied, Applier as Applier
-    from trainwright.controller.runtime.apply.memory import document_digest as document_digest
-    from trainwright.controller.runtime.apply.applier import refuse_foreign as refuse_foreign
+    from trainwright.controller.runtime.apply.applier import (
+        Action as Action,
+        Applied as Applied,
+        Applier as Applier,
+        refuse_foreign as refuse_foreign,
+    )
+    from trainwright.controller.runtime.apply.compare import document_digest as document_digest
     from trainwright.controller.runtime.cache.cache import Cache as Cache
     from trainwright.controller.runtime.cache.events import Event as Event, EventType as EventType
     from trainwright.controller.runtime.cache.informer import Informer as Informer, Subscription as Subscription
@@ -25,15 +29,22 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         key_pem as key_pem,
         make_authority as make_authority,
     )
-    from trainwright.controller.runtime.certificates.injection import fetch_configuration as fetch_configuration
+    from trainwright.controller.runtime.certificates.configurations import (
+        fetch_configuration as fetch_configuration,
+        injection_target_of as injection_target_of,
+        names_reached as names_reached,
+        webhooks_by_url as webhooks_by_url,
+    )
     from trainwright.controller.runtime.certificates.keeper import CertificateKeeper as CertificateKeeper
-    from trainwright.controller.runtime.certificates.material import CertificateMaterial as CertificateMaterial
+    from trainwright.controller.runtime.certificates.material import (
+        CertificateMaterial as CertificateMaterial,
+        CertificateVault as CertificateVault,
+    )
     from trainwright.controller.runtime.certificates.rotation import (
         RotationPolicy as RotationPolicy,
         made_for_process as made_for_process,
     )
     from trainwright.controller.runtime.certificates.serving import ServingCertificate as ServingCertificate
-    from trainwright.controller.runtime.certificates.vault import CertificateVault as CertificateVault
     from trainwright.controller.runtime.client.client import Client as Client
     from trainwright.controller.runtime.client.config import (
         ClusterConfig as ClusterConfig,
@@ -57,38 +68,40 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         current_reconcile as current_reconcile,
     )
     from trainwright.controller.runtime.controller.builder import Builder as Builder
-    from trainwright.controller.runtime.controller.controller import Controller as Controller
-    from trainwright.controller.runtime.controller.finalizer import finalizer as finalizer
-    from trainwright.controller.runtime.controller.sources import keys_of_owner as keys_of_owner, own_key as own_key
-    from trainwright.controller.runtime.controller.predicates import (
-        Predicate as Predicate,
-        all_of as all_of,
-        annotations_changed as annotations_changed,
-        any_of as any_of,
-        generation_changed as generation_changed,
-        labels_match as labels_match,
-        labels_changed as labels_changed,
-        none_of as none_of,
-        resource_version_changed as resource_version_changed,
-    )
     from trainwright.controller.runtime.controller.controller import (
         Backoff as Backoff,
+        Controller as Controller,
         Done as Done,
         Result as Result,
         RetryAfter as RetryAfter,
     )
-    from trainwright.controller.runtime.controller.sources import WAITED as WAITED, Trigger as Trigger
+    from trainwright.controller.runtime.controller.finalizer import finalizer as finalizer
+    from trainwright.controller.runtime.controller.sources import (
+        Predicate as Predicate,
+        Trigger as Trigger,
+        WAITED as WAITED,
+        all_of as all_of,
+        annotations_changed as annotations_changed,
+        any_of as any_of,
+        generation_changed as generation_changed,
+        keys_of_owner as keys_of_owner,
+        labels_changed as labels_changed,
+        labels_match as labels_match,
+        none_of as none_of,
+        own_key as own_key,
+        resource_version_changed as resource_version_changed,
+    )
     from trainwright.controller.runtime.errors import (
         AlreadyExists as AlreadyExists,
         ApiError as ApiError,
         BadRequest as BadRequest,
         CacheError as CacheError,
-        ErrorCause as ErrorCause,
         CertificateError as CertificateError,
         ConfigurationError as ConfigurationError,
         Conflict as Conflict,
         ConnectionLost as ConnectionLost,
         DecodeError as DecodeError,
+        ErrorCause as ErrorCause,
         Forbidden as Forbidden,
         Gone as Gone,
         Invalid as Invalid,
@@ -113,7 +126,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         Unreachable as Unreachable,
         is_namespace_ending as is_namespace_ending,
     )
-    from trainwright.controller.runtime.metrics.labelled import LabelledCounter as LabelledCounter
+    from trainwright.controller.runtime.metrics.series import LabelledCounter as LabelledCounter
     from trainwright.controller.runtime.metrics.registry import EventCollector as EventCollector, OVERFLOW as OVERFLOW
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
@@ -121,10 +134,9 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         freeze_collector as freeze_collector,
         tune_collector as tune_collector,
     )
-    from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
+    from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate, LeaseLock as LeaseLock
     from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
     from trainwright.controller.runtime.leaderelection.fence import Fence as Fence, Timing as Timing
-    from trainwright.controller.runtime.leaderelection.lock import LeaseLock as LeaseLock
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
     from trainwright.controller.runtime.manager.logs import configure_logging as configure_logging
     from trainwright.controller.runtime.manager.manager import Elector as Elector, Manager as Manager
@@ -153,9 +165,8 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         made_in_thread as made_in_thread,
         together as together,
     )
-    from trainwright.controller.runtime.tokens.issuer import own_token as own_token
+    from trainwright.controller.runtime.tokens.verifier import TokenVerifier as TokenVerifier, own_token as own_token
     from trainwright.controller.runtime.tokens.reviews import TokenMemory as TokenMemory
-    from trainwright.controller.runtime.tokens.verifier import TokenVerifier as TokenVerifier
     from trainwright.controller.runtime.webhook.admission import (
         ALLOWED as ALLOWED,
         AdmissionHandler as AdmissionHandler,
@@ -165,11 +176,6 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         Validating as Validating,
         mutate_path as mutate_path,
         validate_path as validate_path,
-    )
-    from trainwright.controller.runtime.webhook.configurations import (
-        injection_target_of as injection_target_of,
-        names_reached as names_reached,
-        webhooks_by_url as webhooks_by_url,
     )
     from trainwright.controller.runtime.webhook.jsonpatch import json_patch as json_patch
     from trainwright.controller.runtime.webhook.reach import dry_run_proof as dry_run_proof
@@ -182,8 +188,8 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         write_review as write_review,
     )
     from trainwright.controller.runtime.webhook.webhooks import (
-        CertificateFolder as CertificateFolder,
         ByURL as ByURL,
+        CertificateFolder as CertificateFolder,
         SharedCertificates as SharedCertificates,
         Webhooks as Webhooks,
         certificates_for as certificates_for,

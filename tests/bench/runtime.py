@@ -39,7 +39,7 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.credentials import TLSFiles
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.collector import tune_collector
-from trainwright.controller.runtime.controller.predicates import labels_match
+from trainwright.controller.runtime.controller.sources import labels_match
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 

@@ -34,8 +34,8 @@ from trainwright.controller.local.testing.simulation.rules import WorldRule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
+from trainwright.controller.runtime.certificates.configurations import webhooks_by_url
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, NotFound
-from trainwright.controller.runtime.webhook.configurations import webhooks_by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of

@@ -33,8 +33,7 @@ from trainwright.api.objects import (
     wire,
 )
 from trainwright.api.ownership import without_emptied
-from trainwright.controller.runtime.apply.compare import FieldComparison, compare, differences
-from trainwright.controller.runtime.apply.memory import ApplyMemory
+from trainwright.controller.runtime.apply.compare import ApplyMemory, FieldComparison, compare, differences
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import (

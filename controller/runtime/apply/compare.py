@@ -10,12 +10,20 @@ is needed:
 * a leaf whose value is not the wanted one: different;
 * a value that the server may have written in another form (a quantity, defaults inside an atomic value), or items of a
   keyed list in another order: unclear; only the server knows.
+
+The server may store a value in another form (1000m as 1), or drop an unknown field. The comparison would then always
+find a difference, so `ApplyMemory` remembers document and answer: if the same document was applied before, and the
+object still looks like the answer, nothing has to be done.
 """
 
+import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
+
+import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.api.ownership import Entries, has_keys, keyed_entries, may_have_keys, members_of, owned_values
@@ -210,3 +218,55 @@ def _same_quantity(value: Any, live: Any) -> bool:
 def _short(value: Any) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+LIMIT = 50_000
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+def document_digest(document: Any) -> bytes:
+    """A 16-byte digest of a document, independent of the order of its fields."""
+    return hashlib.blake2b(_ENCODER.encode(document), digest_size=16).digest()
+
+
+def covered(live: Document) -> Document:
+    """The compared part of an object: all but the metadata that changes by itself."""
+    metadata = live.get("metadata") or {}
+    kept = {
+        name: metadata[name] for name in ("labels", "annotations", "finalizers", "ownerReferences") if name in metadata
+    }
+    return {**live, "metadata": kept}
+
+
+class ApplyMemory:
+    """Digests of document and answer, by object and subresource."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
+
+    def remember(self, uid: str, subresource: str, document: Document, answer: Document) -> None:
+        """The server answered `document` with `answer`."""
+        self._seen[uid, subresource] = (document_digest(document), document_digest(_part(answer, subresource)))
+        self._seen.move_to_end((uid, subresource))
+        while len(self._seen) > LIMIT:
+            self._seen.popitem(last=False)
+
+    def answered(self, uid: str, subresource: str, document: Document, live: Document) -> bool:
+        """Whether this document was applied last and the object still looks like the answer."""
+        seen = self._seen.get((uid, subresource))
+        return seen is not None and seen == (document_digest(document), document_digest(_part(live, subresource)))
+
+    def forget(self, uid: str) -> None:
+        """The object is deleted."""
+        self._seen.pop((uid, ""), None)
+        self._seen.pop((uid, "status"), None)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+def _part(live: Document, subresource: str) -> Document:
+    content = covered(live)
+    if subresource == "status":
+        return {"status": content.get("status")}
+    return {name: value for name, value in content.items() if name != "status"}

@@ -21,6 +21,7 @@ from trainwright.api.base import Resource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import AnyObject, Key, controller_of, labels_of
 from trainwright.controller.runtime.cache.echo import Flight
+from trainwright.controller.runtime.cache.events import at_least
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
 from trainwright.controller.runtime.cache.reflector import CacheScope
@@ -32,7 +33,6 @@ from trainwright.controller.runtime.errors import ConfigurationError, DecodeErro
 from trainwright.controller.runtime.kinds import Codec, Described, Kind, KindOf, T, resource_of
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.versions import at_least
 
 BY_CONTROLLER = "controller-uid"
 """Index of every informer: the uid of the controller of the object."""

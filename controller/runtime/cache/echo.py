@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trainwright.api.objects import AnyObject, Key
-from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.versions import at_least
+from trainwright.controller.runtime.cache.events import Event, at_least
 
 Deliver = Callable[[str, Event[AnyObject]], None]
 

@@ -21,9 +21,9 @@ import msgspec
 
 from trainwright.api.objects import AnyObject, labels_of, namespace_of
 from trainwright.api.surroundings import fraction
-from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.reads import PAGE
+from trainwright.controller.runtime.client.session import error_of
 from trainwright.controller.runtime.client.watch import Frame, StreamSilent
 from trainwright.controller.runtime.errors import (
     ApiError,

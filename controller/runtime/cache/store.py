@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of, uid_of
-from trainwright.controller.runtime.cache.events import Event, EventType
+from trainwright.controller.runtime.cache.events import Event, EventType, at_least, compare
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.versions import at_least, compare
 
 log = logging.getLogger(__name__)
 

@@ -23,17 +23,16 @@ from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.cache.reflector import CacheScope
 from trainwright.controller.runtime.certificates.authority import key_pem, strict_defects
-from trainwright.controller.runtime.certificates.injection import (
+from trainwright.controller.runtime.certificates.configurations import (
     FIELD_MANAGER,
     InjectionTarget,
     bundles,
     fetch_configuration,
     inject,
 )
-from trainwright.controller.runtime.certificates.material import CertificateMaterial
+from trainwright.controller.runtime.certificates.material import CertificateMaterial, CertificateVault
 from trainwright.controller.runtime.certificates.rotation import RotationPolicy, next_due, next_step
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.certificates.vault import CertificateVault
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import AlreadyExists, CertificateError, Conflict, KubernetesError
 from trainwright.controller.runtime.kinds import MetadataOnly

@@ -86,7 +86,8 @@ def next_step(
                 f"{material}; stored the served certificate again and announced a new authority",
             )
         return RotationStep(
-            _fresh(policy, hosts, now), f"made a new authority, because there was no usable certificate: {material}"
+            made_for_process(policy, hosts, now),
+            f"made a new authority, because there was no usable certificate: {material}",
         )
     return (
         _authority_step(material, policy, hosts, now)
@@ -101,7 +102,7 @@ def _authority_step(
     signing, upcoming = material.signing.certificate, material.upcoming
     expired = signing.not_valid_after_utc <= now
     if upcoming is None and expired:
-        return RotationStep(_fresh(policy, hosts, now), "replaced the authority, because it had expired")
+        return RotationStep(made_for_process(policy, hosts, now), "replaced the authority, because it had expired")
     if upcoming is not None and (expired or now >= upcoming.made + policy.overlap):
         leaf = issue_certificate(upcoming, hosts, now=now, lifetime=policy.lifetime)
         former = (signing, *_alive(material.former, now))
@@ -136,11 +137,6 @@ def _forget_step(material: CertificateMaterial, policy: RotationPolicy, now: dat
     return RotationStep(replace(material, former=kept, chain=chain), "removed an authority that no longer signs")
 
 
-def made_for_process(policy: RotationPolicy, hosts: Sequence[str], now: datetime) -> CertificateMaterial:
-    """A new authority and a server certificate, for a process that shares neither."""
-    return _fresh(policy, hosts, now)
-
-
 def next_due(material: CertificateMaterial, policy: RotationPolicy) -> datetime:
     """When a step can be due next, if nothing else changes."""
     if material.upcoming is not None:
@@ -155,7 +151,8 @@ def next_due(material: CertificateMaterial, policy: RotationPolicy) -> datetime:
     return min(times)
 
 
-def _fresh(policy: RotationPolicy, hosts: Sequence[str], now: datetime) -> CertificateMaterial:
+def made_for_process(policy: RotationPolicy, hosts: Sequence[str], now: datetime) -> CertificateMaterial:
+    """A new authority and a server certificate that it signed."""
     authority = _new_authority(policy, now)
     return CertificateMaterial(
         signing=authority, leaf=issue_certificate(authority, hosts, now=now, lifetime=policy.lifetime)

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TLS context of a server whose certificate changes while it runs.
+"""The TLS context of a server whose certificate changes while it runs, and certificates that another program keeps.
 
 A new pair is first loaded into a scratch context, because loading a mismatched pair would break the live one. New
 handshakes use the new certificate; open connections are not affected.
+
+Files, such as a mounted Secret of cert-manager, are read every ten seconds and loaded when their content has changed.
+An unusable pair (half written, wrong key) leaves the previous one in use and is read again.
 """
 
+import asyncio
 import hashlib
+import logging
 import ssl
 import tempfile
 from pathlib import Path
@@ -87,3 +92,49 @@ class ServingCertificate:
 def _no_password() -> str:
     """Make an encrypted key fail instead of prompting on the terminal."""
     return ""
+
+
+log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 10.0
+
+
+class CertificateFiles:
+    """A runnable that follows `tls.crt` and `tls.key` in a folder."""
+
+    def __init__(self, folder: Path, serving: ServingCertificate, *, period: float = PERIOD_SECONDS) -> None:
+        """`period` in seconds."""
+        self._folder = folder
+        self._serving = serving
+        self._period = period
+        self.ready = asyncio.Event()
+        """Set once a usable pair is loaded."""
+        self.last_error = ""
+
+    async def run(self) -> None:
+        while True:
+            self.look()
+            await asyncio.sleep(self._period)
+
+    def look(self) -> None:
+        """Load the files. Never raises; errors are logged."""
+        try:
+            certificate = (self._folder / "tls.crt").read_bytes()
+            key = (self._folder / "tls.key").read_bytes()
+        except OSError as error:
+            self._serving.failed()
+            self._complain(f"{self._folder}: {error.strerror or error}")
+            return
+        try:
+            if self._serving.load(certificate, key):
+                log.info("%s: loaded a new certificate", self._folder)
+        except CertificateError as error:
+            self._complain(f"{self._folder}: {error}")
+            return
+        self.last_error = ""
+        self.ready.set()
+
+    def _complain(self, error: str) -> None:
+        if error != self.last_error:
+            log.error("%s", error)
+        self.last_error = error

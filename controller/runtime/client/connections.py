@@ -63,7 +63,6 @@ class Connections:
         again. Not one for all pools: leader election has a loop of its own in a thread, which reads meanwhile."""
 
     async def send(self, request: Request, target: str, fixed: str) -> Response:
-        """One exchange; see `exchange` and `Transport.send`."""
         answer = await self.exchange(request, target, fixed, stream=False)
         response = Response(answer.status, answer.headers, answer.body(), answer.warnings())
         answer.end()
@@ -113,7 +112,6 @@ class Connections:
             connection.abort()
 
     def close(self) -> None:
-        """Abort every connection."""
         self._closed = True
         self.retire()
         for connection in list(self._open):

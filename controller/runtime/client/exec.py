@@ -17,8 +17,7 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.kubernetes.meta.v1 import Status
-from trainwright.controller.runtime.client.answers import error_of
-from trainwright.controller.runtime.client.session import ApiSession
+from trainwright.controller.runtime.client.session import ApiSession, error_of
 from trainwright.controller.runtime.client.transport import Request, object_path
 from trainwright.controller.runtime.errors import (
     BadRequest,

@@ -129,7 +129,6 @@ class Sessions:
         return HTTPSocket(request, opened, answers[-1], None)
 
     async def close(self) -> None:
-        """Close both pools, and with them every connection."""
         for session in (self._requests, self._streams):
             await session.close()
 

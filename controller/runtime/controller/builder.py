@@ -21,8 +21,15 @@ from trainwright.controller.runtime.controller.controller import (
     Reconciler,
     WorkerSettings,
 )
-from trainwright.controller.runtime.controller.predicates import Predicate
-from trainwright.controller.runtime.controller.sources import KindSource, Mapper, Source, Wait, keys_of_owner, own_key
+from trainwright.controller.runtime.controller.sources import (
+    KindSource,
+    Mapper,
+    Predicate,
+    Source,
+    Wait,
+    keys_of_owner,
+    own_key,
+)
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Kind, resource_of
 from trainwright.controller.runtime.workqueue.entries import QueueObserver
@@ -64,7 +71,7 @@ class Builder:
         """The kind to reconcile. Call it at most once.
 
         Where this or another controller needs more objects of the kind than these, declare all of them, and choose
-        with `predicates.labels_match`: a kind has one cache, and `reconcile` refuses two that overlap.
+        with `labels_match`: a kind has one cache, and `reconcile` refuses two that overlap.
         """
         if self._for is not None:
             raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")

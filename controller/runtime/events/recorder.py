@@ -26,14 +26,16 @@ from trainwright.api.surroundings import fraction, host
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, ServerError
-from trainwright.controller.runtime.events.correlator import FORGET_SECONDS, REFRESH_SECONDS, Correlator, SeriesCount
-from trainwright.controller.runtime.events.occurrence import (
+from trainwright.controller.runtime.events.correlator import (
+    FORGET_SECONDS,
     NOTE_BYTES,
+    REFRESH_SECONDS,
     TYPES,
     WORD_BYTES,
+    Correlator,
     EventKind,
     NormalOrWarning,
-    Occurrence,
+    SeriesCount,
     cut,
     event_object,
 )
@@ -122,8 +124,7 @@ class EventRecorder:
             self._statistics.dropped += 1
             return
         loop = asyncio.get_running_loop()
-        occurrence = Occurrence(kind, cut(note, NOTE_BYTES))
-        for series in self._correlator.take(occurrence, loop.time(), self._now()):
+        for series in self._correlator.take(kind, cut(note, NOTE_BYTES), loop.time(), self._now()):
             self._put(series)
 
     def statistics(self) -> RecorderStatistics:

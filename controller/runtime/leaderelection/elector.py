@@ -23,10 +23,9 @@ from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import ConfigurationError, LeadershipLost
 from trainwright.controller.runtime.kinds import codec_of
-from trainwright.controller.runtime.leaderelection.candidate import Candidate
+from trainwright.controller.runtime.leaderelection.candidate import Candidate, LeaseLock, Lock
 from trainwright.controller.runtime.leaderelection.deadline import kernel_deadline
 from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, Timing, steady_clock
-from trainwright.controller.runtime.leaderelection.lock import LeaseLock, Lock
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
 from trainwright.controller.runtime.tasks import TaskScope
 

@@ -66,7 +66,6 @@ class _Signals:
             stop()
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """The handler of both signals."""
         if self._received:
             os.write(2, b"second signal: exiting at once\n")
             os._exit(1)

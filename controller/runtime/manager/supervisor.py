@@ -150,7 +150,6 @@ class Supervisor:
 
     @property
     def stopping(self) -> bool:
-        """Whether the stop was requested."""
         return self._stop.is_set()
 
     def running(self) -> list[str]:

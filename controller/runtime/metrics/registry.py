@@ -21,7 +21,7 @@ from trainwright.controller.runtime.controller.controller import Controller, Con
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.events.recorder import RecorderStatistics, event_metrics
 from trainwright.controller.runtime.lag import LoopLag
-from trainwright.controller.runtime.metrics.durations import DurationsCollector
+from trainwright.controller.runtime.metrics.series import DurationsCollector
 from trainwright.controller.runtime.workqueue.entries import QueueStatistics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -227,7 +227,6 @@ class RequestCounts:
         self._children: dict[tuple[str, str], Counter] = {}
 
     def attempt(self, request: Request, status: int | None) -> None:
-        """An attempt ended; the code is `<error>` without an answer."""
         key = (str(status) if status is not None else "<error>", request.method)
         child = self._children.get(key)
         if child is None:
@@ -242,7 +241,6 @@ class StatisticsCollector(Collector):
         self._families = families
 
     def describe(self) -> list[Metric]:
-        """Nothing in advance."""
         return []
 
     def collect(self) -> Iterable[Metric]:

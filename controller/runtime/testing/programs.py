@@ -33,7 +33,6 @@ class Files:
 
     @classmethod
     def make(cls, folder: Path, admin_token: str) -> "Files":
-        """Write keys, certificates and the token file into `folder`."""
         authority = Authority(folder / "pki")
         tokens = folder / "tokens.csv"
         tokens.touch(mode=0o600)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.api import extras
-from trainwright.controller.runtime.testing import hooks
 
 if TYPE_CHECKING:
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
@@ -30,6 +29,15 @@ if TYPE_CHECKING:
 _CRDS = "control_plane_crds"
 _FIXTURES = ("control_plane", "cluster")
 _FAILURE = pytest.StashKey[Exception]()
+
+
+class _Hooks:
+    @pytest.hookspec(firstresult=True)
+    def pytest_control_plane(self, fixture: str, config: pytest.Config) -> "ControlPlane | None":
+        """Make the control plane of a fixture, `control_plane` or `cluster`; it is not started yet.
+
+        None for the one that the next plugin makes, in the end the real one.
+        """
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare `pytest_control_plane`, by which another plugin replaces the control planes."""
-    pluginmanager.add_hookspecs(hooks)
+    pluginmanager.add_hookspecs(_Hooks)
 
 
 @pytest.hookimpl(trylast=True)

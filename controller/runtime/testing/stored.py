@@ -1,18 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects read and written as the administrator, without a kubectl for each, as tests look again and again.
+"""Objects read and written as the administrator over HTTPS, without a kubectl for each, as tests look again and again.
 
-Kinds are named as for kubectl: `pods`, `trainjob`, `events.events.k8s.io`. What is served is asked for once, and again
-when a kind is not known.
+A kubectl would cost up to a fifth of a second of CPU time. Kinds are named as for kubectl: `pods`, `trainjob`,
+`events.events.k8s.io`. What is served is asked for once, and again when a kind is not known.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+from trainwright.api import manifest
+from trainwright.controller.runtime.testing.component import has_condition
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.posting import Poster
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
+
+_SECONDS = 30.0
+_PAUSE_SECONDS = 0.1
+_USER_AGENT = "test-kit"
+
+
+class Poster:
+    """Sends requests with a token, and returns the answers.
+
+    All raise ControlPlaneError if the API server cannot be reached or refuses the request; with its message.
+    """
+
+    def __init__(self, url: str, authority: bytes, token: str) -> None:
+        """`authority` is the certificate, as PEM, that the API server's is checked against."""
+        self._host = urlsplit(url).netloc
+        self._context = ssl.create_default_context(cadata=authority.decode())
+        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": _USER_AGENT}
+
+    def send(self, method: str, path: str, body: object, content_type: str = "application/json") -> dict[str, Any]:
+        """POST a document to a collection or a subresource, or PATCH an object; `content_type` says how."""
+        return _accepted(f"{method} {path}", *self._send(method, path, body, content_type=content_type))
+
+    def apply(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Server-side apply; `path` has the options. Retried while the storage of the kind is being made."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            # JSON is YAML.
+            status, answer = self._send("PATCH", path, document, content_type="application/apply-patch+yaml")
+            if status != http.client.TOO_MANY_REQUESTS or time.monotonic() > deadline:
+                return _accepted(f"apply {path.partition('?')[0]}", status, answer)
+            time.sleep(_PAUSE_SECONDS)
+
+    def delete(self, path: str, options: Mapping[str, Any]) -> bool:
+        """DELETE an object; returns whether there was one."""
+        status, answer = self._send("DELETE", path, options)
+        if status == http.client.NOT_FOUND:
+            return False
+        _accepted(f"DELETE {path}", status, answer)
+        return True
+
+    def read(self, path: str, *, accept: str = "application/json") -> dict[str, Any] | None:
+        """GET a path; None where nothing is."""
+        status, answer = self._send("GET", path, None, accept=accept)
+        return None if status == http.client.NOT_FOUND else _accepted(f"GET {path}", status, answer)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        *,
+        accept: str = "application/json",
+        content_type: str = "application/json",
+    ) -> tuple[int, dict[str, Any]]:
+        headers = {**self._headers, "Accept": accept}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        # A connection of its own: a test must leave none open. It is on the loopback, so no proxy applies.
+        connection = http.client.HTTPSConnection(self._host, timeout=_SECONDS, context=self._context)
+        try:
+            connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ControlPlaneError(f"{method} {path} failed: {error}") from error
+        finally:
+            connection.close()
+        try:
+            answer: dict[str, Any] = json.loads(text)
+        except ValueError:
+            answer = {"message": text.decode(errors="replace")}
+        return response.status, answer
+
+
+def _accepted(what: str, status: int, answer: dict[str, Any]) -> dict[str, Any]:
+    if status >= http.client.BAD_REQUEST:
+        raise ControlPlaneError(f"{what} failed: {answer.get('message')}")
+    return answer
+
 
 _STRICT = "fieldValidation=Strict"
 _STYLES = {style: f"application/{style}-patch+json" for style in ("merge", "json")} | {
@@ -88,14 +174,14 @@ class StoredObjects:
     def create(self, document: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object; fields that its kind lacks are refused. Returns what is stored."""
         path = self._kind_of(document).path(_namespace(document))
-        return self._poster.create(f"{path}?{_STRICT}" + ("&dryRun=All" if dry_run else ""), document)
+        return self._poster.send("POST", f"{path}?{_STRICT}" + ("&dryRun=All" if dry_run else ""), document)
 
     def patch(
         self, kind: str, name: str, body: object, namespace: str = "", *, style: str = "merge", subresource: str = ""
     ) -> dict[str, Any]:
         """Change an object; returns what is stored. `style` is `merge`, `strategic` or `json`."""
         path = self._called(kind).path(namespace, name) + (f"/{subresource}" if subresource else "")
-        return self._poster.patch(f"{path}?{_STRICT}", body, _STYLES[style])
+        return self._poster.send("PATCH", f"{path}?{_STRICT}", body, _STYLES[style])
 
     def delete(
         self, kind: str, name: str, namespace: str = "", *, cascade: str = "background", wait: bool = True
@@ -164,3 +250,75 @@ def _served(group: str, version: Mapping[str, Any]) -> Iterator[_Served]:
                 short=tuple(one.get("shortNames") or ()),
                 namespaced=one["scope"] == "Namespaced",
             )
+
+
+_WAIT_SECONDS = 60
+_DEFINITION = "CustomResourceDefinition"
+_MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def install_definitions(
+    paths: Sequence[Path], *, stored: StoredObjects, field_manager: str, serves: Callable[[str], bool]
+) -> None:
+    """Apply the manifests in files and folders, and wait until the API server serves the CRDs.
+
+    Other objects in them are applied too. `serves` says whether the API server answers a GET of a path with success.
+
+    Raises ControlPlaneError: a path does not exist, a folder holds no manifests, a definition was refused, or it is not
+    served after a minute.
+    """
+    documents = [document for path in paths for file in manifests(path) for document in _documents(file)]
+    stored.apply(*documents, field_manager=field_manager)
+    # The files may contain other objects, which are served at once.
+    names = [one["metadata"]["name"] for one in documents if one["kind"] == _DEFINITION]
+
+    # While its storage is made, a CRD that is Established can be answered with 429.
+    def waiting() -> list[str]:
+        crds = {name: stored.get(_DEFINITION, name) for name in names}
+        return [name for name, crd in crds.items() if crd is None or not _is_served(crd, serves)]
+
+    try:
+        eventually_sync(waiting, is_empty, seconds=_WAIT_SECONDS)
+    except GaveUp as error:
+        raise ControlPlaneError(
+            f"the API server does not serve {', '.join(error.last)} after {_WAIT_SECONDS} s"
+        ) from error
+
+
+def _is_served(crd: Mapping[str, Any], serves: Callable[[str], bool]) -> bool:
+    group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
+    return has_condition(crd, "Established") and all(
+        serves(f"/apis/{group}/{version['name']}/{plural}?limit=1")
+        for version in crd["spec"]["versions"]
+        if version["served"]
+    )
+
+
+def manifests(path: Path) -> list[Path]:
+    """The file itself, or the manifests of a folder without its kustomization."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(
+        file for file in path.iterdir() if file.suffix in _MANIFEST_SUFFIXES and file.stem.lower() != "kustomization"
+    )
+    if not found:
+        suffixes = ", ".join(f"*{suffix}" for suffix in _MANIFEST_SUFFIXES)
+        raise ControlPlaneError(f"{path} contains no CRDs ({suffixes})")
+    return found
+
+
+def _documents(file: Path) -> list[dict[str, Any]]:
+    try:
+        return _parsed(file, file.stat().st_mtime_ns)
+    except (OSError, ValueError) as error:
+        raise ControlPlaneError(f"the manifest {file} cannot be read: {error}") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(file: Path, _changed: int) -> list[dict[str, Any]]:
+    """Definitions are long, and each control plane of a session has the same."""
+    found = []
+    for document in manifest.documents(file.read_text()):
+        listed = document.items() if isinstance(document.data, dict) and document.data.get("kind") == "List" else ()
+        found += [one.data for one in listed] or [document.data]
+    return [one for one in found if one]

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.posting import Poster
+from trainwright.controller.runtime.testing.stored import Poster
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
 PolicyRule: TypeAlias = Mapping[str, Sequence[str]]
@@ -44,7 +44,7 @@ class Users:
         name = f"{prefix}-{secrets.token_hex(4)}"
         metadata = {"name": name, "labels": dict(labels or {})}
         document = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-        self._poster.create("/api/v1/namespaces", document)
+        self._poster.send("POST", "/api/v1/namespaces", document)
         return name
 
     def add_user(
@@ -69,7 +69,7 @@ class Users:
         """Make a service account with cluster-wide rights; returns a token. Raises as `add_user`."""
         metadata = {"name": name, "namespace": namespace}
         document = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-        self._poster.create(_accounts(namespace), document)
+        self._poster.send("POST", _accounts(namespace), document)
         if rules:
             subject = {"kind": "ServiceAccount", **metadata}
             self._grant(f"{namespace}-{name}", subject, f"system:serviceaccount:{namespace}:{name}", rules, "")
@@ -79,7 +79,7 @@ class Users:
         """A token of an existing service account."""
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         spec = {"expirationSeconds": hours * 3600}
-        answer = self._poster.create(f"{_accounts(namespace)}/{account}/token", {**asked, "spec": spec})
+        answer = self._poster.send("POST", f"{_accounts(namespace)}/{account}/token", {**asked, "spec": spec})
         return str(answer["status"]["token"])
 
     def mount_service_account(self, account: str, namespace: str, folder: Path) -> Path:
@@ -105,9 +105,9 @@ class Users:
         about = {"apiVersion": f"{_RBAC}/v1", "metadata": metadata}
         reference = {"apiGroup": _RBAC, "kind": kind, "name": role}
         path = f"/apis/{_RBAC}/v1/{f'namespaces/{namespace}/' if namespace else ''}{kind.lower()}"
-        self._poster.create(f"{path}s", {**about, "kind": kind, "rules": list(rules)})
+        self._poster.send("POST", f"{path}s", {**about, "kind": kind, "rules": list(rules)})
         binding = {**about, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
-        self._poster.create(f"{path}bindings", binding)
+        self._poster.send("POST", f"{path}bindings", binding)
         try:
             eventually_sync(lambda: self._may(user, rules[0], namespace), seconds=_RIGHTS_SECONDS)
         except GaveUp as error:
@@ -132,7 +132,7 @@ class Users:
             "kind": "SubjectAccessReview",
             "spec": {"user": user, **asked},
         }
-        answer = self._poster.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        answer = self._poster.send("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         return bool(answer["status"]["allowed"])
 
 

@@ -17,7 +17,12 @@ from typing import TypeAlias
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
-from trainwright.controller.runtime.certificates.injection import InjectionTarget, bundles, fetch_configuration
+from trainwright.controller.runtime.certificates.configurations import (
+    InjectionTarget,
+    bundles,
+    fetch_configuration,
+    names_reached,
+)
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import (
     AlreadyExists,
@@ -27,7 +32,6 @@ from trainwright.controller.runtime.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from trainwright.controller.runtime.webhook.configurations import names_reached
 
 log = logging.getLogger(__name__)
 

@@ -112,7 +112,6 @@ def write_review(request: ReviewRequest, response: ReviewResponse) -> bytes:
 
 
 def write_malformed(error: MalformedReview) -> bytes:
-    """Encode the review that answers a malformed request."""
     status = {"metadata": {}, "code": error.code, "message": str(error), "status": "Failure"}
     return _ENCODER.encode({"response": {"uid": "", "allowed": False, "status": status}})
 

@@ -61,28 +61,6 @@ class WebhookMetrics:
         )
 
 
-class PathMetrics:
-    """The metrics of one path; all its series start at 0."""
-
-    def __init__(self, metrics: WebhookMetrics, path: str) -> None:
-        self._requests = {code: metrics.requests.labels(path, str(code)) for code in (200, 500)}
-        self._seconds = metrics.seconds.labels(path)
-        self._in_flight = metrics.in_flight.labels(path)
-        self._panics = metrics.panics
-
-    def began(self) -> None:
-        self._in_flight.inc()
-
-    def ended(self, status: int, seconds: float) -> None:
-        """A request was answered with this HTTP status."""
-        self._in_flight.dec()
-        self._requests[status].inc()
-        self._seconds.observe(seconds)
-
-    def crashed(self) -> None:
-        self._panics.inc()
-
-
 log = logging.getLogger(__name__)
 
 O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as in the client
@@ -175,24 +153,27 @@ class WebhookServer(Listener):
     # ------------------------------------------------------------------ one request
 
     def _route(self, path: str, handler: AdmissionHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        metrics = PathMetrics(self._metrics, path)
+        requests = {code: self._metrics.requests.labels(path, str(code)) for code in (200, 500)}  # all start at 0
+        seconds, in_flight = self._metrics.seconds.labels(path), self._metrics.in_flight.labels(path)
 
         async def handle(request: web.Request) -> web.StreamResponse:
             begin = perf_counter()
-            metrics.began()
+            in_flight.inc()
             status = 500
             try:
-                response = await self._answered(request, handler, metrics)
+                response = await self._answered(request, handler)
                 status = 200
             finally:
-                metrics.ended(status, perf_counter() - begin)
+                in_flight.dec()
+                requests[status].inc()
+                seconds.observe(perf_counter() - begin)
             if self._draining:
                 response.force_close()
             return response
 
         return handle
 
-    async def _answered(self, request: web.Request, handler: AdmissionHandler, metrics: PathMetrics) -> web.Response:
+    async def _answered(self, request: web.Request, handler: AdmissionHandler) -> web.Response:
         try:
             review = read_review(await self._body(request))
         except MalformedReview as error:
@@ -200,12 +181,10 @@ class WebhookServer(Listener):
             refusal = web.Response(body=write_malformed(error), content_type=_JSON)
             refusal.force_close()  # the start of a next request on this connection is unknown
             return refusal
-        body = await self._decided(request, handler, review, metrics)
+        body = await self._decided(request, handler, review)
         return web.Response(body=body, content_type=_JSON)
 
-    async def _decided(
-        self, request: web.Request, handler: AdmissionHandler, review: ReviewRequest, metrics: PathMetrics
-    ) -> bytes:
+    async def _decided(self, request: web.Request, handler: AdmissionHandler, review: ReviewRequest) -> bytes:
         limit = self._time_limit(request)
         scope = asyncio.timeout(limit)
         try:
@@ -221,7 +200,7 @@ class WebhookServer(Listener):
                 log.warning("%s: the API server did not answer during review %s: %s", request.path, review.uid, error)
                 message = "the webhook got no answer from the API server; try again"
                 return _unanswered(review, 503, "ServiceUnavailable", message)
-            metrics.crashed()
+            self._metrics.panics.inc()
             log.exception("%s: the handler raised an exception for review %s", request.path, review.uid)
             message = f"the webhook failed with {type(error).__name__}; see its log"
             return _unanswered(review, 500, "InternalError", message)

@@ -16,9 +16,9 @@ from tests.installation import CONFIG, CONFIGURATION, NAME, NAMESPACE, Document,
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.cli.main import build_parser
+from trainwright.controller.runtime.certificates.configurations import paths_of
 from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.webhook.configurations import paths_of
 from trainwright.controller.runtime.webhook.webhooks import DEFAULT_FOLDER
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.installation import shipped_installation

@@ -26,7 +26,7 @@ from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
+from trainwright.controller.runtime.tokens.verifier import DISCOVERY, KEYS
 from trainwright.controller.trainer.progress.access import (
     AccessUnknown,
     ReportAccess,

@@ -26,10 +26,9 @@ from trainwright.controller.runtime.certificates.authority import (
     strict_defects,
 )
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
-from trainwright.controller.runtime.certificates.material import CertificateMaterial, decode
+from trainwright.controller.runtime.certificates.material import CertificateMaterial, CertificateVault, decode
 from trainwright.controller.runtime.certificates.rotation import RotationPolicy, next_due, next_step
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.certificates.vault import CertificateVault
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 

@@ -26,10 +26,9 @@ from trainwright.controller.runtime.certificates.authority import (
     make_authority,
     signed_by,
 )
-from trainwright.controller.runtime.certificates.files import CertificateFiles
 from trainwright.controller.runtime.certificates.material import CertificateMaterial, decode, same_authorities
 from trainwright.controller.runtime.certificates.rotation import RotationPolicy, next_due, next_step
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.certificates.serving import CertificateFiles, ServingCertificate
 from trainwright.controller.runtime.errors import CertificateError, ConfigurationError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

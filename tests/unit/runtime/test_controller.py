@@ -23,14 +23,14 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.runtime.context import current_reconcile
 from trainwright.controller.runtime.controller.controller import ReconcileOutcome
-from trainwright.controller.runtime.controller.predicates import (
+from trainwright.controller.runtime.controller.sources import (
     all_of,
     any_of,
     generation_changed,
     labels_match,
     none_of,
+    own_key,
 )
-from trainwright.controller.runtime.controller.sources import own_key
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, Forbidden, ServerError, Unreachable
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map

@@ -4,8 +4,8 @@
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from trainwright.controller.runtime.metrics.durations import DurationsCollector
 from trainwright.controller.runtime.metrics.registry import QUEUE_BUCKETS, RECONCILE_BUCKETS
+from trainwright.controller.runtime.metrics.series import DurationsCollector
 
 
 def scrape(registry: CollectorRegistry) -> list[str]:

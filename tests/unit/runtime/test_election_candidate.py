@@ -18,9 +18,8 @@ from trainwright.controller.runtime.errors import (
     NotLeading,
     Unreachable,
 )
-from trainwright.controller.runtime.leaderelection.candidate import Candidate
+from trainwright.controller.runtime.leaderelection.candidate import Candidate, LeaseRecord
 from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
-from trainwright.controller.runtime.leaderelection.lock import LeaseRecord
 from trainwright.controller.runtime.testing.clock import jumping, settle
 
 TIMING = Timing()

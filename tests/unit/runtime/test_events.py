@@ -13,11 +13,14 @@ import pytest
 from trainwright.api.objects import Document
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost, Unreachable
-from trainwright.controller.runtime.events.correlator import BURST, COMBINED, ENTRIES, Correlator, SeriesCount
-from trainwright.controller.runtime.events.occurrence import (
+from trainwright.controller.runtime.events.correlator import (
+    BURST,
+    COMBINED,
+    ENTRIES,
+    Correlator,
     EventKind,
     EventObject,
-    Occurrence,
+    SeriesCount,
     cut,
     event_name,
     event_object,
@@ -32,8 +35,8 @@ WALL = datetime(2026, 1, 1, tzinfo=UTC)
 SHOP = config_map("shop", version="7", uid="u")
 
 
-def occurrence(note: str = "n", reason: str = "R", name: str = "shop", kind: str = "Normal") -> Occurrence:
-    return Occurrence(EventKind(EventObject("v1", "ConfigMap", "default", name, "u"), None, kind, reason, "A"), note)
+def occurrence(note: str = "n", reason: str = "R", name: str = "shop", kind: str = "Normal") -> tuple[EventKind, str]:
+    return EventKind(EventObject("v1", "ConfigMap", "default", name, "u"), None, kind, reason, "A"), note
 
 
 class Written:
@@ -43,9 +46,9 @@ class Written:
         self.correlator = Correlator("example.com/web", "web-0")
         self.log: list[tuple[str, int]] = []
 
-    def take(self, *occurrences: Occurrence, now: float = 0.0) -> None:
+    def take(self, *occurrences: tuple[EventKind, str], now: float = 0.0) -> None:
         for one in occurrences:
-            self.note(self.correlator.take(one, now, WALL))
+            self.note(self.correlator.take(*one, now, WALL))
 
     def note(self, series: list[SeriesCount]) -> None:
         for one in series:

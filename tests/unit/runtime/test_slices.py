@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.controller.runtime.client import slices
-from trainwright.controller.runtime.client.slices import cut
+from trainwright.controller.runtime.client import reads
+from trainwright.controller.runtime.client.reads import cut
 from trainwright.controller.runtime.errors import DecodeError
 
 NASTY = '},{"metadata":{"name":"inner"}}]'
@@ -35,7 +35,7 @@ ITEMS = st.lists(
 
 @pytest.fixture(autouse=True)
 def _every_list_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "LONG_BYTES", 0)
+    monkeypatch.setattr(reads, "LONG_BYTES", 0)
 
 
 def written(document: Any) -> bytes:
@@ -60,7 +60,7 @@ def test_other_forms_are_left_alone(body: bytes) -> None:
 
 
 def test_short_lists_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "LONG_BYTES", 1000)
+    monkeypatch.setattr(reads, "LONG_BYTES", 1000)
     assert cut(b'{"items":[{"metadata":{}}]}') is None
 
 

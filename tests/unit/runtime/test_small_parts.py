@@ -22,6 +22,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Container, Pod
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import controller_of, key_of
 from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
+from trainwright.controller.runtime.cache.events import at_least, compare
 from trainwright.controller.runtime.collector import freeze_collector
 from trainwright.controller.runtime.context import ContextFilter, Reconcile, current_reconcile
 from trainwright.controller.runtime.errors import ConfigurationError, reason_of
@@ -32,7 +33,6 @@ from trainwright.controller.runtime.servers.probes import Checks
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import build, config_map
 from trainwright.controller.runtime.testing.scripted import frame, is_list, is_watch, listing
-from trainwright.controller.runtime.versions import at_least, compare
 
 
 def test_versions_are_compared_only_if_canonical() -> None:

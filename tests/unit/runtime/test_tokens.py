@@ -16,11 +16,9 @@ from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import TokenRefused, TokensUnavailable, Unreachable
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body
-from trainwright.controller.runtime.tokens.encoded import LONGEST, parse, to_base64
-from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS, own_token
-from trainwright.controller.runtime.tokens.keys import read_keys
 from trainwright.controller.runtime.tokens.reviews import TokenMemory
-from trainwright.controller.runtime.tokens.verifier import TokenVerifier
+from trainwright.controller.runtime.tokens.signatures import LONGEST, parse, read_keys, to_base64
+from trainwright.controller.runtime.tokens.verifier import DISCOVERY, KEYS, TokenVerifier, own_token
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
 FOREVER = float("inf")

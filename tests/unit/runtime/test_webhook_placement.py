@@ -9,18 +9,18 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from trainwright.api.kubernetes.admissionregistration.v1 import ValidatingWebhookConfiguration
+from trainwright.controller.runtime.certificates.configurations import (
+    injection_target_of,
+    names_reached,
+    paths_of,
+    webhooks_by_url,
+)
 from trainwright.controller.runtime.certificates.material import certificates_in
 from trainwright.controller.runtime.certificates.rotation import RotationPolicy
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.runtime.webhook.configurations import (
-    injection_target_of,
-    names_reached,
-    paths_of,
-    webhooks_by_url,
-)
 from trainwright.controller.runtime.webhook.webhooks import (
     DEFAULT_FOLDER,
     ByURL,

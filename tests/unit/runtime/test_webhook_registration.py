@@ -13,7 +13,7 @@ from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body
 from trainwright.controller.runtime.webhook import webhooks
-from trainwright.controller.runtime.webhook.registration import WebhookRegistration
+from trainwright.controller.runtime.webhook.webhooks import WebhookRegistration
 
 DOCUMENT = {
     "apiVersion": "admissionregistration.k8s.io/v1",

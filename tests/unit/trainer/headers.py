@@ -6,7 +6,7 @@ import random
 import string
 from typing import Any
 
-from trainwright.controller.runtime.tokens.encoded import from_base64, to_base64
+from trainwright.controller.runtime.tokens.signatures import from_base64, to_base64
 
 ALPHABET = string.ascii_letters + string.digits + "-_=+/., \t\x00\x7f\xa0é\udcff\u2028"
 FIELDS = ("alg", "kid", "crit", "typ", "iss", "aud", "exp", "nbf", "sub", "kubernetes.io", "b64", "")

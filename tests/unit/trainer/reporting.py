@@ -25,7 +25,7 @@ from trainwright.controller.runtime.testing.scripted import (
     is_watch,
     listing,
 )
-from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
+from trainwright.controller.runtime.tokens.verifier import DISCOVERY, KEYS
 from trainwright.controller.trainer.progress.access import ReportAccess, ReporterForbidden, ReportingPod
 
 FOREVER = float("inf")

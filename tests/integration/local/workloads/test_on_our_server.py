@@ -31,8 +31,8 @@ from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.local.workloads import WORKLOADS, WorkloadSettings
 from trainwright.controller.local.workloads.jobset import webhooks
 from trainwright.controller.runtime import Client, ClusterConfig
+from trainwright.controller.runtime.certificates.configurations import webhooks_by_url
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.webhook.configurations import webhooks_by_url
 
 _WEBHOOKS = "https://jobset.test"
 """Nothing listens there: the API server calls the handlers in its own process."""

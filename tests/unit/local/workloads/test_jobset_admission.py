@@ -14,8 +14,8 @@ from trainwright.controller.local.workloads.jobset.placement import Followers, M
 from trainwright.controller.local.workloads.jobset.validation import validate
 from trainwright.controller.local.workloads.jobset.webhooks import configurations, handlers
 from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.certificates.configurations import paths_of
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.runtime.webhook.configurations import paths_of
 from trainwright.controller.runtime.webhook.review import ReviewRequest
 
 
