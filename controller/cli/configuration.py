@@ -23,17 +23,25 @@ API_VERSION = "config.trainer.kubeflow.org/v1alpha1"
 KIND = "Configuration"
 
 
-def load_registry(path: Path | None) -> Registry:
-    """The plugins of a manager with the Configuration in the file, those of its feature gates among them.
+def load_configuration(path: Path | None) -> Configuration:
+    """The configuration in the file, with defaults; all defaults without a file.
 
-    Raises:
-        ConfigurationError: the file cannot be read, has another kind or unknown fields or gates, or names a plugin
-            that only a gate turns on.
-        RegistryError: the plugins cannot be loaded together.
+    Raises ConfigurationError: the file cannot be read, has another kind, or has unknown fields.
     """
     configuration, problems = _read(path)
     _refuse(path, problems)
     configuration.set_defaults()
+    return configuration
+
+
+def load_registry(path: Path | None) -> Registry:
+    """The plugins of a manager with the Configuration in the file, those of its feature gates among them.
+
+    Raises:
+        ConfigurationError: as `load_configuration`, for unknown gates, and for a plugin that only a gate turns on.
+        RegistryError: the plugins cannot be loaded together.
+    """
+    configuration = load_configuration(path)
     features = features_of(configuration.feature_gates or {})
     selection = selection_of(configuration.plugins, configuration.recovery, features)
     return Registry.load(selection, installation=shipped_installation(configuration))
@@ -43,7 +51,7 @@ def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> Manag
     """The settings of a manager with the Configuration in the file; `feature_gates` take precedence over those of the
     file.
 
-    Raises ConfigurationError as `load_registry`, and for values that cannot take effect.
+    Raises ConfigurationError as `load_configuration`, and for values that cannot take effect.
     """
     configuration, problems = _read(path)
     if feature_gates:

@@ -181,9 +181,6 @@ def only_running() -> Path:
     )
 
 
-# ---------------------------------------------------------------------- which folders may be used
-
-
 class ForeignFolderError(UserError):
     """The folder is not a cluster's, so it is neither used nor deleted."""
 

@@ -139,9 +139,6 @@ def _delete(options: LocalOptions) -> None:
         print(f"{said} of its jobs stay{'s' if not its[1:] else ''} in {options.runs}: {options.command('outputs')}")
 
 
-# ---------------------------------------------------------------------- the user's kubeconfig
-
-
 def user_file() -> Path:
     """The file that kubectl changes: the first one of KUBECONFIG, or ~/.kube/config."""
     named = [one for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]

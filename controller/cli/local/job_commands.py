@@ -221,9 +221,6 @@ async def _reports(file: Path, uids: Sequence[str]) -> list[list[KeptReport]]:
         reports.close()
 
 
-# ---------------------------------------------------------------------- lines
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedLines:
     ranks: frozenset[str] = frozenset()

@@ -22,6 +22,7 @@ from tests.e2e.dashboard.stub import (
     with_curves,
 )
 from trainwright.controller.cli.dashboard import contract
+from trainwright.plugins.contract import Override
 
 pytestmark = pytest.mark.parity
 
@@ -50,7 +51,7 @@ def test_nothing_of_the_cluster_becomes_html(stub: Stub, window: Window, picture
     stub.objects = replace(
         stub.objects,
         objects=[replace(stub.objects.objects[1], name=evil, yaml=f"metadata:\n  name: {evil}\n")],
-        overrides=[contract.OverrideView(path=evil, loser=evil, winner=evil)],
+        overrides=[Override(path=evil, loser=evil, winner=evil)],
     )
     stub.log = lambda _pod, _query: f"{evil}\n\x1b[31mred\x1b[0m\x1b]0;title\x07\n10%\r99%\n".encode()
     page = window.open(stub.url)
