@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from trainwright.api.facade import homes
 from trainwright.api.rights import APPLY as APPLY, READ as READ, WATCH as WATCH, Rule as Rule
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime as Runtime
-from trainwright.plugins.contract.components import PLACEHOLDER as PLACEHOLDER, Component as Component, Stage as Stage
 from trainwright.plugins.contract.container import ContainerModel as ContainerModel, TrainerSettings as TrainerSettings
 from trainwright.plugins.contract.errors import (
     DuplicateObject as DuplicateObject,
@@ -29,10 +28,13 @@ from trainwright.plugins.contract.errors import (
 )
 from trainwright.plugins.contract.facts import (
     OFFLINE as OFFLINE,
+    PLACEHOLDER as PLACEHOLDER,
     ClusterFacts as ClusterFacts,
+    Component as Component,
     Enqueue as Enqueue,
     Installation as Installation,
     Reference as Reference,
+    Stage as Stage,
     Unreadable as Unreadable,
     Watch as Watch,
 )

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plugin declares as plain data, and the facts about the cluster that it gets.
+"""What a plugin declares as plain data, the facts about the cluster that it gets, and the objects that it gives.
 
 The TrainJob controller turns watches into sources; the RBAC compiler turns rules into the shipped role. A plugin never
 reads from the API server: it announces which objects it needs (`UsesFacts`), the controller looks them up in its cache
 before the pipeline runs, and the plugin finds them here. So the pipeline is a function of its inputs, and admission,
 reconcile, `render` and tests can all run it.
+
+A component is a server-side-apply document in wire form: a plain dictionary with apiVersion, kind, metadata (name,
+namespace, the TrainJob as controller) and the fields that the plugin owns. It is a dictionary and not a model because
+it holds part of an object only, and is compared, printed and sent as it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple, TypeVar
+from enum import Enum, IntEnum
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from trainwright.api.base import Object, Resource
-from trainwright.api.objects import AnyObject, controller_of, uid_of
+from trainwright.api.objects import AnyObject, Document, controller_of, owner_reference, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract.errors import FactUnavailable
 
@@ -163,3 +167,84 @@ class Installation:
     """The Secret in `namespace` whose `ca.crt` verifies the certificate of the servers."""
     authority: str = ""
     """The CA certificates (PEM) of a process that makes its own; empty: they are in the Secret."""
+
+
+PLACEHOLDER = "Z2VuZXJhdGVkIHdoZW4gdGhlIFNlY3JldCBpcyBjcmVhdGVk"
+"""Stands for generated key material in the data of a Secret. Decoded from base64, it is a sentence that says so."""
+
+
+class Stage(IntEnum):
+    """When an object is applied, among those of one job: what pods need comes before the pods."""
+
+    POD_INPUT = 0
+    """Pods do not start without it: a ConfigMap or a Secret that they mount."""
+    POD_GROUP = 1
+    """A gang scheduler needs it before the first pod: a PodGroup."""
+    OTHER = 2
+    """Everything else."""
+    WORKLOAD = 3
+    """It creates the pods: a JobSet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One object to apply."""
+
+    resource: Resource
+    """The kind of the document, as the plugin's watch declares it."""
+    document: Document
+    stage: Stage = Stage.OTHER
+    plugin: str = ""
+    """The plugin that built it; filled in by the pipeline."""
+    generate: Callable[[Document], Document] | None = None
+    """Set for objects with generated content: they are created if absent and never applied again. The function is
+    called once, in a thread, with the document, and returns the document to create with every placeholder replaced."""
+    fallback: Document | None = None
+    """Applied to an existing object if the API server refuses `document`: the same object, with changes only in fields
+    that may still change."""
+    settled: bool = False
+    """A build that sees this object as it was created gives the same objects. So the job is not built again when the
+    object appears among the facts that its plugin alone has asked for."""
+
+    @classmethod
+    def owned_by(
+        cls,
+        job: TrainJob,
+        resource: Resource,
+        name: str,
+        content: Mapping[str, Any],
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        stage: Stage = Stage.OTHER,
+        generate: Callable[[Document], Document] | None = None,
+    ) -> "Component":
+        """An object in the job's namespace that goes away with the job.
+
+        `content` is all of it but apiVersion, kind and metadata, in wire form: `{"data": {...}}`.
+        """
+        metadata = owned_metadata(job, name)
+        for key, marks in (("labels", labels), ("annotations", annotations)):
+            if marks:
+                metadata[key] = dict(marks)
+        document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+        return cls(resource, document, stage=stage, generate=generate)
+
+    @property
+    def reference(self) -> Reference:
+        metadata = self.document["metadata"]
+        return Reference(self.resource, metadata.get("namespace", ""), metadata["name"])
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """Position in the output: by stage, then by kind and name."""
+        return (self.stage, self.resource.kind, self.resource.api_version, self.document["metadata"]["name"])
+
+
+def owned_metadata(job: TrainJob, name: str) -> Document:
+    """Metadata of an object of this job. The uid of the reference is empty if the job was never stored."""
+    metadata: Document = {"name": name}
+    if job.namespace:
+        metadata["namespace"] = job.namespace
+    metadata["ownerReferences"] = [owner_reference(job, job.RESOURCE)]
+    return metadata

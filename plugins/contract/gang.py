@@ -22,9 +22,8 @@ from trainwright.api.quantity import Quantity, Style
 from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.plugins.contract.components import Component, Stage
 from trainwright.plugins.contract.errors import Finding, Warned
-from trainwright.plugins.contract.facts import Enqueue, Reference, Watch
+from trainwright.plugins.contract.facts import Component, Enqueue, Reference, Stage, Watch
 from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.picture import (
     About,

@@ -22,9 +22,8 @@ from typing import Protocol, runtime_checkable
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.plugins.contract.components import Component
 from trainwright.plugins.contract.errors import Finding
-from trainwright.plugins.contract.facts import ClusterFacts, Reference, Watch
+from trainwright.plugins.contract.facts import ClusterFacts, Component, Reference, Watch
 from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.picture import Cause, Picture
 from trainwright.plugins.contract.podset import PodRef

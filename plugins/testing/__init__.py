@@ -10,15 +10,17 @@
 plugin with `on_transition` that a job has changed its state.
 """
 
-from trainwright.plugins.testing.builders import (
+from trainwright.plugins.testing.results import (
     RUNTIME,
+    Result,
     in_state,
     replicated_job,
+    run,
     runtime,
     runtime_document,
     train_job,
+    transition,
 )
-from trainwright.plugins.testing.results import Result, run, transition
 
 __all__ = [
     "RUNTIME",
