@@ -15,6 +15,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.recovery import STANDING
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     LOW_PRIORITY,
     WAITED,
@@ -30,17 +31,16 @@ from trainwright.controller.runtime import (
     RetryAfter,
     current_reconcile,
 )
-from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, differs_in
-from trainwright.controller.trainer.build.objects import BuildMemory, JobObjects
+from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown, JobObjects
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import is_ours
-from trainwright.controller.trainer.job.status import is_finished, without_end
+from trainwright.controller.trainer.job.status import without_end
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline

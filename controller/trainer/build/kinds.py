@@ -12,12 +12,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from trainwright.api.base import Object, Resource
-from trainwright.api.conditions import is_true
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, controller_of, generation_of, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, pods_of
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     LOW_PRIORITY,
     Builder,
@@ -280,15 +279,10 @@ class UnfinishedJobs:
         if self._queue is None:
             return
         try:
-            jobs = [job for job in self._cache.list(TrainJob) if not _is_finished(job)]
+            jobs = [job for job in self._cache.list(TrainJob) if not is_finished(job)]
         except NotSynced:
             return
         reason = f"{self._informer.resource.kind} {event.type.lower()}"
         step = min(STEP_SECONDS, SPREAD_SECONDS / max(1, len(jobs)))
         for number, key in enumerate(sorted(Key(job.namespace, job.name) for job in jobs)):
             self._queue.add(key, priority=LOW_PRIORITY, after=number * step, reason=reason)
-
-
-def _is_finished(job: TrainJob) -> bool:
-    conditions = job.status_or_empty.conditions
-    return is_true(conditions, CONDITION_COMPLETE) or is_true(conditions, CONDITION_FAILED)

@@ -13,6 +13,7 @@ from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, Key, is_controlled_by, name_of, uid_of
 from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     Client,
     Done,
@@ -41,7 +42,6 @@ from trainwright.controller.trainer.failures.record import (
 from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.status import is_finished
 
 log = logging.getLogger(__name__)
 

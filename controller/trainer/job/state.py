@@ -25,8 +25,8 @@ from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_SUSPENDED,
     MANAGED_BY_TRAINER,
 )
+from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import Event
-from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.job.records import JobRecord, JobRecords
 from trainwright.plugins.contract import JobState
 

@@ -22,7 +22,6 @@ from trainwright.api.objects import resource_version_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import (
-    CONDITION_COMPLETE,
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
     DATASET_INITIALIZER,
@@ -30,6 +29,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
+from trainwright.api.trainer.v1alpha1.standing import is_end, is_finished
 from trainwright.controller.runtime import Client, set_condition
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.stall import COMPLETE
@@ -45,7 +45,6 @@ END_REASONS = frozenset({REASON_SAME_FAILURE, REASON_RESTARTS_EXHAUSTED, REASON_
 """Reasons of the condition Failed of a job that the manager has ended, though Kubernetes would go on."""
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
-_ENDS = frozenset({CONDITION_COMPLETE, CONDITION_FAILED})
 _OBSTACLES = frozenset({CONDITION_BLOCKED, *EXPLAINING, CONDITION_STALLED})
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
@@ -56,13 +55,8 @@ _ORDER = {CONDITION_BLOCKED: -1, **{kind: place for place, kind in enumerate(_LA
 """Those that are not here have 0."""
 
 
-def is_finished(job: TrainJob) -> bool:
-    """Whether the job is Complete or Failed; nothing is built or applied for it any more."""
-    return job.status is not None and is_over(job.status)
-
-
 def is_over(status: TrainJobStatus) -> bool:
-    return any(map(_is_end, status.conditions or ()))
+    return any(map(is_end, status.conditions or ()))
 
 
 def wanted_status(
@@ -107,7 +101,7 @@ def wanted_status(
         conditions = set_condition(conditions, condition, now=now)
     elif settled:
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
-    if any(map(_is_end, conditions)):
+    if any(map(is_end, conditions)):
         conditions = _without_obstacles(conditions)
     conditions = [condition for condition in conditions if condition.type not in obsolete]
     status.conditions = in_order(conditions) or None
@@ -159,20 +153,16 @@ def is_urgent(patch: dict[str, Any]) -> bool:
     return patch["status"] is None or "conditions" in patch["status"]
 
 
-def _is_end(condition: Condition) -> bool:
-    return condition.status == "True" and condition.type in _ENDS
-
-
 def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:
     """The observed conditions with one end at most: the one that the job has, else the first one.
 
     A JobSet may complete after its job has failed by the deadline: until it is deleted, or because its deletion failed.
     """
     written = job.status_or_empty.conditions or ()
-    end = next(filter(_is_end, written), None) or next(filter(_is_end, observed), None)
+    end = next(filter(is_end, written), None) or next(filter(is_end, observed), None)
     if end is None:
         return observed
-    kept = [end if one.type == end.type else one for one in observed if one.type == end.type or not _is_end(one)]
+    kept = [end if one.type == end.type else one for one in observed if one.type == end.type or not is_end(one)]
     return kept if end in kept else [*kept, end]
 
 

@@ -33,6 +33,7 @@ from trainwright.api.trainer.v1alpha1.history import (
     numbers_of,
     read,
 )
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     AlreadyExists,
     Conflict,
@@ -52,7 +53,6 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_lately, is_ours
-from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.progress.writer import Budget
 
 log = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import Metric, TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.trainer.job.stall import COMPLETE
-from trainwright.controller.trainer.job.status import is_finished
 
 BURST = 3
 """Values of a TrainJob that are written at once, before `interval` applies."""

@@ -25,6 +25,7 @@ from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
     Conflict,
     Done,
@@ -52,7 +53,6 @@ from trainwright.controller.trainer.job.pods import (
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
-from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.recovery.attempts import (
     Glance,
     KnownAttempts,

@@ -20,8 +20,8 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     Declaration,
     declared,
 )
+from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import CacheError, Manager, Trigger
-from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.failures.recorder import RECORDS, read_record

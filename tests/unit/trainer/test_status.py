@@ -9,8 +9,9 @@ import pytest
 
 from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
-from trainwright.controller.trainer.job.status import is_finished, status_patch, wanted_status
+from trainwright.controller.trainer.job.status import status_patch, wanted_status
 
 BEFORE = "2026-01-01T00:00:00Z"
 NOW = "2026-06-01T12:00:00Z"

@@ -9,7 +9,7 @@ import pytest
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.build.ends import EndUnknown, check_end
+from trainwright.controller.trainer.build.objects import EndUnknown, check_end
 from trainwright.plugins.contract import Component, Reference
 
 JOBSET = Reference(JobSet.RESOURCE, "n", "j")
