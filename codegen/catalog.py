@@ -357,7 +357,6 @@ def _take_kubernetes_kinds(listing: _File, catalog: Catalog, problems: Problems)
 
 
 def _complete(catalog: Catalog, packages: dict[str, Package], wanted: list[str], problems: Problems) -> None:
-    """Complete the references of all definitions, and add the definitions that they refer to."""
     queue = [*catalog.definitions.values(), *(catalog.kubernetes.definition(key) for key in wanted)]
     seen: set[str] = set()
     while queue:

@@ -126,8 +126,6 @@ def _served(kind: Kind) -> Schema:
 
 
 class _JsonSchema:
-    """Writes one schema and the definitions that it reaches."""
-
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._definitions: dict[str, Schema] = {}

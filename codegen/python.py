@@ -137,7 +137,6 @@ def _field(item: StructField, annotation: str, definition: Definition) -> str:
 
 
 def _docstring(text: str) -> str:
-    """A docstring inside a class, on one line if it fits."""
     safe = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     if safe.endswith('"'):
         safe += " "

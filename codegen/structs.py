@@ -243,7 +243,6 @@ class _Plain(ast.NodeTransformer):
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        """Remove the quotes of a name."""
         if not isinstance(node.value, str):
             return node
         self.forward = True

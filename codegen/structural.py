@@ -314,7 +314,6 @@ def _is_of_type(value: Any, kind: str) -> bool:
 
 
 def _compiles(pattern: str) -> bool:
-    """Whether a pattern is a regular expression of API servers."""
     try:
         compiled_pattern(pattern)
     except PatternError:

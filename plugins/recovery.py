@@ -235,7 +235,6 @@ def _own_fields(pods: PodSet) -> list[str]:
 
 
 def _kept(info: Info) -> Iterable[str]:
-    """Warnings about what the runtime says of failures itself."""
     if info.has_failure_policy:
         yield f"the runtime's spec.failurePolicy is kept, so {_RULES} no effect"
     for pods in _ranks(info):

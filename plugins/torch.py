@@ -192,7 +192,6 @@ def tuned_command(info: Info, job: TrainJob, pods: PodSet, processes: str) -> li
 
 
 def _overrides(info: Info) -> list[str]:
-    """The settings of the runtime, from the commands of its trainer containers."""
     return [
         part
         for pod_set in info.pod_sets

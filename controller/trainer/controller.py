@@ -31,8 +31,7 @@ from trainwright.controller.runtime import (
     RetryAfter,
     current_reconcile,
 )
-from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, differs_in
+from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, CachedFacts, differs_in
 from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown, JobObjects
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
@@ -179,7 +178,6 @@ class TrainJobController:
         return _result(failure, obstacle, decision)
 
     async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling) -> Exception | None:
-        """Make the job's objects. Returns the error, or None."""
         try:
             await self._objects.make(job, memory.build, end_is_known=ruling.is_replaced)
         except Exception as error:
@@ -205,7 +203,6 @@ class TrainJobController:
         end_unknown: str,
         ruling: Ruling,
     ) -> Attempt:
-        """The outcome of this attempt, together with what is remembered of earlier ones."""
         now, since = self._time(), memory.counters_since
         if since is None and _has_waited():
             since = now - COUNTERS_SECONDS
@@ -236,7 +233,6 @@ class TrainJobController:
         *,
         gives_way: bool,
     ) -> None:
-        """Write the status, delete the objects of a job that has to end, and update the job's memory."""
         if decision.counters_wait and memory.counters_since is None:
             memory.counters_since = self._time()
         if decision.status is not None:
@@ -266,7 +262,6 @@ class TrainJobController:
 
 
 def _result(failure: Exception | None, obstacle: Obstacle | None, decision: Decision) -> Result:
-    """When to reconcile the job again if no event does so earlier."""
     if failure is None or decision.end or (obstacle is not None and obstacle.final):
         # Counters yield to other jobs; while none is due, they are written in time.
         priority = LOW_PRIORITY if decision.counters_wait else None
@@ -283,7 +278,6 @@ def _has_waited() -> bool:
 
 
 def _is_built(job: TrainJob) -> bool:
-    """Whether to make the job's objects: not once it has ended, and not while it is being deleted."""
     return not is_finished(job) and deletion_timestamp_of(job) is None
 
 

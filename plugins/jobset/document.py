@@ -73,7 +73,6 @@ def _without_empty_pods(spec: Document) -> Document:
 
 
 def _marked(metadata: ObjectMeta | None, info: Info) -> ObjectMeta | None:
-    """The metadata of the pod template with the labels and annotations for all pods."""
     if not info.pod_labels and not info.pod_annotations:
         return metadata
     marked = metadata if metadata is not None else ObjectMeta()

@@ -152,7 +152,6 @@ def _initializer_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
 
 
 def _initializer_problem(info: Info, name: str) -> str:
-    """What the runtime lacks for this initializer; empty: nothing."""
     pod_set = info.pod_set(name)
     if pod_set is None:
         return f"the runtime has no replicated job {name}, which the job needs"

@@ -224,7 +224,6 @@ class PipelineRun:
             return None
 
     def _refused(self, refusal: Refusal) -> FieldError:
-        """The refusal as an error of the field that causes it."""
         spec = self._job.spec
         if spec is None:
             return FieldError("spec", ErrorType.INVALID, refusal.message)

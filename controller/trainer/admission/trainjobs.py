@@ -38,7 +38,7 @@ from trainwright.controller.runtime import (
     NotFound,
     NotSynced,
 )
-from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import (
     LARGEST_CONFIG_MAP,
     SNAPSHOTS,

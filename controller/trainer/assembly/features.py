@@ -100,7 +100,6 @@ def selection_of(section: Plugins | None, recovery: Recovery | None, features: F
 
 
 def _recovery(section: Recovery | None) -> tuple[Mapping[str, int], list[str]]:
-    """The settings of the plugin, and what cannot take effect."""
     full = section.deepcopy() if section is not None else Recovery()
     full.set_defaults()
     given: Mapping[str, int] = msgspec.to_builtins(full)

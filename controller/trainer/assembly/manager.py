@@ -24,8 +24,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.assembly.installation import place_of
 from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, declare_parts, parts_of
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
-from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import WatchedKinds, absent_kinds
+from trainwright.controller.trainer.build.kinds import CachedFacts, WatchedKinds, absent_kinds
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.obstacles import Defects
@@ -129,7 +128,6 @@ def drain_of(cluster: ClusterConfig, *, webhook_url: str | None, is_local: bool)
 
 
 def _introduce(settings: ManagerSettings, registry: Registry) -> None:
-    """Log the version, the plugins, the features and the parts of this manager."""
     features = ", ".join(sorted(gate.name for gate in settings.features)) or "none"
     plugins = ", ".join(entry.name for entry in registry)
     parts = ", ".join(parts_of(settings))
@@ -137,7 +135,6 @@ def _introduce(settings: ManagerSettings, registry: Registry) -> None:
 
 
 def _servers(cluster: ClusterConfig, settings: ManagerSettings, tls: Callable[[], ssl.SSLContext]) -> ServerSettings:
-    """What the manager serves over HTTP. `tls` gives the context of the certificate."""
     address = settings.metrics_address
     if address == "":
         address = METRICS_ADDRESS if is_in_cluster(cluster) else None

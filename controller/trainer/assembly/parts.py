@@ -41,7 +41,7 @@ from trainwright.controller.trainer.assembly.features import (
     Gate,
 )
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
-from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.records import JobRecords
@@ -122,7 +122,6 @@ class Assembly:
         return Recoveries(self.manager, self.snapshots, self.records, allowed, newest=self._newest_report)
 
     def _newest_report(self, job: TrainJob) -> TrainerStatus | None:
-        """The newest report of a job, if this process takes any."""
         if not self.settings.takes_progress:
             return None
         from trainwright.controller.trainer.progress.report import JobReports  # noqa: PLC0415 - costs memory

@@ -129,7 +129,6 @@ def serve_self_signed(serving: ServingCertificate, host: str) -> None:
 
 
 def _address(settings: ManagerSettings, url: str | None) -> str:
-    """The address to listen on: from the Configuration, else from the URL, else all interfaces."""
     named = urlsplit(url or "")
     host = settings.webhook_host or named.hostname or ""
     port = settings.webhook_port or named.port or PORT

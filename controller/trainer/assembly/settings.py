@@ -388,7 +388,6 @@ def _tls(options: TLSOptions, complain: Complain) -> tuple[ssl.TLSVersion, str]:
 
 
 def _cipher(index: int, name: str, complain: Complain) -> str:
-    """OpenSSL's name of a suite."""
     path = f"tls.cipherSuites[{index}]"
     cipher = CIPHER_SUITES.get(_OLD_NAMES.get(name, name), "")
     if name in _SUITES_OF_1_3:

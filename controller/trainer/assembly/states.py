@@ -3,9 +3,9 @@
 
 from trainwright.controller.runtime import Group
 from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.job.events import PluginTransitions
 from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.state import JobStates
-from trainwright.controller.trainer.job.transitions import PluginTransitions
 
 
 def declare(assembly: Assembly) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the watches that plugins declare into sources of the controller.
+"""Turns the watches that plugins declare into sources of the controller, and looks up facts in what they hold.
 
 Each watch becomes an informer whose events lead to TrainJobs. An optional kind that the cluster does not serve is not
 watched and counts as absent.
@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import AnyObject, controller_of, generation_of, name_of, namespace_of
+from trainwright.api.objects import (
+    AnyObject,
+    PartialObject,
+    controller_of,
+    deletion_timestamp_of,
+    generation_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, pods_of
 from trainwright.api.trainer.v1alpha1.standing import is_finished
@@ -27,6 +36,7 @@ from trainwright.controller.runtime import (
     Informer,
     Key,
     Kind,
+    KubernetesError,
     MetadataOnly,
     NotFound,
     NotSynced,
@@ -34,7 +44,7 @@ from trainwright.controller.runtime import (
     together,
 )
 from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.plugins.contract import Enqueue, PluginFailure, Reference, Refusal, Watch
+from trainwright.plugins.contract import ClusterFacts, Enqueue, PluginFailure, Reference, Refusal, Unreadable, Watch
 
 log = logging.getLogger(__name__)
 
@@ -286,3 +296,65 @@ class UnfinishedJobs:
         step = min(STEP_SECONDS, SPREAD_SECONDS / max(1, len(jobs)))
         for number, key in enumerate(sorted(Key(job.namespace, job.name) for job in jobs)):
             self._queue.add(key, priority=LOW_PRIORITY, after=number * step, reason=reason)
+
+
+class CachedFacts:
+    """Reads from the manager's cache; for kinds that no plugin watches, from the API server."""
+
+    def __init__(self, client: Client, cache: Cache, kinds: WatchedKinds) -> None:
+        self._client = client
+        self._cache = cache
+        self.kinds = kinds
+        self._provided: dict[Resource, Callable[[Reference], AnyObject | None]] = {}
+
+    def provide(self, resource: Resource, give: Callable[[Reference], AnyObject | None]) -> None:
+        """Take the facts of a kind that no API server has from this process."""
+        self._provided[resource] = give
+
+    async def read(self, references: Iterable[Reference]) -> ClusterFacts:
+        """The current state of these objects. A read that failed is part of the answer (`Unreadable`)."""
+        found: dict[Reference, AnyObject | Unreadable | None] = {}
+        for reference in references:
+            try:
+                if (give := self._provided.get(reference.resource)) is not None:
+                    found[reference] = give(reference)
+                elif self.kinds.watches(reference):
+                    found[reference] = self.find(reference)
+                else:
+                    found[reference] = await self._client.get(reference.resource, reference.name, reference.namespace)
+            except NotFound:
+                found[reference] = None
+            except KubernetesError as error:
+                found[reference] = Unreadable(str(error))
+        return ClusterFacts(found)
+
+    def find(self, reference: Reference) -> AnyObject | None:
+        """The object from the cache, or None.
+
+        Raises CacheError: its kind is not watched, or the first list of the kind has not arrived.
+        """
+        if self.kinds.is_absent(reference.resource):
+            return None
+        found: AnyObject | None = self._cache.get(self.kinds.kind_of(reference), reference.name, reference.namespace)
+        return found
+
+
+async def metadata_of(client: Client, reference: Reference) -> PartialObject | None:
+    """What the API server has of the object. The cache is late, and lacks objects that no TrainJob controls.
+
+    It is a list, because the manager may list every watched kind but need not have the right to get one. Raises
+    KubernetesError.
+    """
+    kind = MetadataOnly(reference.resource)
+    listed = await client.list(kind, reference.namespace, field_selector=f"metadata.name={reference.name}")
+    return next(iter(listed.items), None)
+
+
+async def is_there(client: Client, job: TrainJob) -> bool:
+    """Whether the API server has this very job, and it is not being deleted. Raises KubernetesError.
+
+    Whoever makes an object of a job again asks this first. The garbage collector may have deleted the object because
+    the job is gone; until the watch shows that, both would write as fast as they can.
+    """
+    found = await metadata_of(client, Reference(TrainJob.RESOURCE, job.namespace, job.name))
+    return found is not None and uid_of(found) == uid_of(job) and deletion_timestamp_of(found) is None

@@ -46,7 +46,7 @@ from trainwright.controller.runtime import (
     document_digest,
     refuse_foreign,
 )
-from trainwright.controller.trainer.build.facts import CachedFacts, is_there, metadata_of
+from trainwright.controller.trainer.build.kinds import CachedFacts, is_there, metadata_of
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, PipelineError, Reference, Unreadable
 from trainwright.plugins.pipeline import Pipeline

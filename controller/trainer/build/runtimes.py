@@ -227,7 +227,6 @@ class Snapshots:
         return self._remember(created, text, job)
 
     async def _text(self, live: Runtime) -> str:
-        """The runtime as YAML, as the API server has it now."""
         version = _version(live)
         text = self._texts.get(version)
         if text is None:

@@ -27,7 +27,7 @@ from trainwright.controller.runtime import (
     Result,
     is_namespace_ending,
 )
-from trainwright.controller.trainer.build.facts import is_there
+from trainwright.controller.trainer.build.kinds import is_there
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS, is_later
 from trainwright.controller.trainer.failures.record import (

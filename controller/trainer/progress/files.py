@@ -173,7 +173,6 @@ class ProgressFiles:
             return None  # nothing can be read of it; the cache has logged it
 
     def _file_of(self, key: Key, job: TrainJob) -> JobFile | None:
-        """What is remembered of the job; None if there is nothing to read of it."""
         record, phase = self._records.of(key, uid_of(job)), phase_of(job)
         file = record.get(JobFile)
         if file is None and (phase is Phase.NOTHING or (phase is Phase.LAST and not self._may_lack_last(job))):
@@ -181,7 +180,6 @@ class ProgressFiles:
         return file or record.keep(JobFile(job))
 
     def _may_lack_last(self, job: TrainJob) -> bool:
-        """Whether the job ended lately, and 100 % is not stored."""
         is_stored = job.status_or_empty.trainer_status_or_empty.progress_percentage == COMPLETE
         return not is_stored and ended_lately(job, self._now())
 

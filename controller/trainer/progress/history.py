@@ -162,7 +162,6 @@ class HistoryKeeper:
             self._take_in(self._queue, event.new)
 
     def _take_in(self, queue: WorkQueue[Key], job: TrainJob, *, at_start: bool = False) -> None:
-        """Add what is new of a job to its ring, and plan the write."""
         status = job.status_or_empty.trainer_status
         record = self._records.of(key_of(job), uid_of(job))
         history = record.get(_History)
@@ -190,7 +189,6 @@ class HistoryKeeper:
         return ring.add(at, status.progress_percentage, numbers_of(metrics), self._attempt_of(job))
 
     def _due(self, history: _History) -> float:
-        """When the points of a job are to be written that reports or has reported after its end."""
         if history.written == float("-inf") and not is_finished(history.job):
             # Not all at once where many jobs begin at once.
             return self._time() + INTERVAL_SECONDS * self._uniform(0.2, 1.0)

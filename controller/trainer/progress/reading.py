@@ -39,7 +39,7 @@ from trainwright.controller.runtime import (
     OutputTooLarge,
     ServerError,
 )
-from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.state import State, is_ours, state_of
 from trainwright.controller.trainer.progress.metrics import ReadResult

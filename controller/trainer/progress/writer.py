@@ -233,7 +233,6 @@ class Coalescer:
         reports.answer(UnknownJob())
 
     async def _stored(self, reports: JobReports) -> None:
-        """Wait until a value is written, for a while."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         reports.waiters.append(waiter)
         try:

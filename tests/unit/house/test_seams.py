@@ -73,7 +73,7 @@ ALLOWED: dict[str, tuple[frozenset[str], str]] = {
         "a world calls webhooks in the process",
     ),
     "controller/runtime/webhook/server.py": (frozenset({"time.perf_counter"}), "metrics of a server on a socket"),
-    "controller/trainer/job/transitions.py": (
+    "controller/trainer/job/events.py": (
         frozenset({"threading.Thread"}),
         "for listeners of other plugins, which may hang",
     ),

@@ -13,7 +13,7 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, listing
-from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.progress.reading import FileTarget, FoundPod, Targets, TargetUnknown, find_pod
 from trainwright.plugins.contract import OFFLINE, ClusterFacts, PodRef, Reference

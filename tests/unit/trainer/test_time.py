@@ -23,8 +23,7 @@ from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
 from trainwright.controller.runtime.testing.scripted import status_body as failure
-from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.controller.trainer.build.kinds import CachedFacts, WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.controller import TrainJobController
 from trainwright.controller.trainer.job.events import JobEvents
