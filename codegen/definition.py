@@ -96,7 +96,6 @@ class Definition:
         return f"{self.package.key}/{self.name}"
 
     def complain(self, problems: Problems, inside: Path, message: str) -> None:
-        """Report a mistake at a path inside this schema."""
         line = self.document.line((*self.path, *inside)) if self.document else 0
         problems.add(self.file or self.package.key, line, ".".join((self.name, *spoken(inside))), message)
 

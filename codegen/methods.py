@@ -35,8 +35,6 @@ class Form(Enum):
 
 @dataclass(frozen=True)
 class FieldShape:
-    """A form and what is inside it."""
-
     form: Form
     inner: "FieldShape | None" = None
     """The shape of items of a list or of values of a map."""

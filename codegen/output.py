@@ -35,7 +35,6 @@ class FileChange:
     new: str | None
 
     def diff(self) -> str:
-        """Unified diff from the existing text to the new one."""
         old = (self.old or "").splitlines(keepends=True)
         new = (self.new or "").splitlines(keepends=True)
         return "".join(difflib.unified_diff(old, new, f"a/{self.path}", f"b/{self.path}", n=2))

@@ -112,8 +112,6 @@ def is_struct(schema: Schema) -> bool:
 
 @dataclass
 class StructField:
-    """One attribute of a struct."""
-
     wire: str
     attribute: str
     annotation: ast.expr
@@ -122,7 +120,6 @@ class StructField:
     """Whether the annotation names a struct that is defined later in the module, or this one."""
 
     def text(self) -> str:
-        """The annotation as Python text."""
         text = ast.unparse(self.annotation)
         return f'"{text}"' if self.forward else text
 

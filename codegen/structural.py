@@ -56,7 +56,6 @@ Complain = Callable[[Path, str], None]
 
 
 def check(catalog: Catalog, problems: Problems) -> None:
-    """Report all problems of the authored definitions."""
     before = len(problems.found)
     _check_cycles(catalog, problems)
     if len(problems.found) > before:

@@ -57,11 +57,9 @@ class MPIPlugin:
     rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(core.Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
-        """Host files and keys of TrainJobs."""
         return (Watch(core.ConfigMap.RESOURCE, metadata_only=True), Watch(core.Secret.RESOURCE, metadata_only=True))
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        """Whether the keys exist."""
         if runtime.spec_or_empty.ml_policy_or_empty.mpi is not None:
             yield _keys_of(job)
 

@@ -57,7 +57,6 @@ class ProgressFilePlugin:
     rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
 
     def watches(self) -> Sequence[Watch]:
-        """The ConfigMaps of jobs."""
         return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:

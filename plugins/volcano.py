@@ -67,7 +67,6 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
         return fields
 
     def validation_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
-        """Whether the priority classes exist."""
         if self.policy_of(runtime) is not None:
             yield from map(_class, _named_classes(runtime))
 

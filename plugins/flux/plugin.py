@@ -51,11 +51,9 @@ class FluxPlugin:
     rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(core.Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
-        """Scripts and certificates of TrainJobs."""
         return (Watch(core.ConfigMap.RESOURCE, metadata_only=True), Watch(core.Secret.RESOURCE, metadata_only=True))
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        """Whether the certificate exists."""
         if runtime.spec_or_empty.ml_policy_or_empty.flux is not None:
             yield _certificate_of(job)
 
@@ -200,13 +198,11 @@ class FluxShape:
 
     @property
     def run_flags(self) -> str:
-        """Options of flux run."""
         flags = f"-N {self.nodes} -n {self.nodes * self.tasks}"
         return f"{flags} -g {self.gpus}" if self.gpus > 0 else flags
 
     @property
     def resource_flags(self) -> str:
-        """Options of flux R encode."""
         flags = f"--cores={index_range(self.tasks)}"
         return f"{flags} --gpu={index_range(self.gpus)}" if self.gpus > 0 else flags
 

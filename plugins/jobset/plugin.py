@@ -75,7 +75,6 @@ class JobSetPlugin:
     rules = (Rule.on(JobSet.RESOURCE, *WATCH, *APPLY, "delete"),)
 
     def watches(self) -> Sequence[Watch]:
-        """JobSets of TrainJobs."""
         remedy = "install JobSet (https://jobset.sigs.k8s.io)"
         return (Watch(JobSet.RESOURCE, model=JobSet, remedy=remedy, counters=("replicated_jobs_status",)),)
 

@@ -44,8 +44,6 @@ BUILD = "build"
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """The result of a build."""
-
     components: tuple[Component, ...]
     """In the order in which they are applied, which is by `Stage`."""
     settings: tuple[Setting, ...]

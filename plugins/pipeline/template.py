@@ -239,7 +239,6 @@ class Scribe:
         return Scribe(self.ledger, self.manager, f"{self.path}[{key}]")
 
     def note(self, value: Any, before: Any) -> None:
-        """Note that the patch set the value."""
         self.ledger.patched(self.path, value, before=before, manager=self.manager)
 
 

@@ -112,10 +112,7 @@ class Registry:
                 problems.append(f"{candidate}: {'; '.join(found)}{_advice(candidate)}")
             if plugin is not None and not found:
                 loaded.append(Loaded(plugin, candidate))
-        problems += _singles(loaded)
-        if problems:
-            raise RegistryError(problems)
-        return cls(_in_order(loaded))
+        return cls._verified(loaded, problems)
 
     @classmethod
     def of(cls, *plugins: Plugin) -> "Registry":
@@ -126,9 +123,13 @@ class Registry:
         problems = [
             f"{entry.candidate}: {text}" for entry in loaded for text in plugin_problems(entry.plugin, entry.name)
         ]
-        problems += [*_twice([e.candidate for e in loaded]), *_singles(loaded)]
-        if problems:
-            raise RegistryError(problems)
+        return cls._verified(loaded, [*problems, *_twice([entry.candidate for entry in loaded])])
+
+    @classmethod
+    def _verified(cls, loaded: Sequence[Loaded], problems: Sequence[str]) -> "Registry":
+        found = [*problems, *_singles(loaded)]
+        if found:
+            raise RegistryError(found)
         return cls(_in_order(loaded))
 
     def __iter__(self) -> Iterator[Loaded]:

@@ -131,7 +131,6 @@ class Assembly:
 
     @property
     def jobsets(self) -> Kind:
-        """How the cache holds JobSets."""
         return self.facts.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
 
     def jobs(self) -> Sequence[TrainJob]:
@@ -156,7 +155,6 @@ def load_part(name: str) -> ModuleType:
 
 
 async def declare_parts(assembly: Assembly) -> None:
-    """Declare the parts that are turned on, in the order of `PARTS`."""
     for name in parts_of(assembly.settings):
         declared = load_part(name).declare(assembly)
         if inspect.isawaitable(declared):

@@ -107,7 +107,6 @@ class ProgressService:
             await writing
 
     def begin_drain(self) -> None:
-        """See `BoundedServer.begin_drain`."""
         self.server.begin_drain()
 
     def request_stop(self) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part that reads the progress of TrainJobs in pods."""
 
+from functools import partial
+
 from trainwright.controller.runtime import Group
 from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.progress.files import ProgressFiles
 from trainwright.controller.trainer.progress.metrics import FileMetrics
-from trainwright.controller.trainer.progress.reading import Targets
+from trainwright.controller.trainer.progress.reading import file_target_of
 from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
 
 
@@ -21,7 +23,7 @@ def declare(assembly: Assembly) -> None:
         manager.add(assembly.coalescer, Group.OTHERS, "progress-writes")
     ProgressFiles(
         manager,
-        Targets(assembly.pipeline, assembly.snapshots, assembly.facts).of,
+        partial(file_target_of, assembly.pipeline, assembly.snapshots, assembly.facts),
         assembly.coalescer.accept,
         assembly.events,
         FileMetrics(manager.metrics.registry),

@@ -122,7 +122,6 @@ class ReportAccess:
         self._checks = LabelledCounter("trainer_progress_pod_checks", text, registry, result=results)
 
     async def run(self) -> None:
-        """Keep the keys of tokens current until cancelled."""
         await self._verifier.run()
 
     def unready(self) -> str | None:

@@ -116,7 +116,6 @@ class _OfJobs(LeadersCollector):
         *,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`jobs` gives the TrainJobs of the cache."""
         super().__init__(registry, leads)
         self._jobs = jobs
 

@@ -136,8 +136,6 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:
-    """The pod with rank 0."""
-
     name: str
     uid: str
     node: str
@@ -148,43 +146,37 @@ class FoundPod:
     """False if the pod has other containers only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """Knows the targets of jobs. Keeps nothing: callers do, by uid and annotations of the job."""
+async def file_target_of(
+    pipeline: Pipeline, snapshots: Snapshots, facts: CachedFacts, job: TrainJob
+) -> FileTarget | None:
+    """The target of a job; None if no file is to be read. Callers keep it, by uid and annotations of the job.
 
-    pipeline: Pipeline
-    snapshots: Snapshots
-    facts: CachedFacts
-
-    async def of(self, job: TrainJob) -> FileTarget | None:
-        """The target of a job; None if no file is to be read.
-
-        Raises TargetUnknown and other KubernetesErrors; try again later.
-        """
-        own = annotations_of(job)
-        if own.get(ANNOTATION_PROGRESS, PROGRESS_FILE) != PROGRESS_FILE:
-            return None
-        runtime = await self.snapshots.existing(job)
-        if runtime is None:
-            raise TargetUnknown("the job has no snapshot of its runtime yet")
-        declaration, _ = declared(own, annotations_of(runtime))
-        if not declaration.reads_file:
-            return None
-        try:
-            run = self.pipeline.begin(job, runtime)
-            info = run.enforced(await self.facts.read(run.references()))
-        except (PipelineError, FactUnavailable) as error:
-            raise TargetUnknown(str(error)) from error
-        if info.reporter is None:
-            return None
-        own_file = replace(declaration, file=DEFAULT_FILE, container="")
-        loading = tuple(
-            FileTarget(own_file, PodRef(pods.name, container=step), is_initializer=True)
-            for pods in info.pod_sets
-            if (step := pods.step or "") in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER)
-            and pods.container(step) is not None
-        )
-        return FileTarget(declaration, info.reporter, loading)
+    Raises TargetUnknown and other KubernetesErrors; try again later.
+    """
+    own = annotations_of(job)
+    if own.get(ANNOTATION_PROGRESS, PROGRESS_FILE) != PROGRESS_FILE:
+        return None
+    runtime = await snapshots.existing(job)
+    if runtime is None:
+        raise TargetUnknown("the job has no snapshot of its runtime yet")
+    declaration, _ = declared(own, annotations_of(runtime))
+    if not declaration.reads_file:
+        return None
+    try:
+        run = pipeline.begin(job, runtime)
+        info = run.enforced(await facts.read(run.references()))
+    except (PipelineError, FactUnavailable) as error:
+        raise TargetUnknown(str(error)) from error
+    if info.reporter is None:
+        return None
+    own_file = replace(declaration, file=DEFAULT_FILE, container="")
+    loading = tuple(
+        FileTarget(own_file, PodRef(pods.name, container=step), is_initializer=True)
+        for pods in info.pod_sets
+        if (step := pods.step or "") in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER)
+        and pods.container(step) is not None
+    )
+    return FileTarget(declaration, info.reporter, loading)
 
 
 async def find_pod(client: Client, job: TrainJob, target: FileTarget) -> FoundPod | None:

@@ -15,7 +15,13 @@ from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, listing
 from trainwright.controller.trainer.build.kinds import CachedFacts
 from trainwright.controller.trainer.build.runtimes import Snapshots
-from trainwright.controller.trainer.progress.reading import FileTarget, FoundPod, Targets, TargetUnknown, find_pod
+from trainwright.controller.trainer.progress.reading import (
+    FileTarget,
+    FoundPod,
+    TargetUnknown,
+    file_target_of,
+    find_pod,
+)
 from trainwright.plugins.contract import OFFLINE, ClusterFacts, PodRef, Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
@@ -41,8 +47,8 @@ class Surroundings:
 
     async def target(self, **annotations: str) -> FileTarget | None:
         marks = {P + ("" if name == "way" else name.replace("_", "-")): value for name, value in annotations.items()}
-        targets = Targets(PIPELINE, cast("Snapshots", self), cast("CachedFacts", self))
-        return await targets.of(train_job(metadata={"annotations": marks}))
+        asked = train_job(metadata={"annotations": marks})
+        return await file_target_of(PIPELINE, cast("Snapshots", self), cast("CachedFacts", self), asked)
 
 
 def asking(runtime: Any) -> Any:
