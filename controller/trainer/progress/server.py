@@ -102,20 +102,13 @@ class JobLookup:
 
 
 class StatusEndpoint:
-    def __init__(
-        self,
-        access: ReportAccess,
-        jobs: JobLookup,
-        coalescer: Coalescer,
-        *,
-        time: Callable[[], float] | None = None,
-    ) -> None:
-        """Create it inside a running event loop, whose clock `time` replaces."""
+    def __init__(self, access: ReportAccess, jobs: JobLookup, coalescer: Coalescer) -> None:
+        """Create it inside a running event loop."""
         self._access = access
         self._jobs = jobs
         self._coalescer = coalescer
         self._metrics = coalescer.metrics
-        self._time = time or asyncio.get_running_loop().time
+        self._time = asyncio.get_running_loop().time
 
     async def answer(self, call: BoundedCall) -> BoundedAnswer:
         """The answer to a request. Raises BodyIncomplete."""

@@ -22,7 +22,7 @@ from tests.unit.plugins.blueprints import (
     verdict,
 )
 from trainwright.plugins.contract import PLACEHOLDER, ClusterFacts
-from trainwright.plugins.flux.plugin import z85
+from trainwright.plugins.flux import z85
 from trainwright.plugins.testing import Result, train_job
 
 

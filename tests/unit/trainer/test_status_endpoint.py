@@ -117,7 +117,7 @@ class Bench:
         self.coalescer = Coalescer(self.write, Pace(), metrics, self.records, time=self.clock)
         jobs = JobLookup(Client(self.cluster), Cache(self.cluster), time=self.clock)  # type: ignore[arg-type]  # stand-ins
         access = cast("ReportAccess", self.access)
-        self.endpoint = StatusEndpoint(access, jobs, self.coalescer, time=self.clock)
+        self.endpoint = StatusEndpoint(access, jobs, self.coalescer)
         self.cluster.cached["a"] = job("a")
 
     async def write(self, key: Key, uid: str, status: TrainerStatus) -> None:
