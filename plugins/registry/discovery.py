@@ -40,8 +40,6 @@ OURSELVES = "trainwright"
 
 @dataclass(frozen=True, slots=True)
 class PluginCandidate:
-    """A plugin that is installed and can be loaded."""
-
     name: str
     target: str
     """`module:class`."""

@@ -27,8 +27,6 @@ SINGLE = ("status",)
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A plugin that runs."""
-
     plugin: Plugin
     candidate: PluginCandidate
 

@@ -22,8 +22,6 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlace:
-    """The installation, and the certificate of a process that makes its own."""
-
     installation: Installation
     own: "CertificateMaterial | None" = None
     """None: the replicas share one in the Secret, or another program keeps it there."""

@@ -72,8 +72,6 @@ class Word(StrEnum):
 
 
 class Shown(NamedTuple):
-    """What every view says of a job."""
-
     word: Word
     reason: str = ""
     """The reason of the condition that the word comes from; empty for a word without a condition."""
