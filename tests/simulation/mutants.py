@@ -82,7 +82,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "obstacles-outlive",
         "Blocked and Waiting stay on a job that is over",
-        [Edit(_TRAINER + "job/status.py", "    if any(map(_is_end, conditions)):\n", "    if not conditions:\n")],
+        [Edit(_TRAINER + "job/status.py", "    if any(map(is_end, conditions)):\n", "    if not conditions:\n")],
     ),
     Mutant(
         "explained-for-ever",
