@@ -22,11 +22,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from trainwright.controller.runtime.testing.component import start_guarded
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import GoModule
+from trainwright.controller.runtime.testing.tools import ControlPlaneError, GoModule
 
 _PEAK_GIB = 7
 """Peak disk space of a complete build, with Go and its downloads (measured: 7.0 GB)."""
@@ -48,43 +47,40 @@ _UNWANTED = re.compile(
 )
 
 
-class ToolBuilder:
-    """Builds into a cache folder. A context manager: it holds the lock and owns the scratch folder."""
-
-    _lock: IO[str]
-    _scratch: Path
-
-    def __init__(self, cache: Path) -> None:
-        self._cache = cache
-        self._go: tuple[Path, dict[str, str]] | None = None
-
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as held, _writing(self._cache):
-            self._cache.mkdir(parents=True, exist_ok=True)
-            self._lock = held.enter_context((self._cache / ".lock").open("a+"))
-            self._acquire(self._lock)
-            for leftover in self._cache.glob(f"{_SCRATCH_PREFIX}*"):
+@contextlib.contextmanager
+def tool_builder(cache: Path) -> Iterator["ToolBuilder"]:
+    """Builds into a cache folder. It holds the lock and owns the scratch folder for the length of the block."""
+    with contextlib.ExitStack() as held:
+        with _writing(cache):
+            cache.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context((cache / ".lock").open("a+"))
+            _acquire(lock)
+            for leftover in cache.glob(f"{_SCRATCH_PREFIX}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            self._scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=self._cache))
-            held.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-            self._held = held.pop_all()
-        return self
+            scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=cache))
+            held.callback(shutil.rmtree, scratch, ignore_errors=True)
+        yield ToolBuilder(cache, lock, scratch)
 
-    def __exit__(self, *_: object) -> None:
-        self._held.close()
 
-    @staticmethod
-    def _acquire(lock: IO[str]) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            _say(f"waiting for another build (process {lock.read().strip() or 'unknown'})")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+def _acquire(lock: IO[str]) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         lock.seek(0)
-        lock.truncate()
-        lock.write(str(os.getpid()))
-        lock.flush()
+        _say(f"waiting for another build (process {lock.read().strip() or 'unknown'})")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock.seek(0)
+    lock.truncate()
+    lock.write(str(os.getpid()))
+    lock.flush()
+
+
+class ToolBuilder:
+    def __init__(self, cache: Path, lock: IO[str], scratch: Path) -> None:
+        self._cache = cache
+        self._lock = lock
+        self._scratch = scratch
+        self._go: tuple[Path, dict[str, str]] | None = None
 
     def make(self, wanted: Mapping[GoModule, Sequence[str]]) -> None:
         """Build binaries and copy manifests into the cache, except existing ones (another process may have built them).

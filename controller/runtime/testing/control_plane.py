@@ -23,11 +23,10 @@ from typing import Any, Self, TypeAlias
 
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
-from trainwright.controller.runtime.testing.binaries import Binaries, provide
 from trainwright.controller.runtime.testing.component import Components, ControlPlaneComponent, answers, has_condition
-from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.ports import free_port, is_free
 from trainwright.controller.runtime.testing.stored import StoredObjects, install_definitions
+from trainwright.controller.runtime.testing.tools import Binaries, ControlPlaneError, PortTakenError, provide
 from trainwright.controller.runtime.testing.users import PolicyRule, Users, write_kubeconfig
 
 _PORT_ATTEMPTS = 3

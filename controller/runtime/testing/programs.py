@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from trainwright.controller.runtime.testing.binaries import Binaries
 from trainwright.controller.runtime.testing.certificates import Authority, signing_key
+from trainwright.controller.runtime.testing.tools import Binaries
 
 ADMIN = "control-plane-admin"
 _SERVICE_RANGE = "10.0.0.0/24"
