@@ -8,15 +8,13 @@ import time
 
 import pytest
 
-from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
-from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
+from trainwright.controller.runtime.leaderelection.fence import Fence, KernelDeadline, Timing
 
 pytestmark = pytest.mark.only_where(sys.platform == "linux", "a timer of Linux")
 
 SETUP = """
 import os, signal, time
-from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
-from trainwright.controller.runtime.leaderelection.fence import steady_clock
+from trainwright.controller.runtime.leaderelection.fence import KernelDeadline, steady_clock
 one, two = KernelDeadline(), KernelDeadline()
 """
 
