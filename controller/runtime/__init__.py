@@ -139,10 +139,11 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.leaderelection.fence import Fence as Fence, Timing as Timing
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
     from trainwright.controller.runtime.manager.logs import configure_logging as configure_logging
-    from trainwright.controller.runtime.manager.manager import Elector as Elector, Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run
-    from trainwright.controller.runtime.manager.settings import (
+    from trainwright.controller.runtime.manager.manager import (
         NO_SERVERS as NO_SERVERS,
+        Elector as Elector,
+        Manager as Manager,
         ProcessSettings as ProcessSettings,
         ServerSettings as ServerSettings,
     )

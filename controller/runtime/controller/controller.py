@@ -68,10 +68,8 @@ log = logging.getLogger(__name__)
 
 Reconciler: TypeAlias = Callable[[Key], Awaitable[Result]]
 
-WORKERS = 16
 _PROCESS = os.urandom(6).hex()
 """Begins the id of each reconcile, so that the ids of two processes differ."""
-SYNC_SECONDS = 120.0
 WAITING_LOG_SECONDS = 10.0
 
 
@@ -102,20 +100,6 @@ class ControllerObserver(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
-    """How a controller works. Times are in seconds."""
-
-    workers: int = WORKERS
-    """Keys that are reconciled at the same time, at most."""
-    timeout: float | None = None
-    """Limit of one reconcile; None: no limit."""
-    sync_timeout: float = SYNC_SECONDS
-    """Limit of the first lists of all sources."""
-    needs_leader: bool = True
-    """Run only on the replica that leads."""
-
-
 @dataclass(frozen=True, slots=True)
 class ControllerStatistics:
     """A snapshot."""
@@ -138,19 +122,25 @@ class Controller:
         sources: Sequence[Source],
         queue: WorkQueue[Key],
         *,
-        settings: WorkerSettings = WorkerSettings(),
+        workers: int,
+        timeout: float | None,
+        sync_timeout: float,
+        needs_leader: bool,
         observer: ControllerObserver | None = None,
     ) -> None:
-        """Raises ConfigurationError for settings or a reconciler that cannot work."""
-        if settings.workers < 1:
-            raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {settings.workers}")
+        """As `Builder.reconcile`. Raises ConfigurationError for settings or a reconciler that cannot work."""
+        if workers < 1:
+            raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {workers}")
         if not inspect.iscoroutinefunction(reconcile) and not inspect.iscoroutinefunction(
             getattr(reconcile, "__call__", None)  # noqa: B004 - the method is needed, not whether it exists
         ):
             raise ConfigurationError(f"controller {name}: reconcile must be an async function of one key")
         self.name = name
         self.queue = queue
-        self.settings = settings
+        self.needs_leader = needs_leader
+        self._workers = workers
+        self._timeout = timeout
+        self._sync_timeout = sync_timeout
         self._reconcile = reconcile
         self._sources = tuple(sources)
         self._observer = observer
@@ -172,8 +162,8 @@ class Controller:
             if self._waiting:
                 return  # the stop came before all sources were ready
             self._begun = True
-            log.info("controller %s: %d workers", self.name, self.settings.workers)
-            workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self.settings.workers)]
+            log.info("controller %s: %d workers", self.name, self._workers)
+            workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self._workers)]
             for worker in workers:
                 await worker
 
@@ -190,13 +180,13 @@ class Controller:
         ]
         ticker = tasks.start(f"source:{self.name}/waiting", self._report_waiting())
         try:
-            async with asyncio.timeout(self.settings.sync_timeout):
+            async with asyncio.timeout(self._sync_timeout):
                 if self._starting:
                     await asyncio.wait(self._starting)
         except TimeoutError:
             missing = "; ".join(self._missing())
             raise TimeoutError(
-                f"controller {self.name}: no first list after {self.settings.sync_timeout:.0f} s of {missing}"
+                f"controller {self.name}: no first list after {self._sync_timeout:.0f} s of {missing}"
             ) from None
         ticker.cancel()
 
@@ -222,9 +212,7 @@ class Controller:
         return self._begun
 
     def statistics(self) -> ControllerStatistics:
-        return ControllerStatistics(
-            self.name, self.settings.workers, self._active, self._missing(), self.queue.statistics()
-        )
+        return ControllerStatistics(self.name, self._workers, self._active, self._missing(), self.queue.statistics())
 
     # ------------------------------------------------------------------ work
 
@@ -294,7 +282,7 @@ class Controller:
 
     async def _call(self, key: Key) -> Result:
         try:
-            seconds = self.settings.timeout
+            seconds = self._timeout
             if seconds is None:
                 return await self._reconcile(key)
             text = f"the reconcile was cancelled after {seconds} s"

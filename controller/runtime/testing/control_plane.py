@@ -82,7 +82,7 @@ class ControlPlane:
             crds: files and folders of CustomResourceDefinitions to install and wait for.
             audit: write an audit log (`audit_log`).
             port: port of the API server; default: a free one.
-            assets: folder of existing binaries; see `binaries.provide`.
+            assets: folder of existing binaries; see `tools.provide`.
         """
         self._wanted = {
             "etcd": True,
