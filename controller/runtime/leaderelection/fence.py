@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from trainwright.controller.runtime.errors import ConfigurationError, NotLeading
 
@@ -77,22 +77,12 @@ def steady_clock() -> float:
     return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
 
 
-class Deadline(Protocol):
-    """Ends the process at a time of `steady_clock`."""
-
-    def set(self, at: float) -> None:
-        """End the process at `at`, instead of at the time set before."""
-        ...
-
-    def clear(self) -> None:
-        """Do not end the process."""
-        ...
-
-
 class Fence:
     """A write permission that expires by itself. Each field is read and set atomically, so no lock is needed."""
 
-    def __init__(self, timing: Timing, clock: Clock = steady_clock, *, deadline: Deadline | None = None) -> None:
+    def __init__(
+        self, timing: Timing, clock: Clock = steady_clock, *, deadline: "KernelDeadline | None" = None
+    ) -> None:
         """`deadline` ends the process when the lease expires and the permission was not revoked."""
         self._timing = timing
         self._clock = clock
@@ -177,6 +167,7 @@ class KernelDeadline:
             raise _last_error()
 
     def set(self, at: float) -> None:
+        """End the process at `at`, a time of `steady_clock`, instead of at the time set before."""
         seconds, rest = divmod(at, 1.0)
         self._arm(_Times(seconds=int(seconds), nanoseconds=int(rest * _NANOSECONDS)))
 
@@ -188,7 +179,7 @@ class KernelDeadline:
             raise _last_error()
 
 
-def kernel_deadline() -> Deadline | None:
+def kernel_deadline() -> KernelDeadline | None:
     """A deadline that the kernel enforces; None, with a line in the log, if there is none."""
     try:
         return KernelDeadline()

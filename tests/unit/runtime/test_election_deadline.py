@@ -39,7 +39,7 @@ def test_end_that_was_moved_or_cleared_does_not_come() -> None:
     assert end_of(f"{moved}\n{cleared}\ntime.sleep(1.2)") == 0
 
 
-class Noted:
+class Noted(KernelDeadline):
     """A deadline that only remembers what it was told."""
 
     def __init__(self) -> None:
