@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     )
     from trainwright.controller.runtime.apply.compare import document_digest as document_digest
     from trainwright.controller.runtime.cache.cache import Cache as Cache
-    from trainwright.controller.runtime.cache.events import Event as Event, EventType as EventType
+    from trainwright.controller.runtime.cache.store import Event as Event, EventType as EventType
     from trainwright.controller.runtime.cache.informer import Informer as Informer, Subscription as Subscription
     from trainwright.controller.runtime.certificates.authority import (
         KeyPair as KeyPair,

@@ -18,9 +18,8 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
-from trainwright.controller.runtime.cache.events import Event, EventType, Handler
 from trainwright.controller.runtime.cache.reflector import CacheScope, Filling, Reflector
-from trainwright.controller.runtime.cache.store import IndexFunction, InformerStore
+from trainwright.controller.runtime.cache.store import Event, EventType, Handler, IndexFunction, InformerStore
 from trainwright.controller.runtime.cache.transforms import Transform, unpacked
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame

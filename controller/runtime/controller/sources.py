@@ -23,8 +23,8 @@ from trainwright.api.objects import (
     owners_of,
     resource_version_of,
 )
-from trainwright.controller.runtime.cache.events import Event, EventType
 from trainwright.controller.runtime.cache.informer import Informer
+from trainwright.controller.runtime.cache.store import Event, EventType
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
 
