@@ -25,9 +25,8 @@ from trainwright.controller.runtime.controller.sources import (
 )
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Kind, resource_of
-from trainwright.controller.runtime.workqueue.entries import QueueObserver
 from trainwright.controller.runtime.workqueue.limiters import Limiter
-from trainwright.controller.runtime.workqueue.queue import WorkQueue
+from trainwright.controller.runtime.workqueue.queue import QueueObserver, WorkQueue
 
 
 class Builder:

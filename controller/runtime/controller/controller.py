@@ -23,8 +23,7 @@ from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.controller.sources import KindSource, Source
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, KubernetesError, NotLeading, Terminal
 from trainwright.controller.runtime.tasks import TaskScope, limited
-from trainwright.controller.runtime.workqueue.entries import QueueItem, QueueStatistics
-from trainwright.controller.runtime.workqueue.queue import WorkQueue
+from trainwright.controller.runtime.workqueue.queue import QueueItem, QueueStatistics, WorkQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,8 @@ class Controller:
         self._active = 0
         self._calls = 0
         self._waiting: list[Source] = []
-        self._begun = False
+        self.synced = False
+        """Whether it runs and all sources have started; those of a replica that does not lead have not."""
         self._starting: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------ life
@@ -161,7 +161,7 @@ class Controller:
             await self._start_sources(tasks)
             if self._waiting:
                 return  # the stop came before all sources were ready
-            self._begun = True
+            self.synced = True
             log.info("controller %s: %d workers", self.name, self._workers)
             workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self._workers)]
             for worker in workers:
@@ -205,11 +205,6 @@ class Controller:
             error = source.informer.last_error if isinstance(source, KindSource) else None
             texts.append(f"{source.name}: {error}" if error else source.name)
         return tuple(texts)
-
-    @property
-    def synced(self) -> bool:
-        """Whether it runs and all sources have started; those of a replica that does not lead have not."""
-        return self._begun
 
     def statistics(self) -> ControllerStatistics:
         return ControllerStatistics(self.name, self._workers, self._active, self._missing(), self.queue.statistics())

@@ -22,7 +22,7 @@ from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.events.recorder import RecorderStatistics, event_metrics
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.metrics.series import DurationsCollector
-from trainwright.controller.runtime.workqueue.entries import QueueStatistics
+from trainwright.controller.runtime.workqueue.queue import QueueStatistics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

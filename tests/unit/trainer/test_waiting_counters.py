@@ -13,8 +13,7 @@ from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.controller.sources import KindSource
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.runtime.workqueue.entries import QueueItem
-from trainwright.controller.runtime.workqueue.queue import WorkQueue
+from trainwright.controller.runtime.workqueue.queue import QueueItem, WorkQueue
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, waiting
 
 COUNTERS = ("replicated_jobs_status",)
