@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
@@ -96,6 +95,7 @@ class Informer:
         """`on_store` is called for every stored object; the mutation detector uses it."""
         self.kind = kind
         self.codec: Codec[Any] = codec_of(kind)
+        self.resource = self.codec.resource
         self.scope = scope
         self.store = InformerStore()
         self._transform = transform
@@ -107,16 +107,12 @@ class Informer:
         self._retired = False
         self._waiting: list[asyncio.Future[None]] = []
         self._events = self._lists = self._failures = 0
-        self._last_error: KubernetesError | None = None
+        self.last_error: KubernetesError | None = None
+        """Error of the last failed list or watch; None once the server answered again."""
         self._last_contact = float("-inf")
         self._complained: set[Key] = set()
 
     # ------------------------------------------------------------------ for users
-
-    @property
-    def resource(self) -> Resource:
-        """The API resource of the kind."""
-        return self.codec.resource
 
     def keeps(self, obj: AnyObject) -> bool:
         """Whether the transform leaves something of the object, which has to be of the informer's kind."""
@@ -126,11 +122,6 @@ class Informer:
     def synced(self) -> bool:
         """Whether the first list is in the store and the handlers have seen it."""
         return self._synced.is_set() and not self._retired
-
-    @property
-    def last_error(self) -> KubernetesError | None:
-        """Error of the last failed list or watch; None once the server answered again."""
-        return self._last_error
 
     @property
     def in_use(self) -> bool:
@@ -186,7 +177,7 @@ class Informer:
             events=self._events,
             lists=self._lists,
             failures=self._failures,
-            last_error=str(self._last_error or ""),
+            last_error=str(self.last_error or ""),
             last_contact=self._last_contact,
             resource_version=self.store.resource_version,
         )
@@ -284,13 +275,13 @@ class Informer:
 
     def connected(self) -> None:
         """The server answered."""
-        self._last_error = None
+        self.last_error = None
         self._last_contact = asyncio.get_running_loop().time()
 
     def failed(self, error: KubernetesError) -> None:
         """A list or watch failed; the reflector retries."""
         self._failures += 1
-        self._last_error = error
+        self.last_error = error
         log.warning("%s (%s): %s", self.resource.plural, self.scope, error)
 
     # ------------------------------------------------------------------ inside
