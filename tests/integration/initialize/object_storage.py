@@ -22,8 +22,8 @@ from aiohttp import web
 from yarl import URL
 
 from trainwright.controller.runtime.testing import tools
-from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 
 KEY, SECRET, REGION = "AKIATEST", "secret/of+the=test", "eu-test-1"
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
