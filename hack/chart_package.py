@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from trainwright.controller.runtime.testing.build import find_go
-from trainwright.controller.runtime.testing.tools import MODULES, provide
+from trainwright.controller.runtime.testing.build import find_go, provide
+from trainwright.controller.runtime.testing.tools import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
 CHARTS = ("trainwright", "trainwright-runtimes")

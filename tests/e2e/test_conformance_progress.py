@@ -14,8 +14,8 @@ import pytest
 from tests.installation import CONFIG, Installation, forbidden, install
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.tools import provide
 
 CONFORMANCE = ROOT / "tests" / "conformance"
 PORT = 10443

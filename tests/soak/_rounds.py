@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 
 from tests.repository import ROOT
-from trainwright.controller.runtime.testing.tools import ControlPlaneError, provide
+from trainwright.controller.runtime.testing.build import provide
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
 
 
 def repeated(command: Sequence[str], rounds: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
@@ -82,6 +83,11 @@ class Subscription:
 class Informer:
     """The cached objects of one kind in one scope. `Cache` creates and runs it."""
 
+    resource: Resource
+    """The API resource of the kind."""
+    last_error: KubernetesError | None
+    """Error of the last failed list or watch; None once the server answered again."""
+
     def __init__(
         self,
         client: Client,
@@ -107,8 +113,7 @@ class Informer:
         self._retired = False
         self._waiting: list[asyncio.Future[None]] = []
         self._events = self._lists = self._failures = 0
-        self.last_error: KubernetesError | None = None
-        """Error of the last failed list or watch; None once the server answered again."""
+        self.last_error = None
         self._last_contact = float("-inf")
         self._complained: set[Key] = set()
 

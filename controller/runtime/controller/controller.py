@@ -114,6 +114,9 @@ class ControllerStatistics:
 class Controller:
     """Runs a reconciler over keys. Built by `Builder`."""
 
+    synced: bool
+    """Whether it runs and all sources have started; those of a replica that does not lead have not."""
+
     def __init__(
         self,
         name: str,
@@ -147,7 +150,6 @@ class Controller:
         self._calls = 0
         self._waiting: list[Source] = []
         self.synced = False
-        """Whether it runs and all sources have started; those of a replica that does not lead have not."""
         self._starting: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------ life

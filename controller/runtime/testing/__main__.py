@@ -8,14 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.controller.runtime.testing.tools import (
-    ASSETS_VARIABLE,
-    ON_DEMAND,
-    TOOLS,
-    ControlPlaneError,
-    cache_root,
-    provide,
-)
+from trainwright.controller.runtime.testing.build import ASSETS_VARIABLE, provide
+from trainwright.controller.runtime.testing.tools import ON_DEMAND, TOOLS, ControlPlaneError, cache_root
 
 
 def main(argv: Sequence[str] | None = None) -> int:

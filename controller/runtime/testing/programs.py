@@ -26,7 +26,7 @@ from trainwright.controller.runtime.certificates.authority import (
     make_authority,
     signed,
 )
-from trainwright.controller.runtime.testing.tools import Binaries
+from trainwright.controller.runtime.testing.build import Binaries
 
 ADMIN = "control-plane-admin"
 _SERVICE_RANGE = "10.0.0.0/24"

@@ -21,8 +21,8 @@ from tests.processes import alive, heeding
 from tests.repository import ROOT
 from trainwright.controller.runtime import testing
 from trainwright.controller.runtime.testing import __main__ as command
-from trainwright.controller.runtime.testing.build import find_go, tool_builder
-from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE, TOOLS, ControlPlaneError, provide
+from trainwright.controller.runtime.testing.build import find_go, provide, tool_builder
+from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE, TOOLS, ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 GO = """#!/bin/sh

@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from trainwright.controller.runtime.testing import tools
+from trainwright.controller.runtime.testing import build
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.programs import Authority
 
@@ -98,7 +98,7 @@ def object_server(folder: Path, *, tls: bool = False) -> Iterator[ObjectServer]:
         certificate, key = authority.server("versitygw")
         options += [f"--cert={certificate}", f"--key={key}"]
         server.scheme, server.ca = "https", authority.certificate
-    program = tools.provide(["versitygw"])["versitygw"]
+    program = build.provide(["versitygw"])["versitygw"]
     command = [str(program), *options, "--health=/health", "--quiet", "posix", f"--sidecar={sidecar}", str(root)]
     with (
         (folder / "output").open("wb") as output,
