@@ -15,8 +15,7 @@ from typing import Any
 
 import yaml
 
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.build import find_go
+from trainwright.controller.runtime.testing.build import find_go, provide
 from trainwright.controller.runtime.testing.tools import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -29,7 +29,7 @@ from hack.chart_package import add_jobset
 from trainwright import __version__
 from trainwright.controller.cli.versions import NAMESPACE, chart_version
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
 ROOT = Path(__file__).resolve().parent.parent

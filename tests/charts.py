@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tests.repository import ROOT
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 
 CHARTS = ROOT / "charts"
 MANAGER = CHARTS / "trainwright"

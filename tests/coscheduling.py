@@ -4,10 +4,10 @@
 import json
 
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.tools import MODULES
 
 PROGRAM = "coscheduling-scheduler"

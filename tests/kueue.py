@@ -8,11 +8,10 @@ from typing import Any
 
 from tests.installation import with_own_mounts
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.programs import webhooks_by_url
+from trainwright.controller.runtime.testing.programs import Authority, webhooks_by_url
 from trainwright.controller.runtime.testing.tools import MODULES
 
 PROGRAM = "kueue-manager"

@@ -23,7 +23,7 @@ from trainwright.controller.local.node.document.images import Images
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.runtime.testing import programs
-from trainwright.controller.runtime.testing.binaries import Binaries
+from trainwright.controller.runtime.testing.build import Binaries
 from trainwright.controller.runtime.testing.component import Components
 from trainwright.controller.runtime.testing.ports import free_port
 

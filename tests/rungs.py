@@ -17,7 +17,7 @@ import pytest
 from tests.repository import ROOT
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.local.testing.pytest_plugin import needs_real
-from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError, binaries
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError, build
 from trainwright.controller.runtime.testing.pytest_plugin import uses
 from trainwright.controller.runtime.testing.tools import cache_root
 
@@ -57,9 +57,9 @@ def _refuse_programs() -> None:
 
     Tests of the search itself have caches of their own.
     """
-    ours, look_up = cache_root(), binaries.look_up
+    ours, look_up = cache_root(), build.look_up
 
-    def refuse(tools: Collection[str], assets: Path | None) -> binaries.Binaries | None:
+    def refuse(tools: Collection[str], assets: Path | None) -> build.Binaries | None:
         if tools and cache_root() == ours:
             raise ControlPlaneError(
                 f"this run is without real programs ({OPTION}={LOCAL}), and the test asks for {tools}: "
@@ -67,7 +67,7 @@ def _refuse_programs() -> None:
             )
         return look_up(tools, assets)
 
-    binaries.look_up = refuse
+    build.look_up = refuse
 
 
 @pytest.fixture(scope="session")
@@ -92,4 +92,4 @@ def jobset_crd(request: pytest.FixtureRequest) -> Path:
     if is_local(request.config):
         local: Path = request.getfixturevalue("local_jobset_crd")
         return local
-    return binaries.provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
+    return build.provide(["jobset-manager"]).manifests["jobset-crd.yaml"]

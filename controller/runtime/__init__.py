@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     )
     from trainwright.controller.runtime.apply.compare import document_digest as document_digest
     from trainwright.controller.runtime.cache.cache import Cache as Cache
-    from trainwright.controller.runtime.cache.events import Event as Event, EventType as EventType
+    from trainwright.controller.runtime.cache.store import Event as Event, EventType as EventType
     from trainwright.controller.runtime.cache.informer import Informer as Informer, Subscription as Subscription
     from trainwright.controller.runtime.certificates.authority import (
         KeyPair as KeyPair,
@@ -139,10 +139,11 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     from trainwright.controller.runtime.leaderelection.fence import Fence as Fence, Timing as Timing
     from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics as ElectionStatistics
     from trainwright.controller.runtime.manager.logs import configure_logging as configure_logging
-    from trainwright.controller.runtime.manager.manager import Elector as Elector, Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run
-    from trainwright.controller.runtime.manager.settings import (
+    from trainwright.controller.runtime.manager.manager import (
         NO_SERVERS as NO_SERVERS,
+        Elector as Elector,
+        Manager as Manager,
         ProcessSettings as ProcessSettings,
         ServerSettings as ServerSettings,
     )

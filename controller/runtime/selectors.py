@@ -17,29 +17,23 @@ _EXISTS = re.compile(r"^\s*(!?)\s*([^\s!=(),]+)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
-    """One term: a label, an operator (in, notin, exists, absent) and its values."""
-
+class _Requirement:
     label: str
-    operator: str
-    values: frozenset[str] = frozenset()
+    values: frozenset[str] | None = None
+    """None: the label must be there, whatever its value."""
+    negated: bool = False
+    """A label that is missing satisfies a negated term."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy this term; `notin` holds for a missing label."""
-        if self.operator == "exists":
-            return self.label in labels
-        if self.operator == "absent":
-            return self.label not in labels
-        if self.operator == "in":
-            return labels.get(self.label) in self.values
-        return labels.get(self.label) not in self.values
+        held = self.label in labels if self.values is None else labels.get(self.label) in self.values
+        return held is not self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
     """Matches if all requirements hold; without requirements everything matches."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[_Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.matches(labels) for requirement in self.requirements)
@@ -62,12 +56,12 @@ def parse_label_selector(text: str) -> LabelSelector:
     return LabelSelector(tuple(_parse_term(term) for term in _terms(text)))
 
 
-def _parse_term(term: str) -> Requirement:
+def _parse_term(term: str) -> _Requirement:
     if match := _SET.match(term):
         values = frozenset(value.strip() for value in match[3].split(","))
-        return Requirement(match[1], match[2], values)
+        return _Requirement(match[1], values, match[2] == "notin")
     if match := _EQUAL.match(term):
-        return Requirement(match[1], "notin" if match[2] == "!=" else "in", frozenset({match[3]}))
+        return _Requirement(match[1], frozenset({match[3]}), match[2] == "!=")
     if match := _EXISTS.match(term):
-        return Requirement(match[2], "absent" if match[1] else "exists")
+        return _Requirement(match[2], negated=bool(match[1]))
     raise ConfigurationError(f"label selector: cannot parse {term.strip()!r}; write a=b, a!=b, a in (b,c), a or !a")

@@ -13,9 +13,8 @@ from hack.node import debian, images
 from hack.node.cluster import PROGRAMS, NodeCluster
 from hack.node.spaces import ROOT, cache, step, why_not
 from hack.run_real import on_signals, stay, train
-from trainwright.controller.runtime.testing.binaries import look_up
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import TOOLS
+from trainwright.controller.runtime.testing.build import look_up
+from trainwright.controller.runtime.testing.tools import TOOLS, ControlPlaneError
 
 SAMPLE = ROOT / "config" / "samples" / "09-xgboost.yaml"
 JOB = "xgboost-digits"

@@ -17,7 +17,7 @@ from typing import Any
 from hack.node import debian, images
 from hack.node.spaces import KEEPER, ROOT, Spaces, cache, must_be_possible, output_of
 from trainwright.controller.runtime.testing import programs
-from trainwright.controller.runtime.testing.binaries import Binaries
+from trainwright.controller.runtime.testing.build import Binaries
 from trainwright.controller.runtime.testing.component import Components, answers, has_condition
 from trainwright.controller.runtime.testing.control_plane import ControlPlane, _Running
 from trainwright.controller.runtime.testing.users import write_kubeconfig

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 from hack.node.forward import enter_network
 from trainwright.controller.runtime.testing.component import Components
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import cache_root
+from trainwright.controller.runtime.testing.tools import ControlPlaneError, cache_root
 
 T = TypeVar("T")
 

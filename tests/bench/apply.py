@@ -15,7 +15,7 @@ import msgspec
 
 from trainwright.api.manifest import load
 from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_managers
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 
 CALLS = 100
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench.admission import durations, print_growth
 from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.plugins.testing import runtime_document
 

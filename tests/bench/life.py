@@ -45,7 +45,7 @@ from tests.managers import MANAGER, start_manager
 from tests.profiling import rooms
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.waiting import eventually
 
 MERGE = "application/merge-patch+json"

@@ -28,7 +28,7 @@ from tests.bench.machine import budget
 from tests.managers import start_manager
 from tests.reports import audience, path_of, progress
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
 
 ROOT = Path(__file__).parents[2]

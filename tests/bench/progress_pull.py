@@ -29,9 +29,9 @@ from tests.bench import machine
 from tests.bench.burst import JOBSET, RUNTIME, TRAINER, BareClient, cpu_seconds, managed, resident_mib, spread
 from tests.managers import start_manager
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 
 ROOT = Path(__file__).parents[2]
 NODES = 25

@@ -53,7 +53,7 @@ from tests.bench.burst import (
 from tests.bench.life import MERGE, STATUSES, report
 from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneComponent
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.ports import free_port
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench.apply import copied, jobset
 from trainwright.api.manifest import load
 from trainwright.controller.local.apiserver.schema import compile_schema
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 
 CALLS = 200
 

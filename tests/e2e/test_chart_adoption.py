@@ -11,7 +11,7 @@ from tests.e2e.chart_admin import INSTALL, Admin, commands
 from tests.e2e.conftest import Trainer
 from tests.installation import CONFIG, NAMESPACE, Installation, forbidden
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 pytestmark = pytest.mark.parity

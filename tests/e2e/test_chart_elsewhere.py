@@ -15,7 +15,7 @@ from tests.charts import MANAGER, Helm, nested
 from tests.e2e.conftest import Trainer
 from tests.installation import NAME, Installation, forbidden
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually_sync, has_length
 

@@ -11,7 +11,7 @@ from hack.chart_package import package
 from tests.charts import Helm
 from tests.installation import NAME, NAMESPACE
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 
 pytestmark = pytest.mark.parity
 

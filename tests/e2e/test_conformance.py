@@ -13,7 +13,7 @@ import pytest
 
 from tests.managers import start_manager
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 
 ROOT = Path(__file__).parents[2]
 CONFORMANCE = ROOT / "tests" / "conformance"

@@ -14,7 +14,7 @@ import pytest
 from tests.installation import CONFIG, Installation, forbidden, install
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
 
 CONFORMANCE = ROOT / "tests" / "conformance"

@@ -16,7 +16,7 @@ import yaml
 from tests.e2e.test_first_hour import environment, home, replay, session
 from tests.e2e.trainings import TORCH
 from tests.repository import ROOT
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 
 PAGE = ROOT / "docs" / "learn" / "on-a-cluster.md"
 SECONDS = 600

@@ -9,7 +9,7 @@ from tests.e2e.conftest import Trainer
 from tests.installation import CONFIG, NAME, NAMESPACE, as_pod, forbidden, install
 from tests.managers import COMMAND
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 from trainwright.controller.runtime.webhook.webhooks import DEFAULT_FOLDER
 

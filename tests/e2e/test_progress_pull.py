@@ -18,8 +18,8 @@ from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.testing.kubelet import served_node
 from trainwright.controller.runtime import load_config
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.plugins.testing import replicated_job, runtime_document
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 
 from tests.repository import ROOT
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.build import provide
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
 
 
 def repeated(command: Sequence[str], rounds: int) -> int:

@@ -21,9 +21,8 @@ from pathlib import Path
 
 from tests.repository import ROOT
 from tests.soak.repeat import failure_text, guarded, pytest_command, side_by_side
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE
+from trainwright.controller.runtime.testing.build import provide
+from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE, ControlPlaneError
 
 SELECTION = ("tests/e2e",)
 _SUMMARY = re.compile(r"^=* ?((?:\d+ [a-z]+,? ?)+) in [\d.]+s", re.MULTILINE)

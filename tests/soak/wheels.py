@@ -27,7 +27,7 @@ from tests.repository import ROOT
 from tests.wheels import built, copy_sources
 from trainwright.api import extras
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")

@@ -24,10 +24,10 @@ from typing import Any, Self, TypeVar
 from trainwright.controller.local.cluster import RunningServer, Snapshot, api_server, local_cluster
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.component import answers
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.stored import StoredObjects, install_definitions, manifests
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
 from trainwright.controller.runtime.testing.users import PolicyRule, Users
 
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.interpreter import isolated_python
 from trainwright.controller.runtime.testing import programs
-from trainwright.controller.runtime.testing.binaries import Binaries, provide
+from trainwright.controller.runtime.testing.build import Binaries, provide
 from trainwright.controller.runtime.testing.component import Components, answers
 from trainwright.controller.runtime.testing.control_plane import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port

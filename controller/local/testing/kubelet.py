@@ -27,7 +27,7 @@ from trainwright.controller.local.node.registration import NODE
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.podaccess import ExecRequest, LogRequest, UnavailableError
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings, TaskScope, listening
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.programs import Authority
 
 WEBSOCKETS = "ExtendWebSocketsToKubelet"
 """The feature that a node declares for the API server to pass v5 websockets on. Without it: SPDY.

@@ -21,10 +21,10 @@ from trainwright.api.base import Resource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import AnyObject, Key, controller_of, labels_of
 from trainwright.controller.runtime.cache.echo import Flight
-from trainwright.controller.runtime.cache.events import at_least
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
 from trainwright.controller.runtime.cache.reflector import CacheScope
+from trainwright.controller.runtime.cache.store import at_least
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.session import PendingWrite

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trainwright.api.objects import AnyObject, Key
-from trainwright.controller.runtime.cache.events import Event, at_least
+from trainwright.controller.runtime.cache.store import Event, at_least
 
 Deliver = Callable[[str, Event[AnyObject]], None]
 

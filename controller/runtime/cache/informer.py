@@ -18,9 +18,8 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
-from trainwright.controller.runtime.cache.events import Event, EventType, Handler
 from trainwright.controller.runtime.cache.reflector import CacheScope, Filling, Reflector
-from trainwright.controller.runtime.cache.store import IndexFunction, InformerStore
+from trainwright.controller.runtime.cache.store import Event, EventType, Handler, IndexFunction, InformerStore
 from trainwright.controller.runtime.cache.transforms import Transform, unpacked
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame
@@ -84,6 +83,11 @@ class Subscription:
 class Informer:
     """The cached objects of one kind in one scope. `Cache` creates and runs it."""
 
+    resource: Resource
+    """The API resource of the kind."""
+    last_error: KubernetesError | None
+    """Error of the last failed list or watch; None once the server answered again."""
+
     def __init__(
         self,
         client: Client,
@@ -97,6 +101,7 @@ class Informer:
         """`on_store` is called for every stored object; the mutation detector uses it."""
         self.kind = kind
         self.codec: Codec[Any] = codec_of(kind)
+        self.resource = self.codec.resource
         self.scope = scope
         self.store = InformerStore()
         self._transform = transform
@@ -108,16 +113,11 @@ class Informer:
         self._retired = False
         self._waiting: list[asyncio.Future[None]] = []
         self._events = self._lists = self._failures = 0
-        self._last_error: KubernetesError | None = None
+        self.last_error = None
         self._last_contact = float("-inf")
         self._complained: set[Key] = set()
 
     # ------------------------------------------------------------------ for users
-
-    @property
-    def resource(self) -> Resource:
-        """The API resource of the kind."""
-        return self.codec.resource
 
     def keeps(self, obj: AnyObject) -> bool:
         """Whether the transform leaves something of the object, which has to be of the informer's kind."""
@@ -127,11 +127,6 @@ class Informer:
     def synced(self) -> bool:
         """Whether the first list is in the store and the handlers have seen it."""
         return self._synced.is_set() and not self._retired
-
-    @property
-    def last_error(self) -> KubernetesError | None:
-        """Error of the last failed list or watch; None once the server answered again."""
-        return self._last_error
 
     @property
     def in_use(self) -> bool:
@@ -187,7 +182,7 @@ class Informer:
             events=self._events,
             lists=self._lists,
             failures=self._failures,
-            last_error=str(self._last_error or ""),
+            last_error=str(self.last_error or ""),
             last_contact=self._last_contact,
             resource_version=self.store.resource_version,
         )
@@ -285,13 +280,13 @@ class Informer:
 
     def connected(self) -> None:
         """The server answered."""
-        self._last_error = None
+        self.last_error = None
         self._last_contact = asyncio.get_running_loop().time()
 
     def failed(self, error: KubernetesError) -> None:
         """A list or watch failed; the reflector retries."""
         self._failures += 1
-        self._last_error = error
+        self.last_error = error
         log.warning("%s (%s): %s", self.resource.plural, self.scope, error)
 
     # ------------------------------------------------------------------ inside

@@ -377,7 +377,6 @@ class _Follow:
         self.seen = 0
 
     async def take(self, batch: list[Frame]) -> None:
-        """Handle the frames of one chunk."""
         self._pacer.restart()
         for frame in batch:
             self.seen += 1

@@ -19,9 +19,9 @@ from datetime import timedelta
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import AnyObject
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.cache.reflector import CacheScope
+from trainwright.controller.runtime.cache.store import Event
 from trainwright.controller.runtime.certificates.authority import key_pem, strict_defects
 from trainwright.controller.runtime.certificates.configurations import (
     FIELD_MANAGER,

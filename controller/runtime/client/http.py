@@ -75,7 +75,6 @@ class _Pools:
         self.streams.retire()
 
     async def close(self) -> None:
-        """Close every connection."""
         self.requests.close()
         self.streams.close()
         if self._sessions is not None:

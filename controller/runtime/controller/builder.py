@@ -13,14 +13,7 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Key
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.transforms import Transform
-from trainwright.controller.runtime.controller.controller import (
-    SYNC_SECONDS,
-    WORKERS,
-    Controller,
-    ControllerObserver,
-    Reconciler,
-    WorkerSettings,
-)
+from trainwright.controller.runtime.controller.controller import Controller, ControllerObserver, Reconciler
 from trainwright.controller.runtime.controller.sources import (
     KindSource,
     Mapper,
@@ -32,9 +25,8 @@ from trainwright.controller.runtime.controller.sources import (
 )
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Kind, resource_of
-from trainwright.controller.runtime.workqueue.entries import QueueObserver
 from trainwright.controller.runtime.workqueue.limiters import Limiter
-from trainwright.controller.runtime.workqueue.queue import WorkQueue
+from trainwright.controller.runtime.workqueue.queue import QueueObserver, WorkQueue
 
 
 class Builder:
@@ -150,13 +142,16 @@ class Builder:
         self,
         reconcile: Reconciler,
         *,
-        workers: int = WORKERS,
+        workers: int = 16,
         limiter: Limiter | None = None,
         timeout: float | None = None,
-        sync_timeout: float = SYNC_SECONDS,
+        sync_timeout: float = 120.0,
         needs_leader: bool = True,
     ) -> Controller:
         """Make the controller and add it to the manager.
+
+        At most `workers` keys are reconciled at the same time. `timeout` limits one reconcile (None: no limit), and
+        `sync_timeout` the first lists of all sources, both in seconds. `needs_leader`: only on the replica that leads.
 
         Raises ConfigurationError without a source or a name, and if reads of the kind of `for_` would come from another
         cache than its events.
@@ -188,9 +183,10 @@ class Builder:
             reconcile,
             [*sources, *self._raw],
             queue,
-            settings=WorkerSettings(
-                workers=workers, timeout=timeout, sync_timeout=sync_timeout, needs_leader=needs_leader
-            ),
+            workers=workers,
+            timeout=timeout,
+            sync_timeout=sync_timeout,
+            needs_leader=needs_leader,
             observer=self._observer(name),
         )
         self._register(controller)

@@ -23,8 +23,7 @@ from trainwright.controller.runtime.context import Reconcile, current_reconcile
 from trainwright.controller.runtime.controller.sources import KindSource, Source
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, KubernetesError, NotLeading, Terminal
 from trainwright.controller.runtime.tasks import TaskScope, limited
-from trainwright.controller.runtime.workqueue.entries import QueueItem, QueueStatistics
-from trainwright.controller.runtime.workqueue.queue import WorkQueue
+from trainwright.controller.runtime.workqueue.queue import QueueItem, QueueStatistics, WorkQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,8 @@ log = logging.getLogger(__name__)
 
 Reconciler: TypeAlias = Callable[[Key], Awaitable[Result]]
 
-WORKERS = 16
 _PROCESS = os.urandom(6).hex()
 """Begins the id of each reconcile, so that the ids of two processes differ."""
-SYNC_SECONDS = 120.0
 WAITING_LOG_SECONDS = 10.0
 
 
@@ -102,20 +99,6 @@ class ControllerObserver(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
-    """How a controller works. Times are in seconds."""
-
-    workers: int = WORKERS
-    """Keys that are reconciled at the same time, at most."""
-    timeout: float | None = None
-    """Limit of one reconcile; None: no limit."""
-    sync_timeout: float = SYNC_SECONDS
-    """Limit of the first lists of all sources."""
-    needs_leader: bool = True
-    """Run only on the replica that leads."""
-
-
 @dataclass(frozen=True, slots=True)
 class ControllerStatistics:
     """A snapshot."""
@@ -131,6 +114,9 @@ class ControllerStatistics:
 class Controller:
     """Runs a reconciler over keys. Built by `Builder`."""
 
+    synced: bool
+    """Whether it runs and all sources have started; those of a replica that does not lead have not."""
+
     def __init__(
         self,
         name: str,
@@ -138,26 +124,32 @@ class Controller:
         sources: Sequence[Source],
         queue: WorkQueue[Key],
         *,
-        settings: WorkerSettings = WorkerSettings(),
+        workers: int,
+        timeout: float | None,
+        sync_timeout: float,
+        needs_leader: bool,
         observer: ControllerObserver | None = None,
     ) -> None:
-        """Raises ConfigurationError for settings or a reconciler that cannot work."""
-        if settings.workers < 1:
-            raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {settings.workers}")
+        """As `Builder.reconcile`. Raises ConfigurationError for settings or a reconciler that cannot work."""
+        if workers < 1:
+            raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {workers}")
         if not inspect.iscoroutinefunction(reconcile) and not inspect.iscoroutinefunction(
             getattr(reconcile, "__call__", None)  # noqa: B004 - the method is needed, not whether it exists
         ):
             raise ConfigurationError(f"controller {name}: reconcile must be an async function of one key")
         self.name = name
         self.queue = queue
-        self.settings = settings
+        self.needs_leader = needs_leader
+        self._workers = workers
+        self._timeout = timeout
+        self._sync_timeout = sync_timeout
         self._reconcile = reconcile
         self._sources = tuple(sources)
         self._observer = observer
         self._active = 0
         self._calls = 0
         self._waiting: list[Source] = []
-        self._begun = False
+        self.synced = False
         self._starting: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------ life
@@ -171,9 +163,9 @@ class Controller:
             await self._start_sources(tasks)
             if self._waiting:
                 return  # the stop came before all sources were ready
-            self._begun = True
-            log.info("controller %s: %d workers", self.name, self.settings.workers)
-            workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self.settings.workers)]
+            self.synced = True
+            log.info("controller %s: %d workers", self.name, self._workers)
+            workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self._workers)]
             for worker in workers:
                 await worker
 
@@ -190,13 +182,13 @@ class Controller:
         ]
         ticker = tasks.start(f"source:{self.name}/waiting", self._report_waiting())
         try:
-            async with asyncio.timeout(self.settings.sync_timeout):
+            async with asyncio.timeout(self._sync_timeout):
                 if self._starting:
                     await asyncio.wait(self._starting)
         except TimeoutError:
             missing = "; ".join(self._missing())
             raise TimeoutError(
-                f"controller {self.name}: no first list after {self.settings.sync_timeout:.0f} s of {missing}"
+                f"controller {self.name}: no first list after {self._sync_timeout:.0f} s of {missing}"
             ) from None
         ticker.cancel()
 
@@ -216,15 +208,8 @@ class Controller:
             texts.append(f"{source.name}: {error}" if error else source.name)
         return tuple(texts)
 
-    @property
-    def synced(self) -> bool:
-        """Whether it runs and all sources have started; those of a replica that does not lead have not."""
-        return self._begun
-
     def statistics(self) -> ControllerStatistics:
-        return ControllerStatistics(
-            self.name, self.settings.workers, self._active, self._missing(), self.queue.statistics()
-        )
+        return ControllerStatistics(self.name, self._workers, self._active, self._missing(), self.queue.statistics())
 
     # ------------------------------------------------------------------ work
 
@@ -294,7 +279,7 @@ class Controller:
 
     async def _call(self, key: Key) -> Result:
         try:
-            seconds = self.settings.timeout
+            seconds = self._timeout
             if seconds is None:
                 return await self._reconcile(key)
             text = f"the reconcile was cancelled after {seconds} s"

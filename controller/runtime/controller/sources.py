@@ -23,8 +23,8 @@ from trainwright.api.objects import (
     owners_of,
     resource_version_of,
 )
-from trainwright.controller.runtime.cache.events import Event, EventType
 from trainwright.controller.runtime.cache.informer import Informer
+from trainwright.controller.runtime.cache.store import Event, EventType
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
 
@@ -188,21 +188,17 @@ class Trigger:
     """A source for the program itself: `trigger(key)` queues a key. Predicates do not apply to it."""
 
     def __init__(self, name: str = "trigger") -> None:
-        self._name = name
+        self.name = name
         self._queue: WorkQueue[Key] | None = None
         self._early: dict[Key, tuple[int, str]] = {}
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def __call__(self, key: Key, *, priority: int = 0, after: float = 0.0, reason: str = "") -> None:
         """Queue a key after `after` seconds. Before the controller starts: queue it at the start."""
         if self._queue is None:
-            known, first = self._early.get(key, (priority, reason or self._name))
+            known, first = self._early.get(key, (priority, reason or self.name))
             self._early[key] = (max(known, priority), first)
         else:
-            self._queue.add(key, priority=priority, after=after, reason=reason or self._name)
+            self._queue.add(key, priority=priority, after=after, reason=reason or self.name)
 
     async def start(self, queue: WorkQueue[Key]) -> None:
         """Queue the keys that came before the start."""

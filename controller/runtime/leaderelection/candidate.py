@@ -18,7 +18,6 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 import msgspec
@@ -61,32 +60,6 @@ def record_of(lease: Lease) -> LeaseRecord:
         spec.renew_time,
         spec.lease_transitions or 0,
     )
-
-
-def held_by(identity: str, now: datetime, lease: float, before: LeaseRecord | None) -> Document:
-    """The `spec` of a Lease that `identity` takes or renews."""
-    moment = format_micro_time(now)
-    taken = before is None or before.holder != identity
-    transitions = 0 if before is None else before.transitions + (1 if taken else 0)
-    return {
-        "holderIdentity": identity,
-        "leaseDurationSeconds": math.ceil(lease),
-        "acquireTime": moment if taken or before is None or not before.acquired else before.acquired,
-        "renewTime": moment,
-        "leaseTransitions": transitions,
-    }
-
-
-def released(now: datetime, before: LeaseRecord) -> Document:
-    """The `spec` of a Lease that is released."""
-    moment = format_micro_time(now)
-    return {
-        "holderIdentity": "",
-        "leaseDurationSeconds": 1,
-        "acquireTime": moment,
-        "renewTime": moment,
-        "leaseTransitions": before.transitions,
-    }
 
 
 class Lock(Protocol):
@@ -210,7 +183,9 @@ class Candidate:
                     record = await self._lock.read()
                     if record is None or record.holder != self.identity:
                         return False
-                    await self._lock.change(released(self._now(), record), record.version)
+                    freed = {**self._spec(record), "holderIdentity": "", "leaseDurationSeconds": 1}
+                    freed["acquireTime"] = freed["renewTime"]
+                    await self._lock.change(freed, record.version)
             except Conflict:
                 continue
             except (KubernetesError, TimeoutError) as error:
@@ -280,6 +255,14 @@ class Candidate:
         except (Conflict, NotFound):
             return None
 
-    def _spec(self, before: LeaseRecord | None) -> dict[str, object]:
-        moment: datetime = self._now()
-        return held_by(self.identity, moment, self._timing.lease, before)
+    def _spec(self, before: LeaseRecord | None) -> Document:
+        """The `spec` of a Lease that this candidate takes or renews."""
+        moment = format_micro_time(self._now())
+        mine = before if before is not None and before.holder == self.identity else None
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": math.ceil(self._timing.lease),
+            "acquireTime": (mine and mine.acquired) or moment,
+            "renewTime": moment,
+            "leaseTransitions": 0 if before is None else before.transitions + (mine is None),
+        }

@@ -7,7 +7,7 @@ expires by itself.
 
 Guarantees: `wait_elected` returns only while leadership is held. After a loss there is no second election in this
 process. If the process does not end within one lease duration after the loss, the thread ends it. If the whole process
-is stopped, so that the thread cannot see the loss, the kernel ends it (see `deadline`).
+is stopped, so that the thread cannot see the loss, the kernel ends it (see `fence`).
 """
 
 import asyncio
@@ -24,8 +24,7 @@ from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import ConfigurationError, LeadershipLost
 from trainwright.controller.runtime.kinds import codec_of
 from trainwright.controller.runtime.leaderelection.candidate import Candidate, LeaseLock, Lock
-from trainwright.controller.runtime.leaderelection.deadline import kernel_deadline
-from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, Timing, steady_clock
+from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, Timing, kernel_deadline, steady_clock
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
 from trainwright.controller.runtime.tasks import TaskScope
 

@@ -5,18 +5,26 @@ Guarantees: a write starts only within the renew deadline after the last answere
 renewal was sent. It is given up before another replica can take the lease. Others count the lease duration from when
 they saw the renewal, which is later, so clocks are not compared.
 
-Caveats: the last step, from the check to the kernel, is not atomic; a deadline kills a process that is stopped inside
-it. The server may carry out a request that it has read even if the client hangs up. The time between renew deadline and
-lease duration covers that.
+Caveats: the last step, from the check to the kernel, is not atomic; it takes a tenth of a millisecond, more on a busy
+machine. A process that is stopped inside it (SIGSTOP, a frozen container, a suspended machine) would send when it goes
+on, long after another replica leads: a kernel timer kills it when its lease expires. Without such timers (not on Linux,
+32 bits, a sandbox that refuses them) nothing is armed. The server may carry out a request that it has read even if the
+client hangs up. The time between renew deadline and lease duration covers that.
 """
 
+import ctypes
+import logging
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from trainwright.controller.runtime.errors import ConfigurationError, NotLeading
-from trainwright.controller.runtime.leaderelection.deadline import Deadline
+
+log = logging.getLogger(__name__)
 
 JITTER = 1.2
 """A candidate that does not lead retries after the retry period times a factor from 1 to 1 + JITTER."""
@@ -72,7 +80,9 @@ def steady_clock() -> float:
 class Fence:
     """A write permission that expires by itself. Each field is read and set atomically, so no lock is needed."""
 
-    def __init__(self, timing: Timing, clock: Clock = steady_clock, *, deadline: Deadline | None = None) -> None:
+    def __init__(
+        self, timing: Timing, clock: Clock = steady_clock, *, deadline: "KernelDeadline | None" = None
+    ) -> None:
         """`deadline` ends the process when the lease expires and the permission was not revoked."""
         self._timing = timing
         self._clock = clock
@@ -109,3 +119,75 @@ class Fence:
     def remaining(self) -> float:
         """Seconds until another replica may take the lease; a write must have ended by then."""
         return max(0.0, self._renewed + self._timing.lease - self._clock())
+
+
+# ------------------------------------------------------------------ the kernel's timers
+
+_ABSOLUTE = 1
+_NANOSECONDS = 10**9
+
+
+class _Event(ctypes.Structure):
+    """`struct sigevent`: 64 bytes; notify 0 is SIGEV_SIGNAL."""
+
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signal", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("padding", ctypes.c_char * 48),
+    )
+
+
+class _Times(ctypes.Structure):
+    """`struct itimerspec`: all zero disarms the timer."""
+
+    _fields_ = (
+        ("interval", ctypes.c_long),
+        ("interval_nanoseconds", ctypes.c_long),
+        ("seconds", ctypes.c_long),
+        ("nanoseconds", ctypes.c_long),
+    )
+
+
+class KernelDeadline:
+    """A timer that sends SIGKILL. Can be used from any thread; ends with the process."""
+
+    def __init__(self) -> None:
+        """Raises OSError if the kernel has no such timer."""
+        if sys.platform != "linux" or sys.maxsize <= 2**32:
+            raise OSError("this system has no kernel timers that run while the machine is suspended")
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._timer = ctypes.c_void_p()
+        event = _Event(signal=signal.SIGKILL)
+        try:
+            create = self._libc.timer_create
+        except AttributeError as error:
+            raise OSError("the C library has no timer_create") from error
+        if create(ctypes.c_int(time.CLOCK_BOOTTIME), ctypes.byref(event), ctypes.byref(self._timer)) != 0:
+            raise _last_error()
+
+    def set(self, at: float) -> None:
+        """End the process at `at`, a time of `steady_clock`, instead of at the time set before."""
+        seconds, rest = divmod(at, 1.0)
+        self._arm(_Times(seconds=int(seconds), nanoseconds=int(rest * _NANOSECONDS)))
+
+    def clear(self) -> None:
+        self._arm(_Times())
+
+    def _arm(self, times: _Times) -> None:
+        if self._libc.timer_settime(self._timer, ctypes.c_int(_ABSOLUTE), ctypes.byref(times), None) != 0:
+            raise _last_error()
+
+
+def kernel_deadline() -> KernelDeadline | None:
+    """A deadline that the kernel enforces; None, with a line in the log, if there is none."""
+    try:
+        return KernelDeadline()
+    except OSError as error:
+        log.info("leader election: the kernel cannot end a stopped process when its lease expires: %s", error)
+        return None
+
+
+def _last_error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))

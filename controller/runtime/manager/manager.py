@@ -16,7 +16,7 @@ import functools
 import logging
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -35,8 +35,7 @@ from trainwright.controller.runtime.errors import LeadershipLost
 from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics, election_metrics
-from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
-from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
+from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS, Group, Runnable, Supervisor
 from trainwright.controller.runtime.metrics.registry import (
     CONTENT_TYPE,
     EventCollector,
@@ -57,6 +56,52 @@ STALL_SECONDS = 30.0
 """Liveness fails when the event loop has been blocked for this long."""
 FAILING_SECONDS = 60.0
 """Readiness fails when a watch that worked before has had no contact for this long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """The servers of metrics, health probes and debug information.
+
+    Addresses are `host:port`; `:port` listens on all interfaces, None serves nothing. Servers of webhooks have settings
+    of their own; see `webhook`.
+    """
+
+    metrics: str | None = "127.0.0.1:8080"
+    """Address of `/metrics`."""
+    metrics_access: bool = False
+    """Require a bearer token whose user may get `/metrics`; the API server is asked."""
+    metrics_tls: Callable[[], ssl.SSLContext] | None = None
+    """Gives the TLS context of `/metrics`; None: plain HTTP."""
+    probes: str | None = "127.0.0.1:8081"
+    """Address of the health probes."""
+    liveness_path: str = "/healthz"
+    readiness_path: str = "/readyz"
+    debug: str | None = None
+    """Address of `/debug/statistics`."""
+
+
+NO_SERVERS = ServerSettings(metrics=None, probes=None)
+"""Serve nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """How the process lists, stops and manages its memory."""
+
+    grace: float = GRACE_SECONDS
+    """Seconds that the whole stop may take."""
+    drain: float = 0.0
+    """Seconds of them that this process goes on serving after the request to stop, while it is not ready. Right behind
+    a Service: the nodes of a cluster learn a moment later that the process is not ready, and send requests until then.
+    Leader-elected work ends at once."""
+    streaming_lists: bool = True
+    """Fill caches with a streaming list where the API server supports it; False: always with paged lists."""
+    tune_collector: bool = False
+    """Tune the garbage collector of the whole process. Right for a process that only runs this manager."""
+    watchdog: bool = True
+    """Watch the event loop from a thread of its own. False where time is virtual, so that nothing can be late."""
+    detect_mutation: bool = False
+    """Fail when code changes an object of the cache. For tests: it keeps a copy of each object."""
 
 
 class Elector(Protocol):
@@ -202,7 +247,7 @@ class Manager:
     def _register(self, controller: Controller) -> None:
         self.metrics.watch_controller(controller)
         self.controllers.append(controller)
-        group = Group.LEADER if controller.settings.needs_leader else Group.OTHERS
+        group = Group.LEADER if controller.needs_leader else Group.OTHERS
         self._supervisor.add(controller, group, f"controller:{controller.name}")
 
     def add(self, runnable: Runnable, group: Group = Group.OTHERS, name: str = "") -> None:

@@ -81,10 +81,9 @@ class _Signals:
 
 async def _main(make: Callable[[], Manager | Coroutine[Any, Any, Manager]], signals: _Signals) -> None:
     manager = await _made(make, signals)
-    if manager is None:
-        return
-    signals.stops(manager.stop)
-    await manager.run()
+    if manager is not None:
+        signals.stops(manager.stop)
+        await manager.run()
 
 
 async def _made(make: Callable[[], Manager | Coroutine[Any, Any, Manager]], signals: _Signals) -> Manager | None:

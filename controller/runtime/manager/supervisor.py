@@ -13,10 +13,10 @@ clients to leave.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.tasks import TaskScope, first_error, outlasted
@@ -102,7 +102,7 @@ class Supervisor:
         *,
         grace: float = GRACE_SECONDS,
         drain: float = 0.0,
-        before: Callable[[Group], Awaitable[None]] | None = None,
+        before: Callable[[Group], Coroutine[Any, Any, None]] | None = None,
         after: Callable[[Group], Awaitable[None]] | None = None,
         enter: Callable[[Group], None] | None = None,
     ) -> None:
@@ -198,13 +198,9 @@ class Supervisor:
             )
             await running.opened.wait()
 
-    async def _until_stop(self, work: Awaitable[None], group: Group) -> None:
+    async def _until_stop(self, work: Coroutine[Any, Any, None], group: Group) -> None:
         async with TaskScope(f"before:{group.name.lower()}") as tasks:
-
-            async def step() -> None:
-                await work
-
-            ready = tasks.start(f"before:{group.name.lower()}/ready", step())
+            ready = tasks.start(f"before:{group.name.lower()}/ready", work)
             await tasks.first(ready, self._stop)
             if ready.done():
                 ready.result()

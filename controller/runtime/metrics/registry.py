@@ -6,7 +6,7 @@ statistics at each scrape; only durations and outcomes are recorded when they ha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -22,7 +22,7 @@ from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.events.recorder import RecorderStatistics, event_metrics
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.metrics.series import DurationsCollector
-from trainwright.controller.runtime.workqueue.entries import QueueStatistics
+from trainwright.controller.runtime.workqueue.queue import QueueStatistics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -37,10 +37,12 @@ PRIORITIES = 25
 """Maximum of priorities with a label of their own; further ones share `OVERFLOW`, as in controller-runtime."""
 OVERFLOW = "exceeded_cardinality_limit"
 
-_Family: TypeAlias = type[GaugeMetricFamily] | type[CounterMetricFamily]
+T = TypeVar("T")
+_Row: TypeAlias = tuple[type[GaugeMetricFamily] | type[CounterMetricFamily], str, str, Callable[[T], float]]
+"""A metric of statistics: type, name, text, and where its value comes from."""
 _QUEUE = ("name", "controller")
 """Labels of the metrics of a queue; both are the name of its controller."""
-_OF_QUEUES: tuple[tuple[_Family, str, str, Callable[[QueueStatistics], float]], ...] = (
+_OF_QUEUES: tuple[_Row[QueueStatistics], ...] = (
     (CounterMetricFamily, "workqueue_adds", "Keys that became ready.", lambda one: one.adds),
     (CounterMetricFamily, "workqueue_retries", "Keys queued with a delay.", lambda one: one.retries),
     (
@@ -56,11 +58,21 @@ _OF_QUEUES: tuple[tuple[_Family, str, str, Callable[[QueueStatistics], float]], 
         lambda one: one.longest_running,
     ),
 )
-_OF_CONTROLLERS: tuple[tuple[str, str, Callable[[ControllerStatistics], float]], ...] = (
-    ("controller_runtime_max_concurrent_reconciles", "Workers of a controller.", lambda one: one.workers),
-    ("controller_runtime_active_workers", "Workers that are running a reconcile.", lambda one: one.active),
+_OF_CONTROLLERS: tuple[_Row[ControllerStatistics], ...] = (
+    (
+        GaugeMetricFamily,
+        "controller_runtime_max_concurrent_reconciles",
+        "Workers of a controller.",
+        lambda one: one.workers,
+    ),
+    (
+        GaugeMetricFamily,
+        "controller_runtime_active_workers",
+        "Workers that are running a reconcile.",
+        lambda one: one.active,
+    ),
 )
-_OF_CACHES: tuple[tuple[_Family, str, str, Callable[[InformerStatistics], float]], ...] = (
+_OF_CACHES: tuple[_Row[InformerStatistics], ...] = (
     (GaugeMetricFamily, "informer_synced", "1 once the first list arrived.", lambda one: one.synced),
     (GaugeMetricFamily, "informer_objects", "Objects held.", lambda one: one.objects),
     (
@@ -173,7 +185,6 @@ class Metrics:
 
     def _families(self) -> Iterator[Metric]:
         yield from self._queues()
-        yield from self._caches()
         if self.lag is not None:
             text = "The largest lag of the event loop in the last minute."
             yield GaugeMetricFamily("event_loop_lag_seconds", text, value=self.lag.worst)
@@ -187,16 +198,10 @@ class Metrics:
             for label, count in self._depths(name, one.queue.ready).items():
                 depth.add_metric([name, name, label], count)
         yield depth
-        for queue_family, metric, text, count_of in _OF_QUEUES:
-            made = queue_family(metric, text, labels=_QUEUE)
-            for name, one in found.items():
-                made.add_metric([name, name], count_of(one.queue))
-            yield made
-        for metric, text, number_of in _OF_CONTROLLERS:
-            gauge = GaugeMetricFamily(metric, text, labels=["controller"])
-            for name, one in found.items():
-                gauge.add_metric([name], number_of(one))
-            yield gauge
+        yield from _made(_OF_QUEUES, _QUEUE, [((name, name), one.queue) for name, one in found.items()])
+        yield from _made(_OF_CONTROLLERS, ("controller",), [((name,), one) for name, one in found.items()])
+        caches = [((one.kind, one.scope), one) for one in self.informers()]
+        yield from _made(_OF_CACHES, ("kind", "scope"), caches)
 
     def _depths(self, name: str, ready: dict[int, int]) -> dict[str, int]:
         known = self._priorities.setdefault(name, set())
@@ -209,13 +214,14 @@ class Metrics:
             depths[OVERFLOW] = rest
         return depths or {"0": 0}
 
-    def _caches(self) -> Iterator[Metric]:
-        found = list(self.informers())
-        for family, metric, text, value_of in _OF_CACHES:
-            made = family(metric, text, labels=["kind", "scope"])
-            for one in found:
-                made.add_metric([one.kind, one.scope], value_of(one))
-            yield made
+
+def _made(rows: Sequence[_Row[T]], labels: Sequence[str], found: Sequence[tuple[Sequence[str], T]]) -> Iterator[Metric]:
+    """A family for each row, with a value of each of the statistics that were found, which have their labels before."""
+    for family, metric, text, value_of in rows:
+        made = family(metric, text, labels=labels)
+        for values, one in found:
+            made.add_metric(values, value_of(one))
+        yield made
 
 
 class RequestCounts:

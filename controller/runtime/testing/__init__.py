@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # type checkers would assume that every name exists
     from trainwright.controller.runtime.testing.audit import AuditLog as AuditLog
     from trainwright.controller.runtime.testing.component import ControlPlaneComponent as ControlPlaneComponent
     from trainwright.controller.runtime.testing.control_plane import ControlPlane as ControlPlane
-    from trainwright.controller.runtime.testing.errors import ControlPlaneError as ControlPlaneError
+    from trainwright.controller.runtime.testing.tools import ControlPlaneError as ControlPlaneError
 else:
     from trainwright.api.facade import homes, lazy
 

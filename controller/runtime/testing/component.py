@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.ports import is_free
+from trainwright.controller.runtime.testing.tools import ControlPlaneError, PortTakenError
 
 _GUARD = Path(__file__).with_name("guard.py")
 _LOG_LINES = 15

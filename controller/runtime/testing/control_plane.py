@@ -23,11 +23,11 @@ from typing import Any, Self, TypeAlias
 
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
-from trainwright.controller.runtime.testing.binaries import Binaries, provide
+from trainwright.controller.runtime.testing.build import Binaries, provide
 from trainwright.controller.runtime.testing.component import Components, ControlPlaneComponent, answers, has_condition
-from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.ports import free_port, is_free
 from trainwright.controller.runtime.testing.stored import StoredObjects, install_definitions
+from trainwright.controller.runtime.testing.tools import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.users import PolicyRule, Users, write_kubeconfig
 
 _PORT_ATTEMPTS = 3
@@ -83,7 +83,7 @@ class ControlPlane:
             crds: files and folders of CustomResourceDefinitions to install and wait for.
             audit: write an audit log (`audit_log`).
             port: port of the API server; default: a free one.
-            assets: folder of existing binaries; see `binaries.provide`.
+            assets: folder of existing binaries; see `build.provide`.
         """
         self._wanted = {
             "etcd": True,

@@ -76,7 +76,6 @@ def main() -> int:
 
 
 def _signal_group(child: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """Signal the process group of the program."""
     # macOS refuses if every member has ended.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, number)

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
 
 FOLDER = Path("/tmp", f"trainwright-ports-{os.getuid()}")  # noqa: S108 - one for all processes, whatever their TMPDIR
 """Holds a file for each port that was given away."""

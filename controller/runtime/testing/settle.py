@@ -24,7 +24,7 @@ async def settle_manager(manager: Manager, *, limit: float = LIMIT_SECONDS, clie
     async def settled() -> str:
         for _ in range(2):
             for controller in manager.controllers:
-                if not controller.synced and (manager.leads or not controller.settings.needs_leader):
+                if not controller.synced and (manager.leads or not controller.needs_leader):
                     return f"controller {controller.name} has not begun"
                 queue = controller.statistics().queue
                 if queue.depth or queue.processing or queue.parked or queue.delayed:

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from trainwright.api import manifest
 from trainwright.controller.runtime.testing.component import has_condition
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
 
 _SECONDS = 30.0

@@ -12,12 +12,22 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-
 MODULES_VARIABLE = "TRAINWRIGHT_CONTROL_PLANE_MODULES"
 """Names a folder whose subfolders replace modules of the same name: tests on other versions of Kubernetes."""
 
 _MODULES = Path(__file__).with_name("modules")
+
+
+class ControlPlaneError(RuntimeError):
+    """A program is missing, does not start, or has ended. The message ends with what to do or with log lines."""
+
+
+class PortTakenError(ControlPlaneError):
+    """A program ended because another one uses its port."""
+
+    def __init__(self, program: str, message: str) -> None:
+        super().__init__(message)
+        self.program = program
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trainwright.controller.runtime.testing.certificates import Authority
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.stored import Poster
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
 PolicyRule: TypeAlias = Mapping[str, Sequence[str]]

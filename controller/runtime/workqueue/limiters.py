@@ -29,8 +29,6 @@ class Limiter(Protocol):
 
 
 class _PerKey:
-    """Counts the failures of each key."""
-
     def __init__(self) -> None:
         self._failures: dict[Hashable, int] = {}
 
@@ -39,7 +37,6 @@ class _PerKey:
         return count
 
     def forget(self, key: Hashable) -> None:
-        """Start again with the first delay."""
         self._failures.pop(key, None)
 
     def failures(self, key: Hashable) -> int:

@@ -21,10 +21,8 @@ from tests.processes import alive, heeding
 from tests.repository import ROOT
 from trainwright.controller.runtime import testing
 from trainwright.controller.runtime.testing import __main__ as command
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.build import ToolBuilder, find_go
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE, TOOLS
+from trainwright.controller.runtime.testing.build import find_go, provide, tool_builder
+from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE, TOOLS, ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 GO = """#!/bin/sh
@@ -198,7 +196,7 @@ def test_room_is_needed_for_what_is_missing_only(cache: Path, go: FakeGo, disk: 
     provide(["etcd"])
     disk(0)
     # As whoever waited for another's build finds it.
-    with ToolBuilder(cache) as builder:
+    with tool_builder(cache) as builder:
         builder.make({module: ["etcd"] for module in MODULES if module.name == "etcd"})
     with pytest.raises(ControlPlaneError, match="needs 3 GiB"):
         provide(["etcd", "kwok"])
@@ -272,7 +270,7 @@ def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, go: FakeGo, monkeyp
 
 
 def test_two_processes_build_one_after_the_other(cache: Path, go: FakeGo) -> None:
-    with ToolBuilder(cache):
+    with tool_builder(cache):
         waiting = subprocess.Popen(
             [sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -330,7 +328,7 @@ def test_a_killed_build_keeps_the_lock_until_nothing_of_it_is_left(
     building, compilers = compiling
     [scratch] = cache.glob(".build-*")
     building.kill()
-    with ToolBuilder(cache):
+    with tool_builder(cache):
         assert not any(alive(pid) for pid in compilers)
         assert not scratch.exists()
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import alive
 from trainwright.controller.runtime.testing.component import Components, ControlPlaneComponent
-from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
+from trainwright.controller.runtime.testing.tools import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.waiting import eventually_sync, is_empty
 
 # What a process of its own runs to start one under a guard.

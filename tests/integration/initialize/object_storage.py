@@ -21,9 +21,9 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from trainwright.controller.runtime.testing import binaries
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing import build
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 
 KEY, SECRET, REGION = "AKIATEST", "secret/of+the=test", "eu-test-1"
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
@@ -98,7 +98,7 @@ def object_server(folder: Path, *, tls: bool = False) -> Iterator[ObjectServer]:
         certificate, key = authority.server("versitygw")
         options += [f"--cert={certificate}", f"--key={key}"]
         server.scheme, server.ca = "https", authority.certificate
-    program = binaries.provide(["versitygw"])["versitygw"]
+    program = build.provide(["versitygw"])["versitygw"]
     command = [str(program), *options, "--health=/health", "--quiet", "posix", f"--sidecar={sidecar}", str(root)]
     with (
         (folder / "output").open("wb") as output,

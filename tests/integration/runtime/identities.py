@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.programs import Authority
 
 CLIENT = "the-client"
 

@@ -18,9 +18,9 @@ from trainwright.controller.runtime.client import exec as exec_module
 from trainwright.controller.runtime.client.exec import ExecResult
 from trainwright.controller.runtime.errors import BadRequest, NotFound, OutputTooLarge, RequestTimeout, ServerError
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.waiting import eventually
 
 pytestmark = pytest.mark.real_control_plane("kubelet")

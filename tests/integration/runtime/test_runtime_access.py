@@ -11,7 +11,7 @@ import pytest
 from tests.integration.runtime.conftest import quiet_manager, running
 from trainwright.controller.runtime import Client, ClusterConfig, ServerSettings
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.waiting import eventually
 
 

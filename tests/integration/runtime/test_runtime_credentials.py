@@ -17,8 +17,8 @@ from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport,
 from trainwright.controller.runtime.client import external
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 
 API = "client.authentication.k8s.io/v1"
 PLUGIN = f"""#!/bin/sh

@@ -15,8 +15,8 @@ from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import BadRequest, ServerError
-from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.objects import build
+from trainwright.controller.runtime.testing.programs import Authority
 
 pytestmark = pytest.mark.real_control_plane("kubelet")
 NODE = Resource(group="", version="v1", kind="Node", plural="nodes", namespaced=False)

@@ -26,8 +26,8 @@ from trainwright.api.objects import Document
 from trainwright.controller.runtime import Client, load_config
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.webhook.admission import validate_path
 from trainwright.controller.runtime.webhook.reach import dry_run_proof

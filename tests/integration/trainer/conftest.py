@@ -11,7 +11,7 @@ import pytest
 from trainwright.api.config.v1alpha1 import Cleanup, Configuration, ControllerHealth
 from trainwright.api.objects import resource_version_of
 from trainwright.controller.runtime import Manager, load_config
-from trainwright.controller.runtime.manager.settings import ProcessSettings
+from trainwright.controller.runtime.manager.manager import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager

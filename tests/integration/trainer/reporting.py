@@ -19,7 +19,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
 from trainwright.controller.runtime import Client, Manager
-from trainwright.controller.runtime.manager.settings import ProcessSettings
+from trainwright.controller.runtime.manager.manager import ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import equals, eventually

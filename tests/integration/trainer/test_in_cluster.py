@@ -31,7 +31,7 @@ from trainwright.controller.runtime.certificates.authority import (
     make_authority,
 )
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.users import EVERYTHING
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually_sync

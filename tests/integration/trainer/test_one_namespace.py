@@ -7,7 +7,7 @@ from tests.integration.trainer.conftest import User, conditions
 from trainwright.api.config.v1alpha1 import Configuration, ControllerHealth
 from trainwright.controller.cli.rbac import bindings, roles
 from trainwright.controller.runtime import load_config
-from trainwright.controller.runtime.manager.settings import ProcessSettings
+from trainwright.controller.runtime.manager.manager import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.parts import rights

@@ -23,7 +23,7 @@ from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.api.volcano.v1beta1 import PodGroup as VolcanoPodGroup
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.runtime import Client, Manager, NotFound
-from trainwright.controller.runtime.manager.settings import ProcessSettings
+from trainwright.controller.runtime.manager.manager import ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.settle import settle_manager

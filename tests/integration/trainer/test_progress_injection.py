@@ -26,7 +26,7 @@ from trainwright.api.config.v1alpha1 import (
 from trainwright.api.kubernetes.core.v1 import Secret, ServiceAccount
 from trainwright.api.manifest import dump
 from trainwright.controller.runtime import load_config
-from trainwright.controller.runtime.manager.settings import ProcessSettings
+from trainwright.controller.runtime.manager.manager import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.trainer.assembly.manager import make_manager

@@ -14,7 +14,7 @@ from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import api_server, install
 from trainwright.controller.runtime import Client, Manager
-from trainwright.controller.runtime.manager.settings import ServerSettings
+from trainwright.controller.runtime.manager.manager import ServerSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.job.pods import declare_pods

@@ -11,8 +11,8 @@ import pytest
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import resource_version_of
 from trainwright.controller.runtime.cache.cache import Cache
-from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
+from trainwright.controller.runtime.cache.store import Event
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.testing.clock import settle
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport

@@ -448,7 +448,7 @@ async def test_predicates_judge_updates(scenario_class: Any) -> None:
 
 
 def _event() -> Any:
-    from trainwright.controller.runtime.cache.events import Event, EventType  # noqa: PLC0415
+    from trainwright.controller.runtime.cache.store import Event, EventType  # noqa: PLC0415
 
     return Event(EventType.ADDED, A, None, config_map("a"))
 

@@ -8,15 +8,13 @@ import time
 
 import pytest
 
-from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
-from trainwright.controller.runtime.leaderelection.fence import Fence, Timing
+from trainwright.controller.runtime.leaderelection.fence import Fence, KernelDeadline, Timing
 
 pytestmark = pytest.mark.only_where(sys.platform == "linux", "a timer of Linux")
 
 SETUP = """
 import os, signal, time
-from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
-from trainwright.controller.runtime.leaderelection.fence import steady_clock
+from trainwright.controller.runtime.leaderelection.fence import KernelDeadline, steady_clock
 one, two = KernelDeadline(), KernelDeadline()
 """
 
@@ -41,7 +39,7 @@ def test_end_that_was_moved_or_cleared_does_not_come() -> None:
     assert end_of(f"{moved}\n{cleared}\ntime.sleep(1.2)") == 0
 
 
-class Noted:
+class Noted(KernelDeadline):
     """A deadline that only remembers what it was told."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Node
 from trainwright.api.objects import PartialObject, labels_of, managed_fields_of
-from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime.cache.store import Event
 from trainwright.controller.runtime.errors import (
     ConfigurationError,
     DecodeError,

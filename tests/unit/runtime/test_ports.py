@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.controller.runtime.testing import ports
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.tools import ControlPlaneError
 
 
 @pytest.fixture(autouse=True)

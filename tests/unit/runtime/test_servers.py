@@ -12,7 +12,7 @@ import pytest
 
 from trainwright.controller.runtime.servers import http as servers
 from trainwright.controller.runtime.servers.http import HTTPServer, text_route
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.programs import Authority
 
 LARGE = b"x" * 2**24
 """More than the buffers of both ends hold."""

@@ -16,7 +16,7 @@ from trainwright.api.objects import Key, key_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.controller.runtime import Builder, Cache, Client, Controller, Event, EventType, Manager
-from trainwright.controller.runtime.cache.events import Handler
+from trainwright.controller.runtime.cache.store import Handler
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, DecodeError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope

@@ -10,7 +10,7 @@ from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, Client, MetadataOnly
-from trainwright.controller.runtime.cache.events import Event, EventType
+from trainwright.controller.runtime.cache.store import Event, EventType
 from trainwright.controller.trainer.build.kinds import SPREAD_SECONDS, UnfinishedJobs, WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.plugins.contract import Enqueue, Reference, Watch

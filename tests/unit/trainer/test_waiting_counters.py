@@ -9,12 +9,11 @@ from trainwright.api.jobset.v1alpha2 import JobSet, JobSetStatus, ReplicatedJobS
 from trainwright.api.kubernetes.meta.v1 import Condition, ManagedFieldsEntry, ObjectMeta
 from trainwright.api.objects import AnyObject, Key
 from trainwright.controller.runtime import Cache, Client, Event
-from trainwright.controller.runtime.cache.events import EventType
+from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.controller.sources import KindSource
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.runtime.workqueue.entries import QueueItem
-from trainwright.controller.runtime.workqueue.queue import WorkQueue
+from trainwright.controller.runtime.workqueue.queue import QueueItem, WorkQueue
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, waiting
 
 COUNTERS = ("replicated_jobs_status",)

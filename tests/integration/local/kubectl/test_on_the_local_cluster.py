@@ -14,7 +14,7 @@ import pytest
 
 from trainwright.controller.local.cluster import local_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 
 pytestmark = pytest.mark.real_control_plane("kubectl")
 

@@ -28,7 +28,7 @@ from trainwright.controller.runtime.errors import (
     ServerError,
 )
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.programs import Authority
 from trainwright.controller.runtime.testing.users import PolicyRule
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.metrics import ReadResult

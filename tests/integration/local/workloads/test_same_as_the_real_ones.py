@@ -30,7 +30,7 @@ from trainwright.controller.runtime import Client, HTTPTransport, Webhooks, load
 from trainwright.controller.runtime.errors import Invalid
 from trainwright.controller.runtime.metrics.registry import Metrics
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.webhook.webhooks import ByURL
 

@@ -15,7 +15,7 @@ from trainwright.controller.local.node import locks as locks_module
 from trainwright.controller.local.node.network.ports import free_port
 from trainwright.controller.local.node.node import POD, LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.runtime.cache.events import Event, EventType
+from trainwright.controller.runtime.cache.store import Event, EventType
 
 
 class Cluster:

@@ -24,7 +24,7 @@ from trainwright.controller.local.workloads.namespaces.conditions import Content
 from trainwright.controller.local.workloads.pods import finished_at, in_order_of_removal
 from trainwright.controller.local.workloads.writes import each_slowly
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Event, EventRecorder, Manager
-from trainwright.controller.runtime.cache.events import EventType
+from trainwright.controller.runtime.cache.store import EventType
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
 # ---------------------------------------------------------------------- garbage
