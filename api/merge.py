@@ -69,7 +69,8 @@ def unknown_fields(
 
 
 def _shape(annotation: Any) -> tuple[Literal["scalar", "struct", "list", "map", "open"], type[Struct] | None]:
-    options = [option for option in _options(annotation) if option is not NoneType]
+    united = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    options = [option for option in united if option is not NoneType]
     if len(options) != 1:
         return "scalar", None
     option = options[0]
@@ -83,10 +84,6 @@ def _shape(annotation: Any) -> tuple[Literal["scalar", "struct", "list", "map", 
     if get_origin(option) is dict:
         return ("open", None) if arguments[1] is Any else ("map", _struct_in(arguments[1]))
     return "scalar", None
-
-
-def _options(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
 def _struct_in(annotation: Any) -> type[Struct] | None:

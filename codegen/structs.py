@@ -62,7 +62,9 @@ def _struct(catalog: Catalog, definition: Definition) -> Schema:
     for name, child in properties.items():
         converted = _value(catalog, child, literal=literal)
         if name not in required:
-            converted = _nullable(converted)
+            converted = (
+                {"allOf": [converted], "nullable": True} if "$ref" in converted else {**converted, "nullable": True}
+            )
         if child.get("description"):
             converted["description"] = child["description"]
         made[name] = converted
@@ -72,10 +74,6 @@ def _struct(catalog: Catalog, definition: Definition) -> Schema:
     if schema.get("description"):
         out["description"] = schema["description"]
     return out
-
-
-def _nullable(schema: Schema) -> Schema:
-    return {"allOf": [schema], "nullable": True} if "$ref" in schema else {**schema, "nullable": True}
 
 
 def _value(catalog: Catalog, schema: Schema, *, literal: bool) -> Schema:

@@ -106,7 +106,9 @@ class ProgressFilePlugin:
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The writer, for a torchtune job."""
         if _declaration(info, job).reads_file and _is_tuned(job):
-            data = {"data": {f"{WRITER_MODULE}.py": _writer()}}
+            # It needs nothing but Python's standard library.
+            source = resources.files("trainwright").joinpath("progress.py").read_text(encoding="utf-8")
+            data = {"data": {f"{WRITER_MODULE}.py": source}}
             yield Component.owned_by(job, core.ConfigMap.RESOURCE, _writer_name(job), data, stage=Stage.POD_INPUT)
 
 
@@ -154,8 +156,3 @@ def _log_metrics(info: Info, job: TrainJob, pods: PodSet, container: ContainerMo
 
 def _writer_name(job: TrainJob) -> str:
     return f"{job.name}-progress-writer"
-
-
-def _writer() -> str:
-    """The source of the writer, which needs nothing but Python's standard library."""
-    return resources.files("trainwright").joinpath("progress.py").read_text(encoding="utf-8")

@@ -118,12 +118,9 @@ def _inject(info: Info, policy: TorchMLPolicySource, pods: PodSet | None, proces
                 where = f"container {name} of replicated job {target.job_name}"
                 raise Refusal(f"envInjection names {where}, which the runtime does not have; correct the runtime")
             _set_shape(container, pods, processes)
-            _set_master(container, _first_host(info, pods))
-
-
-def _first_host(info: Info, pods: PodSet | None) -> str:
-    """Host name of the first node; where no job has the trainer label, that of the first pod of the job `node`."""
-    return pods.host() if pods is not None else f"{info.job.name}-{NODE}-0-0.{info.subdomain}"
+            # Where no job has the trainer label, the first pod of the job `node` counts.
+            host = pods.host() if pods is not None else f"{info.job.name}-{NODE}-0-0.{info.subdomain}"
+            _set_master(container, host)
 
 
 ENTRY_POINT = ("tune", "run")

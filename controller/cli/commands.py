@@ -41,7 +41,7 @@ COMMANDS = {
     "kubectl": Command(
         "run the kubectl of this machine on the local cluster",
         general.kubectl,
-        "kubectl:run",
+        "local.looking:kubectl",
         # All that follows is kubectl's: with this prefix, nothing looks like an option of ours.
         settings={"prefix_chars": "\0", "add_help": False},
     ),

@@ -209,7 +209,10 @@ def within(text: str) -> str:
     """A text without the secrets in it: of `NAME=value` and `--name value`, and what an address has before its host."""
     text = text if len(text) <= _MOST else f"{text[:_MOST]}…"
     text = _USER_INFO.sub(rf"\g<scheme>{HIDDEN}@", text)
-    text = _IN_QUERY.sub(lambda found: f"{found['before']}{found['name']}={_part(found['name'], found['value'])}", text)
+    text = _IN_QUERY.sub(
+        lambda found: f"{found['before']}{found['name']}={HIDDEN if looks_secret(found['name']) else found['value']}",
+        text,
+    )
     made, at = "", 0
     # Found one after the other, and not all at once: a word may be a value of the one before it, or the next name.
     while (found := _IN_TEXT.search(text, at)) is not None:
@@ -221,7 +224,3 @@ def within(text: str) -> str:
             made += text[at : found.end("name")]
             at = found.end("name")
     return made + text[at:]
-
-
-def _part(name: str, value: str) -> str:
-    return HIDDEN if looks_secret(name) else value

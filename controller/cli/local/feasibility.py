@@ -119,7 +119,7 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, py
     if labels_of(runtime).get(_FRAMEWORK) != "torch":
         return Starter((_PYTHON,))
     found = [NodeAnnotations(python=python).environment(one) for one in environments_of(objects, images)]
-    if not found or any(_has(environment, _TORCHRUN) for environment in found):
+    if not found or any(shutil.which(_TORCHRUN, path=os.pathsep.join(one.folders)) for one in found):
         return Starter((_TORCHRUN,))
     where = f"/{found[0].name.lstrip('/')}"
     lacking = (
@@ -186,10 +186,6 @@ def _containers_of(objects: Sequence[Document]) -> Iterator[tuple[str, Document,
         for kind in ("initContainers", "containers"):
             for one in pod.get(kind) or ():
                 yield str(part["name"]), one, kind == "initContainers"
-
-
-def _has(environment: Environment, program: str) -> bool:
-    return shutil.which(program, path=os.pathsep.join(environment.folders)) is not None
 
 
 def _decoded(document: Document, model: Any) -> Any:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright local status` and `list`: which clusters there are, and what one of them holds."""
+"""`trainwright local status` and `list`: which clusters there are, and what one of them holds; kubectl on one."""
 
 import argparse
 import itertools
+import os
 import shlex
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -55,6 +58,24 @@ def clusters(_: argparse.Namespace) -> int:
     for folder, run in found:
         print(f"{folder.name:<20} {'runs at ' + run.server if run else 'does not run':<32} {folder}")
     return 0
+
+
+def kubectl(arguments: argparse.Namespace) -> int:
+    """Run kubectl in place of this process; the user's kubeconfig stays as it is.
+
+    Returns 127 if there is none. Raises UserError if no cluster runs.
+    """
+    folder = state.only_running()
+    program = shutil.which("kubectl")
+    if program is None:
+        print(
+            "error: kubectl is not installed; `trainwright local` lists, shows, stops and deletes jobs without it",
+            file=sys.stderr,
+        )
+        return 127
+    rest = [] if arguments.passed_on is None else ["--", *arguments.passed_on]
+    environment = {**os.environ, "KUBECONFIG": str(folder / "kubeconfig")}
+    return os.execve(program, [program, *arguments.arguments, *rest], environment)  # noqa: S606 - signals reach it
 
 
 LIMITS = {

@@ -118,7 +118,8 @@ class Applier:
         kind = self._kind(obj)
         key = key_of(obj)
         full = wire(obj)
-        document: Document = {"metadata": _address(key), "status": full.get("status") or {}}
+        address = {"name": key.name, "namespace": key.namespace} if key.namespace else {"name": key.name}
+        document: Document = {"metadata": address, "status": full.get("status") or {}}
         live = await self._live(kind, key)
         uid = uid_of(obj) or (uid_of(live) if live is not None else "")
         attempt = 0
@@ -312,10 +313,6 @@ def _content_kind(kind: Kind) -> Any:  # each overload of the client takes one r
 def _replaced(request: str = "") -> Conflict:
     text = "the object was replaced by another one of the same name"
     return Conflict(text, request=request)
-
-
-def _address(key: Key) -> Document:
-    return {"name": key.name, "namespace": key.namespace} if key.namespace else {"name": key.name}
 
 
 def _claims(document: Document, live: AnyObject) -> bool:

@@ -123,12 +123,13 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
     for item in value:
         found = _entry_for(item, entries, taken)
         if found is None:
-            yield Difference(f"{path}[{_label(item)}]", FieldComparison.DIFFERENT, "wanted and not owned yet")
+            label = item.get("name", "new") if isinstance(item, dict) else item
+            yield Difference(f"{path}[{label}]", FieldComparison.DIFFERENT, "wanted and not owned yet")
             continue
         taken.add(found)
         keys, node = entries[found]
         where = f"{path}[{','.join(str(v) for v in keys.values())}]"
-        position = _position(keys, live)
+        position = next((index for index, one in enumerate(live) if has_keys(one, keys)), None)
         if position is None:
             yield Difference(where, FieldComparison.DIFFERENT, "missing")
             continue
@@ -149,18 +150,10 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
             yield Difference(where, FieldComparison.DIFFERENT, "owned and no longer wanted")
 
 
-def _position(keys: Document, live: list[Any]) -> int | None:
-    return next((index for index, item in enumerate(live) if has_keys(item, keys)), None)
-
-
 def _entry_for(item: Any, entries: Entries, taken: set[int]) -> int | None:
     """The owned entry that has the item's keys."""
     free = ((index, keys) for index, (keys, _) in enumerate(entries) if index not in taken)
     return next((index for index, keys in free if may_have_keys(item, keys)), None)
-
-
-def _label(item: Any) -> str:
-    return str(item.get("name", "new")) if isinstance(item, dict) else str(item)
 
 
 def _set(value: list[Any], live: list[Any], owned: Document, path: str) -> Iterator[Difference]:

@@ -17,11 +17,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trainwright.api.kubernetes.core.v1 import Secret
-from trainwright.api.objects import AnyObject
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.cache.reflector import CacheScope
-from trainwright.controller.runtime.cache.store import Event
 from trainwright.controller.runtime.certificates.authority import key_pem, strict_defects
 from trainwright.controller.runtime.certificates.configurations import (
     FIELD_MANAGER,
@@ -95,7 +93,7 @@ class CertificateKeeper:
         """Run passes until cancelled. Errors of the API server are logged and retried."""
         async with TaskScope("certificates") as tasks:
             for informer in self._informers():
-                informer.add_handler(self._woken)
+                informer.add_handler(lambda _: self._wake.set())
                 tasks.start(f"watch:{informer.resource.plural}", informer.run())
             pause = RETRY_SECONDS[0]
             while True:
@@ -202,9 +200,6 @@ class CertificateKeeper:
         watched = [(MetadataOnly(Secret), secret)]
         watched += [(MetadataOnly(t.kind), CacheScope("", "", f"metadata.name={t.name}")) for t in self._targets]
         return [Informer(self._client, kind, scope) for kind, scope in watched]
-
-    def _woken(self, _: Event[AnyObject]) -> None:
-        self._wake.set()
 
     def _complain(self, error: str) -> None:
         if error != self.statistics.last_error:

@@ -109,7 +109,7 @@ class TokenReviewer:
         self._client = client
         self._seconds = {True: accepted_seconds, False: refused_seconds}
         self._attempts = attempts
-        self._time = time or _loop_time
+        self._time = time or (lambda: asyncio.get_running_loop().time())
         self._memory: TokenMemory[tuple[bytes, str], Reviewed | bool] = TokenMemory(REMEMBERED, time=self._time)
         self._rate = rate
         self._bucket: TokenBucket | None = None
@@ -175,7 +175,3 @@ async def post_review(client: Client, path: str, review: dict[str, Any], *, atte
             wait *= RETRY_FACTOR
         else:
             return decoded(_REVIEW, response.body, "the answer to a review").status or {}
-
-
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()

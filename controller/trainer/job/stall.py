@@ -236,7 +236,7 @@ def rank_name(pod: Document, *, several: bool = False) -> str:
 
 def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRank]:
     several = len({replica for replica, _ in places}) > 1
-    running = sum(any(map(_runs, pods)) for pods in places.values())
+    running = sum(any(runs(pod) and _end_of(pod) is None for pod in pods) for pods in places.values())
     if not running:
         return
     for pods in places.values():
@@ -249,8 +249,8 @@ def _of_role(places: dict[tuple[int, int], list[Document]]) -> Iterator[EndedRan
             yield EndedRank(rank_name(pod, several=several), name_of(pod), code, at, running)
 
 
-def _runs(pod: Document) -> bool:
-    return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None and _end_of(pod) is None
+def runs(pod: Document) -> bool:
+    return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None
 
 
 def _end_of(pod: Document) -> tuple[int, datetime] | None:

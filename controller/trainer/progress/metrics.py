@@ -156,7 +156,9 @@ class JobProgress(_OfJobs):
             f"{prefix}_progress_left_out", "TrainJobs that report and have no series of their own."
         )
         found = [job for job in self._unfinished() if _reported(job) is not None]
-        for job in heapq.nsmallest(JOBS, found, key=_age):
+        for job in heapq.nsmallest(
+            JOBS, found, key=lambda one: (one.metadata_or_empty.creation_timestamp or "", one.namespace, one.name)
+        ):
             labels, at = [job.namespace, job.name], _reported(job)
             assert at is not None
             last.add_metric(labels, at)
@@ -167,10 +169,6 @@ class JobProgress(_OfJobs):
         if self._leads():
             left_out.add_metric([], max(0, len(found) - JOBS))
         yield from (ratio, last, remaining, left_out)
-
-
-def _age(job: TrainJob) -> tuple[str, str, str]:
-    return job.metadata_or_empty.creation_timestamp or "", job.namespace, job.name
 
 
 def _reported(job: TrainJob) -> float | None:

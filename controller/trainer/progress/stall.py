@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, dig, name_of, uid_of
+from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -29,6 +29,7 @@ from trainwright.controller.trainer.job.stall import (
     ended_ranks,
     is_running,
     rank_name,
+    runs,
     stall_after,
     stall_of,
     standing,
@@ -148,7 +149,7 @@ class StallController:
             return None, min(after, left or after)
         # Whoever has ended is silent, and so is a pod of an earlier attempt.
         over = {one.pod for one in ended}
-        running = {name_of(pod): pod for pod in pods if _runs(pod) and name_of(pod) not in over}
+        running = {name_of(pod): pod for pod in pods if runs(pod) and name_of(pod) not in over}
         limit = self._monotonic() - after
         known = {name: at for name, at in reports.pods.items() if name in running}
         silent = sorted((at, name) for name, at in known.items() if at <= limit and name in reports.again)
@@ -216,7 +217,3 @@ def _with_ranks(of_job: Stall | None, of_ranks: Stall) -> Stall:
     if of_job is None or of_job.reason == StallReason.NEVER_REPORTED:
         return of_ranks
     return Stall(reason=of_job.reason, message=f"{of_job.message.partition(';')[0]}; {of_ranks.message}")
-
-
-def _runs(pod: Document) -> bool:
-    return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None

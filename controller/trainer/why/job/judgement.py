@@ -118,21 +118,19 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
     # A container that runs again after a failure is worth a word, and no reason for concern.
     only_notes = all(one.severity is Severity.WAITS and one.reason == "CrashLoop" for one in found)
     ordinary = running.ordinary(picture)
-    return _with_attempt(picture, [*_sorted(_not_explained(found)), *([ordinary] if only_notes else [])])
+    return _with_attempt(picture, [*_unexplained(found), *([ordinary] if only_notes else [])])
 
 
-def _not_explained(found: Sequence[Cause]) -> list[Cause]:
+def _unexplained(found: Sequence[Cause]) -> list[Cause]:
+    """Those that no other one explains, each once, in order."""
     explained = {reason for cause in found for reason in cause.explains}
     if any(cause.severity < Severity.WAITS for cause in found):
         # A step that waits for a step in trouble; a restart whose new pods are in trouble.
         explained |= {"StepWaits"}
     if any(cause.reason != "Restarting" and cause.severity < Severity.WAITS for cause in found):
         explained |= {"Restarting"}
-    return [cause for cause in found if cause.reason not in explained]
-
-
-def _sorted(found: Iterable[Cause]) -> list[Cause]:
-    return sorted({(cause.reason, cause.message): cause for cause in found}.values(), key=_order)
+    left = {(cause.reason, cause.message): cause for cause in found if cause.reason not in explained}
+    return sorted(left.values(), key=_order)
 
 
 def _order(cause: Cause) -> tuple[int, bool, int, datetime, int, int, str]:
