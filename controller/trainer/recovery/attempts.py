@@ -7,7 +7,6 @@ before anybody acts on it.
 """
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -44,6 +43,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     Position,
     Summary,
     at_least,
+    copied,
     is_since,
     judge,
     position_of,
@@ -204,7 +204,7 @@ def advance(known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], 
     """
     uid = uid_of(glance.jobset)
     restarts, counted = glance.restarts, glance.counted
-    found = deepcopy(known.summary)
+    found = copied(known.summary)
     if not found.judged:
         found = at_least(
             found, jobset=uid, base=glance.base, restarts=max(0, restarts - 1), counted=max(0, counted - 1)
@@ -287,7 +287,7 @@ def restart_stalled(
     known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, how: str
 ) -> Progression:
     """End the present attempt, which stands still; `how` says it in words."""
-    step, text = Progression(deepcopy(known.summary), dict(entries)), how.partition(";")[0]
+    step, text = Progression(copied(known.summary), dict(entries)), how.partition(";")[0]
     found = step.summary
     outcome = _Look(known, glance, step, wanted).charge(glance.current, Attribution(FailureCause.HANG, text))
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"

