@@ -125,6 +125,11 @@ def generation_of(obj: AnyObject) -> int:
     return _meta(obj, "generation", "generation") or 0
 
 
+def number_in(text: str | None) -> int:
+    """The number that a label or an annotation holds; 0 for none, and for any other text."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else 0
+
+
 def labels_of(obj: AnyObject) -> Mapping[str, str]:
     """`metadata.labels`, never None."""
     return _meta(obj, "labels", "labels") or {}

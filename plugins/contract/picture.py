@@ -24,7 +24,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
     LABEL_REPLICATED_JOB,
 )
 from trainwright.api.messages import plain, shortened
-from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, namespace_of, number_in, uid_of
 from trainwright.api.times import moment
 from trainwright.plugins.contract.facts import Unreadable
 
@@ -199,7 +199,7 @@ class Picture(Survey):
 def index_of(pod: Document) -> int:
     """The completion index of a pod, which is its rank in its Job."""
     text = labels_of(pod).get(LABEL_INDEX) or annotations_of(pod).get(LABEL_INDEX) or "0"
-    return _number(text)
+    return number_in(text)
 
 
 def pod_order(pod: Document) -> tuple[str, int, int, str]:
@@ -207,15 +207,10 @@ def pod_order(pod: Document) -> tuple[str, int, int, str]:
     labels = labels_of(pod)
     return (
         labels.get(LABEL_REPLICATED_JOB, ""),
-        _number(labels.get(LABEL_JOB_INDEX, "")),
+        number_in(labels.get(LABEL_JOB_INDEX)),
         index_of(pod),
         name_of(pod),
     )
-
-
-def _number(text: str) -> int:
-    """What stands in a label; 0 for what is no number."""
-    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def place_of(pod: Document) -> tuple[str, int, str]:

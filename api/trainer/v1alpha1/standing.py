@@ -3,7 +3,7 @@
 
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
-from trainwright.api.trainer.v1alpha1.models import TrainJob
+from trainwright.api.trainer.v1alpha1.models import TrainJob, TrainJobStatus
 
 
 def had_pods(job: TrainJob) -> bool:
@@ -14,7 +14,11 @@ def had_pods(job: TrainJob) -> bool:
 
 def is_finished(job: TrainJob) -> bool:
     """Whether the job is Complete or Failed; nothing is built or applied for it any more."""
-    return job.status is not None and any(map(is_end, job.status.conditions or ()))
+    return job.status is not None and is_over(job.status)
+
+
+def is_over(status: TrainJobStatus) -> bool:
+    return any(map(is_end, status.conditions or ()))
 
 
 def is_end(condition: Condition) -> bool:

@@ -8,12 +8,12 @@ from urllib.parse import quote, urlencode
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, number_in, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.failures.first import FailedRun
-from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.plugins.contract import Picture, condition_of, holds
 from trainwright.plugins.contract.picture import index_of
 
@@ -74,7 +74,7 @@ def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
         name=name_of(pod),
         uid=uid_of(pod),
         replicated_job=labels.get(LABEL_REPLICATED_JOB, ""),
-        job_index=number(labels.get(LABEL_JOB_INDEX)),
+        job_index=number_in(labels.get(LABEL_JOB_INDEX)),
         rank=index_of(pod),
         attempt=attempt_of(pod) + 1 if LABEL_ATTEMPT in labels else None,
         current=current,

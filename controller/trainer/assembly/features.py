@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feature gates: features that the Configuration or `--feature-gates` turns on and off by name,
-and the plugins that run with them.
-"""
+"""Feature gates, which the Configuration or `--feature-gates` turns on and off, and the plugins that run with them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -16,14 +16,13 @@ import msgspec
 from trainwright.api.conditions import find_true
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
 from trainwright.api.messages import plain
-from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, number_in, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.controller.trainer.job.pods import (
     ANNOTATION_FAILURES,
     DISRUPTED,
     attempt_of,
     container_statuses,
-    number,
 )
 
 _UNTOLD = frozenset({"", "Error", "Completed"})
@@ -253,8 +252,8 @@ def _failure(
         pod_uid=uid_of(pod),
         jobset_uid=labels.get(LABEL_JOBSET_UID, ""),
         replicated_job=labels.get(LABEL_REPLICATED_JOB, ""),
-        job_index=number(labels.get(LABEL_JOB_INDEX)),
-        rank=number(labels.get(LABEL_INDEX)),
+        job_index=number_in(labels.get(LABEL_JOB_INDEX)),
+        rank=number_in(labels.get(LABEL_INDEX)),
         container=container,
         exit_code=ended.get("exitCode") if container else None,
         reason=ended.get("reason") or "",

@@ -21,12 +21,12 @@ from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_SUSPENDED,
     REASON_DEADLINE_EXCEEDED,
 )
+from trainwright.api.trainer.v1alpha1.standing import is_over
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.status import (
     END_REASONS,
     REASON_END_UNKNOWN,
-    is_over,
     is_urgent,
     status_patch,
     wanted_status,

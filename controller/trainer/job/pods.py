@@ -26,6 +26,7 @@ from trainwright.api.objects import (
     key_of,
     labels_of,
     namespace_of,
+    number_in,
     uid_of,
 )
 from trainwright.api.times import moment
@@ -145,12 +146,12 @@ def keys_of_jobset(pod: Document) -> list[Key]:
 
 def attempt_of(pod: Document) -> int:
     """The attempt that the pod belongs to, from 0: of its JobSet, after those of JobSets before it."""
-    return number(labels_of(pod).get(LABEL_ATTEMPT)) + number(annotations_of(pod).get(ANNOTATION_ATTEMPT_BASE))
+    return number_in(labels_of(pod).get(LABEL_ATTEMPT)) + number_in(annotations_of(pod).get(ANNOTATION_ATTEMPT_BASE))
 
 
 def base_of(jobset: JobSet) -> int:
     """The attempts before the first one of this JobSet or of its last resume, as its pods carry it."""
-    return number(mark_of(jobset, ANNOTATION_ATTEMPT_BASE))
+    return number_in(mark_of(jobset, ANNOTATION_ATTEMPT_BASE))
 
 
 def mark_of(jobset: JobSet, annotation: str) -> str:
@@ -165,11 +166,6 @@ def mark_of(jobset: JobSet, annotation: str) -> str:
 def present_attempt(jobset: JobSet) -> int:
     """The attempt that a JobSet makes now, or has made last, from 0: after those of JobSets before it."""
     return base_of(jobset) + (jobset.status_or_empty.restarts or 0)
-
-
-def number(text: str | None) -> int:
-    """The number of a label; 0 without one."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else 0
 
 
 def container_statuses(pod: Document) -> list[Document]:

@@ -17,12 +17,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, dig, labels_of, name_of
+from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, dig, labels_of, name_of, number_in
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER, NODE
 from trainwright.api.trainer.v1alpha1.progress import Problem, declared
-from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, number
+from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of
 from trainwright.controller.trainer.job.state import State, state_of
 from trainwright.plugins.contract.picture import index_of
 
@@ -203,7 +203,7 @@ def ended_ranks(pods: Iterable[Document]) -> list[EndedRank]:
     roles: dict[str, dict[tuple[int, int], list[Document]]] = {}
     for pod in found:
         if attempt_of(pod) == latest:
-            replica, rank = number(labels_of(pod).get(LABEL_JOB_INDEX)), index_of(pod)
+            replica, rank = number_in(labels_of(pod).get(LABEL_JOB_INDEX)), index_of(pod)
             places = roles.setdefault(labels_of(pod).get(LABEL_REPLICATED_JOB, ""), {})
             places.setdefault((replica, rank), []).append(pod)
     ended = (one for places in roles.values() for one in _of_role(places))

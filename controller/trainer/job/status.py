@@ -55,10 +55,6 @@ _ORDER = {CONDITION_BLOCKED: -1, **{kind: place for place, kind in enumerate(_LA
 """Those that are not here have 0."""
 
 
-def is_over(status: TrainJobStatus) -> bool:
-    return any(map(is_end, status.conditions or ()))
-
-
 def wanted_status(
     job: TrainJob,
     observed: TrainJobStatus | None,

@@ -13,13 +13,13 @@ from enum import StrEnum
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, labels_of, name_of, number_in, uid_of
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, NO_PROGRAM, NOT_STARTED, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
-from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, is_of_initializer, limited_of, number
+from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, is_of_initializer, limited_of
 from trainwright.plugins.contract.picture import index_of
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
@@ -312,7 +312,7 @@ def _deletion_of(pod: Document) -> Sign | None:
     gone = moment(metadata.get("deletionTimestamp"))
     if gone is None:
         return None
-    began = gone - timedelta(seconds=number(str(metadata.get("deletionGracePeriodSeconds") or 0)))
+    began = gone - timedelta(seconds=number_in(str(metadata.get("deletionGracePeriodSeconds") or 0)))
     node = (pod.get("spec") or {}).get("nodeName") or ""
     return Sign(FailureCause.INFRASTRUCTURE, DELETED, rank_of(pod), name_of(pod), node, began)
 
@@ -320,7 +320,7 @@ def _deletion_of(pod: Document) -> Sign | None:
 def rank_of(pod: Document) -> str:
     """The rank of a pod, as messages of failures name it."""
     labels = labels_of(pod)
-    job, replica = labels.get(LABEL_REPLICATED_JOB, ""), number(labels.get(LABEL_JOB_INDEX))
+    job, replica = labels.get(LABEL_REPLICATED_JOB, ""), number_in(labels.get(LABEL_JOB_INDEX))
     return _named(job, replica, index_of(pod)) or f"pod {name_of(pod)}"
 
 

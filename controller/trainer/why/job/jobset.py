@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, annotations_of, dig, is_controlled_by, labels_of, name_of
+from trainwright.api.objects import Document, annotations_of, dig, is_controlled_by, labels_of, name_of, number_in
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.trainer.failures.record import name_of_record
-from trainwright.controller.trainer.job.pods import number
 from trainwright.controller.trainer.recovery.causes import FailureCause
 from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 from trainwright.controller.trainer.why.catalogue import about_jobset, cause, here
@@ -173,7 +172,7 @@ def attempts_of(jobset: Document | None) -> tuple[int, int]:
 def base_of(jobset: Document | None) -> int:
     """The attempts before the first one of this JobSet, of a job that recovers."""
     for one in dig(jobset, "spec.replicatedJobs") or ():
-        return number(annotations_of(dig(one, "template.spec.template") or {}).get(ANNOTATION_ATTEMPT_BASE))
+        return number_in(annotations_of(dig(one, "template.spec.template") or {}).get(ANNOTATION_ATTEMPT_BASE))
     return 0
 
 
