@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from hack.built_in_kinds.explanations import SeenField, cell_of
+from hack.built_in_kinds.explanations import SeenField, cell_of, encoded
 from hack.built_in_kinds.paths import changes_of, paths_of, scalar_paths, schema_at, set_value, value_at
 from trainwright.controller.local.apiserver.kinds.builtin.built_in import HOOKS
 from trainwright.controller.local.apiserver.kinds.builtin.defaulting import feature, held_structs
@@ -15,6 +15,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.recorded import FORMAT
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     LABELS,
+    NOTHING,
     RecordedColumn,
     RecordedKind,
     RecordedRule,
@@ -105,7 +106,7 @@ class Examination:
             await self._generation(stored[0], changes)
             await self._puts(stored[-1])
             if (self._kind.api_version, self._kind.kind) in HOOKS:
-                self._kind.initial = None
+                self._kind.initial = NOTHING
             else:
                 await self._rules(stored, changes)
         finally:
@@ -120,8 +121,8 @@ class Examination:
         said = copy.deepcopy(body)
         rewrite(said, self._kind.struct)
         self._walk(said, made, self._kind.model, "")
-        if body is self._bodies[0] or self._kind.initial is None:
-            self._kind.initial = made.get("status") if self._has_status else None
+        if body is self._bodies[0] or self._kind.initial is NOTHING:
+            self._kind.initial = encoded(made["status"]) if self._has_status and "status" in made else NOTHING
             self._kind.generation = made["metadata"].get("generation", 0)
         if status is not None and self._has_status:
             made["status"] = {**made.get("status", {}), **status}

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault
 from trainwright.controller.local.apiserver.views.tables.recorded import compile_cell, values_at
 
@@ -109,16 +111,21 @@ def defaults_of(seen: dict[tuple[str, str], list[SeenField]]) -> dict[str, list[
         if values == {"null"}:
             continue
         if len(values) == 1:
-            made.setdefault(model, []).insert(0, RecordedDefault(name, observed[0].value))
+            made.setdefault(model, []).insert(0, RecordedDefault(name, encoded(observed[0].value)))
             continue
         rule = _stump(observed)
         if rule is None:
             unexplained.append(f"{model}.{name}: {values}")
             continue
-        made.setdefault(model, []).extend(RecordedDefault(name, value, when) for when, value in rule)
+        made.setdefault(model, []).extend(RecordedDefault(name, encoded(value), when) for when, value in rule)
     if unexplained:
         raise SystemExit("defaults that nothing explains:\n" + "\n".join(unexplained))
     return made
+
+
+def encoded(value: Any) -> msgspec.Raw:
+    """A value as the table keeps it."""
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def _stump(observed: list[SeenField]) -> list[tuple[tuple[str, str], Any]] | None:

@@ -65,7 +65,7 @@ def cases(spec: dict[str, Any]) -> dict[str, Callable[[], object]]:
     managers = custom_resource_managers(spec)
     main, status_endpoint = managers[VERSION, ""], managers[VERSION, "status"]
     document = jobset()
-    live = copied(main.apply(main.empty, document, "trainer", force=True, now=NOW))
+    live = copied(main.apply(None, document, "trainer", force=True, now=NOW))
     live["metadata"]["uid"] = "u"
     counts = {"ready": 1, "succeeded": 0, "failed": 0, "active": 4, "suspended": 0}
     status = {"replicatedJobsStatus": [{"name": name, **counts} for name in ("launcher", "node")], "restarts": 0}
@@ -75,8 +75,8 @@ def cases(spec: dict[str, Any]) -> dict[str, Callable[[], object]]:
     del smaller["spec"]["network"]
     restarted["status"]["restarts"] = 1
     return {
-        "create by apply": lambda: main.apply(main.empty, document, "trainer", force=True, now=NOW),
-        "create by post": lambda: main.update(main.empty, document, "client", now=NOW),
+        "create by apply": lambda: main.apply(None, document, "trainer", force=True, now=NOW),
+        "create by post": lambda: main.update(None, document, "client", now=NOW),
         "apply the same": lambda: main.apply(running, document, "trainer", force=True, now=NOW),
         "apply a change": lambda: main.apply(running, suspended, "trainer", force=True, now=NOW),
         "apply less": lambda: main.apply(running, smaller, "trainer", force=True, now=NOW),

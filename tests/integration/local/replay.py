@@ -45,7 +45,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         self.version, _ = next(iter(self.managers))
-        self._kind = self.managers[self.version, ""].empty["kind"]
+        self._kind = self.managers[self.version, ""].kind
 
     async def live(self, version: str | None = None) -> Document | None:
         """The stored object in a version; None if there is none."""
@@ -69,7 +69,7 @@ class Replay:
         document["metadata"] = {"name": self.name, "namespace": self.namespace, **document.get("metadata", {})}
         now = datetime.now(UTC)
         try:
-            ours = field_manager.apply(live or field_manager.empty, document, manager, force=force, now=now)
+            ours = field_manager.apply(live, document, manager, force=force, now=now)
         except ApplyError as error:
             expected = _status(error)
         else:
@@ -95,7 +95,7 @@ class Replay:
             "namespace": self.namespace,
             **document.get("metadata", {}),
         }
-        ours = field_manager.update(live or field_manager.empty, _decoded(new), manager, now=datetime.now(UTC))
+        ours = field_manager.update(live, _decoded(new), manager, now=datetime.now(UTC))
         method, query = ("POST" if live is None else "PUT"), {"fieldManager": manager}
         answer = await self._send(method, version, subresource, query, new, "application/json")
         expected = {"managedFields": _entries(ours)}

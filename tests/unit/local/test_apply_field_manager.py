@@ -207,7 +207,7 @@ def test_the_status_is_not_owned_through_the_main_endpoint(things: Things) -> No
 def test_documents_that_are_refused(document: Document, message: str, things: Things) -> None:
     manager = things._manager("")
     with pytest.raises(BadRequestError, match=f"^{message}$") as error:
-        manager.apply(manager.empty, document, "one", force=False, now=things._next())
+        manager.apply(None, document, "one", force=False, now=things._next())
     assert (error.value.code, error.value.reason) == (400, "BadRequest")
 
 

@@ -215,7 +215,6 @@ def test_the_managers_of_a_custom_resource() -> None:
     versions = [{"name": "v1", "subresources": {"status": {}}}, {"name": "v2"}]
     managers = custom_resource_managers({"group": "g", "names": {"kind": "K"}, "versions": versions})
     assert managers.keys() == {("g/v1", ""), ("g/v1", "status"), ("g/v2", "")}
-    assert managers["g/v2", ""].empty == {"apiVersion": "g/v2", "kind": "K"}
 
 
 def test_the_empty_object_of_a_built_in_kind() -> None:

@@ -4,6 +4,7 @@
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds import metadata
+from trainwright.controller.local.apiserver.merge.copying import copied
 from trainwright.controller.local.apiserver.request import bodies, rendering
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
@@ -84,9 +85,8 @@ class Endpoints:
         metadata.without_duplicate_owners(meta)
 
         async def transform(live: Document | None) -> Document:
-            given = {**document, "metadata": dict(meta)}
             _check_uid(call, meta.get("uid"), live)
-            return track(call, live, given, options)
+            return track(call, live, copied(document), options)
 
         create = call.served.strategy.create_on_update and not call.subresource
         made, created = await self._writes.update(call, transform, options, create=create)

@@ -46,9 +46,9 @@ def accepted(call: RequestInfo) -> tuple[str, ...]:
 def transform_of(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
     """What makes the new object from the live one. Raises StatusError for a patch that nothing can be made of."""
     if media == APPLY_PATCH:
-        document, doubled = _apply_document(call)
 
         async def apply(live: Document | None) -> Document:
+            document, doubled = _apply_document(call)
             made = _applied(call, live, document, options)
             _tell_doubled(call, doubled, options)
             return made
@@ -144,9 +144,7 @@ def _tell_doubled(call: RequestInfo, doubled: list[str], options: WriteQuery) ->
 def _applied(call: RequestInfo, live: Document | None, document: Document, options: WriteQuery) -> Document:
     manager = call.served.managers[call.subresource]
     try:
-        made = manager.apply(
-            live if live is not None else manager.empty, document, options.manager, force=options.force, now=call.now
-        )
+        made = manager.apply(live, document, options.manager, force=options.force, now=call.now)
     except ConflictError as error:
         causes = [(cause.field, cause.message) for cause in error.causes]
         raise errors.apply_conflict(str(error), causes) from error
@@ -154,7 +152,7 @@ def _applied(call: RequestInfo, live: Document | None, document: Document, optio
         raise errors.bad_request(str(error)) from error
     except ApplyError as error:
         raise errors.plain_internal(str(error)) from error
-    made = {**made, "metadata": dict(made.get("metadata") or {})}
+    metadata.metadata_of(made)
     try:
         if call.served.type.custom:
             # Only a decoded body loses its nulls, and what is applied has no unknown fields.

@@ -19,6 +19,7 @@ from trainwright.controller.local.apiserver.merge.apply import (
     without_new_times,
 )
 from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
+from trainwright.controller.local.apiserver.merge.copying import copied
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.errors import invalid
@@ -43,7 +44,9 @@ _ENTRIES_BROKEN = (
 )
 
 Transform = Callable[[Document | None], Awaitable[Document]]
-"""Makes the new object from the live one, which is None where there is none. The live one may not be changed."""
+"""Makes the new object from the live one, which is None where there is none; it may share branches with it.
+
+It is called again where the object changed meanwhile, so its results share nothing with each other."""
 
 
 class ResourceWrites:
@@ -64,7 +67,7 @@ class ResourceWrites:
         document = await self._mutated(call, document, None, options)
         generated = bool(meta_of(document).get("generateName")) and not meta_of(document).get("name")
         for _ in range(NAME_TRIES if generated else 1):
-            attempt = {**document, "metadata": dict(meta_of(document))}
+            attempt = copied(document) if generated else document
             try:
                 return await self._create(call, attempt, options, create_only=True)
             except Changed:
@@ -128,7 +131,7 @@ class ResourceWrites:
                 raise call.not_found()
             live = call.served.named(existing.document()) if existing is not None else None
             try:
-                new = await transform(live)
+                new = await transform(call.served.named(existing.document()) if existing is not None else None)
                 new = await self._mutated(call, new, live, options)
                 if existing is None or live is None:
                     return await self._create(call, new, options), True
@@ -272,7 +275,7 @@ def track(call: RequestInfo, live: Document | None, new: Document, options: Writ
             new["metadata"].pop("managedFields", None)
         return new
     try:
-        made = manager.update(live or manager.empty, new, call.manager(options), now=call.now)
+        made = manager.update(live, new, call.manager(options), now=call.now)
     except InternalError:
         # As the real server: the write goes on, and what is owned is not known any more.
         made = without_managed_fields(new)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.merge.copying import copied
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault, recorded, struct_of
 from trainwright.controller.local.gowriting import fields_of
@@ -42,7 +43,7 @@ def fill(document: Document, model: str, kind: str = "", field: str = "") -> Non
         if value is not None and (value or default.field not in known.filled):
             continue
         if default.when is None or _holds(default.when, document, kind, field):
-            document[default.field] = copied(default.value)
+            document[default.field] = msgspec.json.decode(default.value)
     for name, inner in known.inner:
         for part in _structs(document.get(name)):
             fill(part, inner, kind, name)

@@ -4,6 +4,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError, names
 from trainwright.controller.local.apiserver.kinds.builtin.defaulting import fill_object
@@ -51,7 +53,7 @@ class BuiltInStrategy(Strategy):
     def prepare_create(self, document: Document) -> None:
         _null_empty_lists(document, self.struct)
         if self._has_status:
-            set_or_drop(document, "status", None if self.kind.initial is None else dict(self.kind.initial))
+            set_or_drop(document, "status", msgspec.json.decode(self.kind.initial))
         if self.kind.generation:
             document["metadata"]["generation"] = self.kind.generation
 

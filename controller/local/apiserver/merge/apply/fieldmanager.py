@@ -8,6 +8,8 @@ without managed fields, and the limit on the number of managers. Pure: the time 
 from collections.abc import Mapping
 from datetime import datetime
 
+import msgspec
+
 from trainwright.api import times
 from trainwright.controller.local.apiserver.merge.apply import fieldset, lastapplied, owners
 from trainwright.controller.local.apiserver.merge.apply.capping import cap
@@ -61,7 +63,8 @@ _BEFORE_FIRST_APPLY = "before-first-apply"
 class FieldManager:
     """Applies to and updates objects of one kind through one endpoint.
 
-    Guarantees: documents are not changed; results share branches with them. Equal input gives equal output.
+    Guarantees: documents are not changed; results share branches with those given, and with nothing else. Equal input
+    gives equal output.
 
     Assumptions: live objects are of the kind and version of the request, or can be converted to it. Defaults, pruning
     and validation are the caller's, after an apply and before an update.
@@ -89,18 +92,18 @@ class FieldManager:
         empty: Document | None = None,
     ) -> None:
         self._version = version
-        self._kind = kind
+        self.kind = kind
         self._subresource = subresource
         self._versions = Versions(types, convert or same_schema(version))
         self._merge = StructuredMerge(self._versions, version, reset or {})
-        self.empty: Document = empty or {"apiVersion": version, "kind": kind}
-        """What an object is created from: the live object of an apply or update that creates one."""
+        # Encoded, so that no request can change it for the next one.
+        self._empty = msgspec.json.encode(empty or {"apiVersion": version, "kind": kind})
 
-    def apply(self, live: Document, document: Document, manager: str, *, force: bool, now: datetime) -> Document:
+    def apply(self, live: Document | None, document: Document, manager: str, *, force: bool, now: datetime) -> Document:
         """What a server-side apply makes of an object.
 
         Args:
-            live: the stored object; `empty` if there is none.
+            live: the stored object; None if there is none.
             document: what is applied.
             manager: who applies it.
             force: take over what others own.
@@ -111,12 +114,13 @@ class FieldManager:
             ConflictError: others own what it would change.
             InternalError: the document or the stored object does not fit the schema.
         """
+        live = self._nothing() if live is None else live
         try:
             managed = owners.read(owners.entries_of(live))
         except EntryError as error:
             raise EntryError(f"failed to decode managed fields: {error}") from error
         applied_as = (text_of(document, "apiVersion"), text_of(document, "kind"))
-        if applied_as != (self._version, self._kind):
+        if applied_as != (self._version, self.kind):
             raise BadRequestError(f"invalid object type: {kind_text(*applied_as)}")
         moment = times.format_time(now)
         tracked = bool(managed.owners)
@@ -131,14 +135,14 @@ class FieldManager:
             made = lastapplied.follow(made, document)
         return _with_entries(made, managed)
 
-    def update(self, live: Document, new: Document, manager: str, *, now: datetime) -> Document:
+    def update(self, live: Document | None, new: Document, manager: str, *, now: datetime) -> Document:
         """What an update makes of the managed fields of an object; everything else is as in `new`.
 
         For everything that writes and is no apply: creations, replacements, patches, and what a mutating webhook
         changed.
 
         Args:
-            live: the stored object; `empty` for a creation.
+            live: the stored object; None for a creation.
             new: what is to be stored.
             manager: who updates it.
             now: the time of the request.
@@ -147,6 +151,7 @@ class FieldManager:
             InternalError: an object does not fit the schema. The API server then stores the new one with no managed
                 fields (`without_managed_fields`).
         """
+        live = self._nothing() if live is None else live
         managed = self._managed_before(live, new)
         new = _without_entries(new)
         if not managed.owners and _uid(live):
@@ -154,6 +159,11 @@ class FieldManager:
             return new
         managed = self._update(_without_entries(live), new, managed, manager, times.format_time(now))
         return _with_entries(new, managed)
+
+    def _nothing(self) -> Document:
+        """What an object is created from."""
+        made: Document = msgspec.json.decode(self._empty)
+        return made
 
     def _managed_before(self, live: Document, new: Document) -> Managed:
         """The owners that an update starts from: those in the new object, if it says any that can be read."""
@@ -207,7 +217,7 @@ class FieldManager:
     def _credited(self, live: Document, managed: Managed, moment: str) -> Managed:
         """Credit what an untracked object holds, so that the first apply conflicts with it."""
         with during("failed to create manager for existing fields"):
-            return self._update(self.empty, live, managed, _BEFORE_FIRST_APPLY, moment)
+            return self._update(self._nothing(), live, managed, _BEFORE_FIRST_APPLY, moment)
 
     def _update(self, live: Document, new: Document, managed: Managed, name: str, moment: str) -> Managed:
         after_typed = self._typed_live(new, "failed to convert new object", "to smd typed")

@@ -8,7 +8,6 @@ import functools
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from trainwright.controller.local.apiserver.schema.published import published_mo
 from trainwright.controller.local.apiserver.schema.structs import Structs
 
 LABELS = "labels"
+NOTHING = msgspec.Raw(b"null")
 KINDS = Path(__file__).parent / "kinds.json"
 
 
@@ -87,8 +87,8 @@ class RecordedKind(msgspec.Struct, omit_defaults=True):
     warning: str = ""
     """What every answer warns of."""
     name_format: str = "subdomain"
-    initial: dict[str, Any] | None = None
-    """The status of a new object."""
+    initial: msgspec.Raw = NOTHING
+    """The status of a new object, encoded, so that no request can change it for the next one."""
     selectable: tuple[str, ...] = ()
     """Fields that selectors may name, beside name and namespace."""
     rules: tuple[RecordedRule, ...] = ()
@@ -118,7 +118,8 @@ class RecordedDefault(msgspec.Struct, omit_defaults=True):
     """What a field gets that is not set."""
 
     field: str
-    value: Any
+    value: msgspec.Raw
+    """Encoded, as `RecordedKind.initial`."""
     when: tuple[str, str] | None = None
     """Only where a field beside it has this value; `@kind` is the kind of the object, `@field` where the struct is."""
 

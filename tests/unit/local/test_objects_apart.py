@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an object becomes depends neither on other objects nor on earlier attempts: requests share nothing."""
+
+import itertools
+import json
+import random
+import re
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.repository import ROOT
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.http.transport import InProcessTransport
+from trainwright.controller.local.apiserver.identity import SigningKey
+from trainwright.controller.local.apiserver.kinds.builtin.built_in import built_in_kinds
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore, StoredObject
+from trainwright.controller.local.cluster import assembled
+from trainwright.controller.runtime.client.transport import Request
+
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_KEY = SigningKey(ec.generate_private_key(ec.SECP256R1()))
+_TEXT = {"type": "string"}
+_PART = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": _TEXT, "size": {"type": "integer", "default": 1}},
+}
+_SPEC: Document = {
+    "type": "object",
+    "default": {"mode": "fast", "parts": [{"name": "a"}]},
+    "properties": {
+        "mode": {"type": "string", "default": "slow"},
+        "table": {"type": "object", "additionalProperties": _TEXT, "default": {"a": "b"}},
+        "parts": {
+            "type": "array",
+            "items": _PART,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+    },
+}
+_GADGETS = RecordedKind("example.com", "v1", "Gadget", "gadgets", True, (), "")
+_DEFINITIONS = RecordedKind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, (), ""
+)
+_KINDS = [_GADGETS, *(one.recorded for one in built_in_kinds(for_others=True))]
+_SAMPLES: list[Document] = [
+    *yaml.safe_load((ROOT / "hack" / "built_in_kinds" / "samples.yaml").read_text()),
+    {"apiVersion": "example.com/v1", "kind": "Gadget"},
+    {"apiVersion": "example.com/v1", "kind": "Gadget", "spec": {"parts": [{"name": "b"}]}},
+]
+_GIVEN = re.compile(r"10\.96\.\d+\.\d+|\b3\d{4}\b|\d{4}-\d\d-\d\dT[\d:.]+Z")
+"""Addresses and ports of Services, which hang on the uid, and times."""
+_numbers = itertools.count()
+
+
+def definition() -> Document:
+    """The same one each time, but for a text, so that no server takes another one's compiled form."""
+    schema = {"type": "object", "description": str(next(_numbers)), "properties": {"spec": _SPEC}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "Gadget", "plural": "gadgets"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+class ContendedStore(ObjectStore):
+    """Where `contended`, another write comes before the next change of an object."""
+
+    contended = False
+
+    def write(
+        self, collection: str, name: ObjectName, document: Document, expected: StoredObject | None
+    ) -> StoredObject:
+        """See ObjectStore."""
+        if self.contended and expected is not None:
+            self.label(collection, name)
+        return super().write(collection, name, document, expected)
+
+    def label(self, collection: str, name: ObjectName) -> None:
+        """The other write."""
+        self.contended = False
+        one = self.get(collection, name)
+        assert one is not None
+        labelled = one.document()
+        labelled["metadata"]["labels"] = {**(labelled["metadata"].get("labels") or {}), "other": "writer"}
+        super().write(collection, name, labelled, one)
+
+
+class Wanted(NamedTuple):
+    """An object and how it is written."""
+
+    kind: RecordedKind
+    name: str
+    way: str
+    document: Document
+
+    def named(self, document: Document) -> Document:
+        """A document under the name of this object."""
+        metadata = {**(document.get("metadata") or {}), "name": self.name, "labels": {"way": self.way}}
+        return {**document, "metadata": metadata}
+
+
+class Server:
+    """An API server alone."""
+
+    def __init__(self, transport: InProcessTransport, store: ContendedStore) -> None:
+        self._transport = transport
+        self.store = store
+
+    @classmethod
+    async def new(cls) -> "Server":
+        """One with the definition of Gadgets."""
+        store = ContendedStore(None, now=_NOW.timestamp)
+        made = await assembled(
+            store,
+            token="t",
+            signing_key=_KEY,
+            authority=b"",
+            service_accounts=False,
+            for_others=True,
+            requests=None,
+            address=lambda: "https://127.0.0.1:1",
+            now=lambda: _NOW,
+        )
+        server = cls(InProcessTransport(made.server, "t"), store)
+        await server.send("POST", _DEFINITIONS, "", definition())
+        made.definitions.load()
+        return server
+
+    async def send(self, method: str, kind: RecordedKind, name: str, document: Document) -> Document:
+        """The answer, without what differs from server to server."""
+        path = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
+        path += f"/namespaces/default/{kind.plural}" if kind.namespaced else f"/{kind.plural}"
+        headers = {"Content-Type": "application/apply-patch+yaml" if method == "PATCH" else "application/json"}
+        query = {"fieldManager": "m", "force": "true"} if method == "PATCH" else {"fieldManager": "n"}
+        body = json.dumps(document).encode()
+        answer = json.loads(
+            (await self._transport.send(Request(method, f"{path}/{name}".rstrip("/"), query, headers, body))).body
+        )
+        assert answer.get("code") != 500, answer
+        metadata: dict[str, Any] = answer.get("metadata") or {}
+        metadata.pop("resourceVersion", None)
+        text = _GIVEN.sub("0", json.dumps(answer))
+        made: Document = json.loads(text.replace(metadata["uid"], "uid") if "uid" in metadata else text)
+        return made
+
+    async def write(self, wanted: Wanted) -> Document:
+        """Write an object."""
+        document = wanted.named(wanted.document)
+        match wanted.way:
+            case "apply":
+                return await self.send("PATCH", wanted.kind, wanted.name, document)
+            case "put":
+                return await self.send("PUT", wanted.kind, wanted.name, document)
+        return await self.send("POST", wanted.kind, "", document)
+
+
+def samples_of(kind: RecordedKind) -> list[Document]:
+    """All objects of a kind that the recorder of built-in kinds knows."""
+    return [one for one in _SAMPLES if (one["apiVersion"], one["kind"]) == (kind.api_version, kind.kind)]
+
+
+def wanted_of(kind: RecordedKind, *ways: str) -> list[Wanted]:
+    """Each object in each way."""
+    return [
+        Wanted(kind, f"{way}{number}", way, sample) for number, sample in enumerate(samples_of(kind)) for way in ways
+    ]
+
+
+def named_kind(kind: RecordedKind) -> str:
+    """For the name of a test."""
+    return f"{kind.api_version} {kind.kind}"
+
+
+@pytest.mark.parametrize("kind", _KINDS, ids=named_kind)
+async def test_objects_do_not_see_each_other(kind: RecordedKind) -> None:
+    wanted = wanted_of(kind, "apply", "post", "put")
+    random.shuffle(wanted)
+    together, first = await Server.new(), samples_of(kind)[0]
+    for one in wanted:
+        for server in (together, alone := await Server.new()):
+            if one.way == "put":
+                await server.write(one._replace(way="post", document=first))
+        assert await together.write(one) == await alone.write(one)
+
+
+@pytest.mark.parametrize("kind", _KINDS, ids=named_kind)
+async def test_an_attempt_that_met_another_write_leaves_nothing(kind: RecordedKind) -> None:
+    met = 0
+    meeting, following = await Server.new(), await Server.new()
+    for one in wanted_of(kind, "apply", "put"):
+        for server in (meeting, following):
+            await server.write(one._replace(way="post", document=samples_of(kind)[0]))
+        meeting.store.contended = True
+        answer = await meeting.write(one)
+        if not meeting.store.contended:
+            met += 1
+            following.store.label(kind.collection, ObjectName("default" if kind.namespaced else "", one.name))
+            assert answer == await following.write(one)
+    assert met
