@@ -16,10 +16,10 @@ from trainwright.api.validation.celvalues import bound, compile_conversion
 from trainwright.api.validation.formats import check_of
 from trainwright.api.validation.patterns import PatternError
 from trainwright.api.validation.patterns import compiled as compiled_pattern
-from trainwright.codegen.catalog import Catalog
+from trainwright.codegen.catalog import NOWHERE, Catalog
 from trainwright.codegen.crd import expand
 from trainwright.codegen.definition import Definition, Kind, Problems, Schema, subschemas
-from trainwright.codegen.structs import attribute
+from trainwright.codegen.structs import MEMBERS_OF_KINDS, USED_NAMES, attribute, is_struct
 
 _WORDS_OF = {
     "format": {"string", "integer", "number"},
@@ -77,6 +77,8 @@ def _check_definition(catalog: Catalog, definition: Definition, problems: Proble
     def complain(path: Path, message: str) -> None:
         definition.complain(problems, path, message)
 
+    if definition.name in USED_NAMES:
+        complain((), "is a name that generated code uses for something else: rename the definition")
     if definition.schema.get("type") != "object":
         complain((), "a definition must be of type object; write other types where they are used")
     for path, schema in subschemas(definition.schema):
@@ -85,8 +87,10 @@ def _check_definition(catalog: Catalog, definition: Definition, problems: Proble
         _check_words(resolved, path, complain)
         _check_list(catalog, resolved, path, complain)
         if "properties" in schema:
-            _check_names(schema, path, complain)
+            _check_names(catalog, definition, schema, path, complain)
         whole = expand(catalog, schema) if "x-kubernetes-validations" in resolved or "default" in schema else {}
+        if NOWHERE in repr(whole):
+            continue
         fits = _check_rules(schema, whole, path, complain, root=not path and definition.key in catalog.kinds)
         if "default" in schema and fits:
             for where, message in _wrong_values(whole, schema["default"]):
@@ -199,6 +203,8 @@ def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain
     if kind not in ("set", "map") or "items" not in schema:
         return
     items = catalog.resolve(schema["items"])
+    if NOWHERE in items:
+        return
     scalar = items.get("type") not in ("object", "array")
     atomic = "atomic" in (items.get("x-kubernetes-map-type"), items.get("x-kubernetes-list-type"))
     if kind == "set" and not scalar and not atomic:
@@ -219,13 +225,22 @@ def _check_key(catalog: Catalog, items: Schema, key: str, path: Path, complain: 
         complain(path, f"list key {key} must be required or have a default, so that every item has a key")
 
 
-def _check_names(schema: Schema, path: Path, complain: Complain) -> None:
-    taken: dict[str, str] = {}
-    for name in schema["properties"]:
+def _check_names(catalog: Catalog, definition: Definition, schema: Schema, path: Path, complain: Complain) -> None:
+    """No two members of the class may have one name: a field is lost behind another member, silently."""
+    taken = {"_".join(one.module.split(".")[-2:]): f"the types of {one.key}" for one in catalog.packages()}
+    if not path and (kind := catalog.kinds.get(definition.key)) is not None and kind.plural:
+        taken |= dict.fromkeys(MEMBERS_OF_KINDS, "a member of every kind")
+    properties = schema["properties"]
+    for name, child in properties.items():
+        if name not in schema.get("required", ()) and is_struct(catalog.resolve(child)):
+            taken[f"{attribute(name)}_or_empty"] = f"the property for reading field {name}"
+    for name in properties:
         python = attribute(name)
         if python in taken:
-            complain((*path, "properties", name), f"would become the attribute {python}, like field {taken[python]}")
-        taken.setdefault(python, name)
+            complain(
+                (*path, "properties", name), f"would become the attribute {python}, like {taken[python]}: rename it"
+            )
+        taken.setdefault(python, f"field {name}")
 
 
 def _check_transition_rules(

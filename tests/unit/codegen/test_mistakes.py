@@ -77,6 +77,8 @@ def listed(items: str, *words: str) -> str:
         (field("type: integer", "format: date-time"), "Trainer.numNodes: format date-time has no meaning"),
         (field("description: What."), "Trainer.numNodes: needs a type, or a $ref"),
         (field(*INTEGER, mark=False) + "      num_nodes: {type: string} #!\n", "would become the attribute num_nodes"),
+        (field(*INTEGER, mark=False) + "      resourcesPerNodeOrEmpty: {type: string} #!\n", "like the property for"),
+        (field(*INTEGER, mark=False) + "      coreV1: {type: string} #!\n", "core_v1, like the types of core/v1"),
         (field("type: text #!"), "'text' is not one of"),
         (field(*INTEGER, "nonsense: 1"), "'nonsense' was unexpected"),
         (field(*INTEGER, "enum: [a]"), "enum value 'a' is not of type integer"),
@@ -171,6 +173,37 @@ def test_names_and_columns(checkout: Path, edit: Edit, old: str, new: str, messa
     assert message in problem
     line = (checkout / JOB).read_text(encoding="utf-8").splitlines()[int(problem.split(":")[1]) - 1]
     assert new.split("\n", maxsplit=1)[0] in line
+
+
+QUOTED = "description: Number of training nodes, each of them one pod. Unset means the runtime's number."
+VERSION, GROUP = "    - name: v1alpha1", "  group: trainer.kubeflow.org"
+MEMBERS = "            metadata:\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (VERSION, "    - name: v1alpha2", "move the file to trainer/v1alpha2"),
+        (VERSION, "    - name: v1", "version v1 is in the folder trainer/v1alpha1"),
+        (
+            f"trainjobs.trainer.kubeflow.org\nspec:\n{GROUP}",
+            f"trainjobs.a.b\nspec:\n{GROUP[:9]}a.b",
+            "in the folder of",
+        ),
+        (MEMBERS, f"            name: {{type: string}}\n{MEMBERS}", "attribute name, like a member of every kind"),
+        ("  Metric:\n", "  Merge: {type: object}\n  Metric:\n", "a name that generated code uses"),
+        ("$ref: RuntimePatch\n", "$ref: RuntimePatc\n", "$ref RuntimePatc leads nowhere"),
+        ("$ref: Metric\n", "$ref: Metri\n", "$ref Metri leads nowhere"),
+        (QUOTED, QUOTED.replace(": N", ": 'N"), "ends on line 228, before 's number.': close it"),
+        (QUOTED, QUOTED.replace(": N", ': "N'), ":228: a quote begins here and is never closed"),
+        ("name: Progress\n", "name: 'Progress\n", "a quote begins here and ends on line"),
+    ],
+)
+def test_one_mistake_is_said_once(checkout: Path, edit: Edit, old: str, new: str, message: str) -> None:
+    edit(JOB, old, new)
+    (problem,) = problems_of(checkout)
+    assert problem.startswith(f"{JOB}:")
+    assert message in problem
 
 
 def test_a_definition_that_refers_to_itself(checkout: Path, edit: Edit) -> None:
