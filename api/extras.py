@@ -22,11 +22,11 @@ LIBRARIES: Final = {
         "jsonschema": "jsonschema",
         "kubernetes_validate": "kubernetes-validate",
     },
-    "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2"},
+    "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2", "google": "protobuf"},
     "progress": {"rich": "rich"},
     "s3": {"opendal": "opendal"},
     "testing": {"cryptography": "cryptography", "pytest": "pytest"},
-    "validate": {"cel_expr_python": "cel-expr-python", "re2": "google-re2"},
+    "validate": {"cel_expr_python": "cel-expr-python", "re2": "google-re2", "google": "protobuf"},
 }
 """Modules and their distributions by extra, as in pyproject.toml."""
 

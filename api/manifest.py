@@ -93,7 +93,7 @@ def documents(text: str) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
-        raise ManifestError(line, _explain(text, line, error)) from error
+        raise ManifestError(*(_open_quote(text, line) or (line, _explain(text, line, error)))) from error
     except yaml.YAMLError as error:
         raise ManifestError(1, str(error)) from error
 
@@ -136,6 +136,26 @@ def _explain(text: str, line: int, error: yaml.MarkedYAMLError) -> str:
     if line <= len(rows) and re.match(r"^ *\t", rows[line - 1]):
         return "YAML cannot be indented with tabs; use spaces"
     return error.problem or error.context or "not YAML"
+
+
+def _open_quote(text: str, line: int) -> tuple[int, str] | None:
+    """Where the quote begins that makes a line wrong, and what to say of it; None if quotes are not the reason."""
+    last = None
+    try:
+        for token in yaml.scan(text, Loader=yaml.CSafeLoader):
+            if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"'):
+                last = token
+    except yaml.MarkedYAMLError as error:
+        if error.context_mark is not None and "quoted scalar" in (error.context or ""):
+            return error.context_mark.line + 1, "a quote begins here and is never closed"
+    if last is None or last.end_mark.line + 1 not in (line, line - 1):
+        return None
+    row = text.splitlines()[last.end_mark.line]
+    after = row[last.end_mark.column :].strip()
+    if not after or after[0] in ",:]}#":
+        return None
+    where = f"on line {last.end_mark.line + 1}, before {after!r}"
+    return last.start_mark.line + 1, f"a quote begins here and ends {where}: close it, or double a quote that is text"
 
 
 def _construct(node: yaml.Node, path: Path, lines: dict[Path, int]) -> Any:

@@ -26,6 +26,8 @@ from trainwright.codegen.definition import Definition, Kind, Package, Problems, 
 from trainwright.codegen.output import is_generated
 
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+NOWHERE = "x-leads-nowhere"
+"""Marks what stands in place of a reference without a target; nothing more is said of it."""
 
 AUTHORED_SCHEMA = "authored.schema.json"
 KUBERNETES_TYPES = "kubernetes/kinds.yaml"
@@ -315,6 +317,7 @@ def _take(file: _File, catalog: Catalog, packages: dict[str, Package], problems:
     package = packages.setdefault(key, made)
     if package.folder != file.folder:
         problems.add(file.name, 1, "", f"{key} is already authored in api/{package.folder}")
+    _check_folder(file, package, packages, problems)
     if is_crd:
         root: Path = ("spec", "versions", 0, "schema", "openAPIV3Schema")
         kind = Definition(
@@ -331,6 +334,21 @@ def _take(file: _File, catalog: Catalog, packages: dict[str, Package], problems:
         _add(catalog, definition, problems)
         if "x-kubernetes-group-version-kind" in schema:
             catalog.kinds[definition.key] = Kind(definition, "", namespaced=False)
+
+
+def _check_folder(file: _File, package: Package, packages: dict[str, Package], problems: Problems) -> None:
+    """A folder holds the files of one group and version, because it becomes one Python package."""
+    is_crd = file.document.data["kind"] == "CustomResourceDefinition"
+    line = file.document.line(("spec", "versions", 0, "name") if is_crd else ("version",))
+    above, _, last = file.folder.rpartition("/")
+    if last != package.version:
+        move = f"move the file to {above}/{package.version} to add a version"
+        problems.add(file.name, line, "", f"version {package.version} is in the folder {file.folder}: {move}")
+        return
+    here = [one for one in packages.values() if one.folder == file.folder and one.version == last]
+    others = [one.key for one in here if one != package]
+    if others:
+        problems.add(file.name, line, "", f"{package.key} is in the folder of {others[0]}: give it one of its own")
 
 
 def _add(catalog: Catalog, definition: Definition, problems: Problems) -> bool:
@@ -407,5 +425,5 @@ def _link(
         message = f"$ref {reference} leads nowhere; write Name, group/version/Name or core/v1/PodSpec"
     definition.complain(problems, (*path, "$ref"), message)
     part.clear()
-    part.update(copy.deepcopy(_ANYTHING))  # so that the other checks can continue
+    part.update(copy.deepcopy(_ANYTHING), **{NOWHERE: reference})  # so that the other checks can continue
     return None

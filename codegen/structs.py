@@ -27,8 +27,13 @@ _NUMBER = {"type": "number"}
 _RESERVED = frozenset(
     {"deepcopy", "set_defaults", "self", "mro"}
     | {"bool", "bytes", "dict", "field", "float", "int", "list", "set", "str", "tuple"}
+    | {"property"}
 )
-"""Methods of every struct, and names that its annotations use."""
+"""Methods of every struct, and names that its annotations and properties use."""
+MEMBERS_OF_KINDS = ("name", "namespace", "typed")
+"""What the base class of kinds has beside the fields."""
+USED_NAMES = frozenset({"Any", "ClassVar", "Literal", "Mapping", "Merge", "Object", "Resource", "Self", "Struct"})
+"""What modules of structs import."""
 
 _BOUNDARY = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])"  # host|IP, num|Nodes

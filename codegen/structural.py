@@ -6,16 +6,20 @@ and with a path through expanded types. The types of Kubernetes are not checked.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainwright.api.manifest import Path
-from trainwright.api.validation.cel import compiled
+from trainwright.api.validation.cel import EvaluationError, compiled
+from trainwright.api.validation.celtypes import misfit
+from trainwright.api.validation.celvalues import bound, compile_conversion
+from trainwright.api.validation.formats import check_of
 from trainwright.api.validation.patterns import PatternError
 from trainwright.api.validation.patterns import compiled as compiled_pattern
-from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.definition import Definition, Problems, Schema, subschemas
-from trainwright.codegen.structs import attribute
+from trainwright.codegen.catalog import NOWHERE, Catalog
+from trainwright.codegen.crd import expand
+from trainwright.codegen.definition import Definition, Kind, Problems, Schema, subschemas
+from trainwright.codegen.structs import MEMBERS_OF_KINDS, USED_NAMES, attribute, is_struct
 
 _WORDS_OF = {
     "format": {"string", "integer", "number"},
@@ -66,12 +70,15 @@ def check(catalog: Catalog, problems: Problems) -> None:
     for kind in catalog.kinds.values():
         if kind.definition.document is not None:
             _check_kind(kind.definition, stored=kind.crd is not None, problems=problems)
+            _check_document(catalog, kind, problems)
 
 
 def _check_definition(catalog: Catalog, definition: Definition, problems: Problems) -> None:
     def complain(path: Path, message: str) -> None:
         definition.complain(problems, path, message)
 
+    if definition.name in USED_NAMES:
+        complain((), "is a name that generated code uses for something else: rename the definition")
     if definition.schema.get("type") != "object":
         complain((), "a definition must be of type object; write other types where they are used")
     for path, schema in subschemas(definition.schema):
@@ -80,10 +87,13 @@ def _check_definition(catalog: Catalog, definition: Definition, problems: Proble
         _check_words(resolved, path, complain)
         _check_list(catalog, resolved, path, complain)
         if "properties" in schema:
-            _check_names(schema, path, complain)
-        _check_rules(schema, path, complain)
-        if "default" in schema:
-            for where, message in _wrong_values(catalog, resolved, schema["default"]):
+            _check_names(catalog, definition, schema, path, complain)
+        whole = expand(catalog, schema) if "x-kubernetes-validations" in resolved or "default" in schema else {}
+        if NOWHERE in repr(whole):
+            continue
+        fits = _check_rules(schema, whole, path, complain, root=not path and definition.key in catalog.kinds)
+        if "default" in schema and fits:
+            for where, message in _wrong_values(whole, schema["default"]):
                 complain((*path, "default"), f"{where}{message}")
     _check_transition_rules(catalog, definition.schema, (), complain, correlatable=True)
 
@@ -97,6 +107,33 @@ def _check_kind(definition: Definition, *, stored: bool, problems: Problems) -> 
         found = {word: value for word, value in properties.get(name, {}).items() if word != "description"}
         if found != wanted:
             definition.complain(problems, ("properties", name), f"a kind must have this field as {wanted}")
+
+
+def _check_document(catalog: Catalog, kind: Kind, problems: Problems) -> None:
+    """What stands around the schema of a stored kind: its names, and the fields that its columns show."""
+    definition, document, crd = kind.definition, kind.definition.document, kind.crd
+    if crd is None or document is None:
+        return
+
+    def complain(path: Path, message: str) -> None:
+        problems.add(definition.file, document.line(path), kind.name, message)
+
+    names, group = crd["spec"]["names"], crd["spec"]["group"]
+    if crd["metadata"]["name"] != f"{names['plural']}.{group}":
+        complain(("metadata", "name"), f"metadata.name must be {names['plural']}.{group}")
+    if names["listKind"] == names["kind"]:
+        complain(("spec", "names", "listKind"), "kind and listKind must differ")
+    for index, column in enumerate(crd["spec"]["versions"][0].get("additionalPrinterColumns", ())):
+        schema = definition.schema
+        steps = re.findall(r"\.([\w-]+)", column["jsonPath"].partition("[")[0])
+        for name in () if steps[:1] == ["metadata"] else steps:
+            inner = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+            if not isinstance(inner, dict):
+                if not schema.get("x-kubernetes-preserve-unknown-fields"):
+                    at = ("spec", "versions", 0, "additionalPrinterColumns", index, "jsonPath")
+                    complain(at, f"column {column['name']} shows {column['jsonPath']}, and there is no field {name}")
+                break
+            schema = catalog.resolve(inner)
 
 
 def _check_shape(schema: Schema, path: Path, complain: Complain) -> None:
@@ -138,12 +175,23 @@ def _check_words(schema: Schema, path: Path, complain: Complain) -> None:
             complain((*path, "required"), f"{name} is required but is not a field")
 
 
-def _check_rules(schema: Schema, path: Path, complain: Complain) -> None:
+def _check_rules(schema: Schema, whole: Schema, path: Path, complain: Complain, *, root: bool) -> bool:
+    """Whether the rules of a schema fit it.
+
+    Args:
+        schema: as it was written.
+        whole: the same without references.
+        path: of the schema.
+        complain: takes what is wrong.
+        root: it is the schema of a kind.
+    """
+    fits = True
     for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
-        try:
-            compiled(rule["rule"])
-        except ValueError as error:
-            complain((*path, "x-kubernetes-validations", index), f"rule {rule['rule']!r} is not CEL: {error}")
+        if problem := misfit(rule["rule"], whole, wanted="bool", root=root):
+            fits = False
+            first = problem.splitlines()[0].removeprefix("ERROR: ").removeprefix("<input>:")
+            complain((*path, "x-kubernetes-validations", index), f"rule {rule['rule']!r} does not fit: {first}")
+    return fits
 
 
 def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain) -> None:
@@ -155,6 +203,8 @@ def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain
     if kind not in ("set", "map") or "items" not in schema:
         return
     items = catalog.resolve(schema["items"])
+    if NOWHERE in items:
+        return
     scalar = items.get("type") not in ("object", "array")
     atomic = "atomic" in (items.get("x-kubernetes-map-type"), items.get("x-kubernetes-list-type"))
     if kind == "set" and not scalar and not atomic:
@@ -175,13 +225,22 @@ def _check_key(catalog: Catalog, items: Schema, key: str, path: Path, complain: 
         complain(path, f"list key {key} must be required or have a default, so that every item has a key")
 
 
-def _check_names(schema: Schema, path: Path, complain: Complain) -> None:
-    taken: dict[str, str] = {}
-    for name in schema["properties"]:
+def _check_names(catalog: Catalog, definition: Definition, schema: Schema, path: Path, complain: Complain) -> None:
+    """No two members of the class may have one name: a field is lost behind another member, silently."""
+    taken = {"_".join(one.module.split(".")[-2:]): f"the types of {one.key}" for one in catalog.packages()}
+    if not path and (kind := catalog.kinds.get(definition.key)) is not None and kind.plural:
+        taken |= dict.fromkeys(MEMBERS_OF_KINDS, "a member of every kind")
+    properties = schema["properties"]
+    for name, child in properties.items():
+        if name not in schema.get("required", ()) and is_struct(catalog.resolve(child)):
+            taken[f"{attribute(name)}_or_empty"] = f"the property for reading field {name}"
+    for name in properties:
         python = attribute(name)
         if python in taken:
-            complain((*path, "properties", name), f"would become the attribute {python}, like field {taken[python]}")
-        taken.setdefault(python, name)
+            complain(
+                (*path, "properties", name), f"would become the attribute {python}, like {taken[python]}: rename it"
+            )
+        taken.setdefault(python, f"field {name}")
 
 
 def _check_transition_rules(
@@ -245,9 +304,8 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _wrong_values(catalog: Catalog, schema: Schema, value: Any, where: str = "") -> list[tuple[str, str]]:
-    """The errors of a default by its own schema: a path inside it, and the problem."""
-    schema = catalog.resolve(schema)
+def _wrong_values(schema: Schema, value: Any, where: str = "") -> list[tuple[str, str]]:
+    """The errors of a default by its own schema, which has no references: a path inside it, and the problem."""
     here = f"{where}: " if where else ""
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
@@ -258,28 +316,45 @@ def _wrong_values(catalog: Catalog, schema: Schema, value: Any, where: str = "")
         return [(here, f"default {value!r} is not {article} {kind}")]
     wrong = [(here, f"default {value!r} {message}") for message in _broken_limits(schema, value)]
     if isinstance(value, dict):
-        wrong.extend(_wrong_fields(catalog, schema, value, where))
+        wrong.extend(_wrong_fields(schema, value, where))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            wrong.extend(_wrong_values(catalog, schema["items"], item, f"{where}[{index}]"))
+            wrong.extend(_wrong_values(schema["items"], item, f"{where}[{index}]"))
+    if not wrong:
+        wrong = [(here, f"default {value!r} {message}") for message in _broken_rules(schema, value)]
     return wrong
 
 
-def _wrong_fields(catalog: Catalog, schema: Schema, value: dict[str, Any], where: str) -> list[tuple[str, str]]:
+def _wrong_fields(schema: Schema, value: dict[str, Any], where: str) -> list[tuple[str, str]]:
     wrong: list[tuple[str, str]] = []
     properties = schema.get("properties", {})
     here = f"{where}: " if where else ""
     absent = [name for name in schema.get("required", ()) if name not in value]
-    lacking = [name for name in absent if "default" not in catalog.resolve(properties.get(name, {}))]
-    wrong.extend((here, f"default lacks the required field {name}") for name in lacking)
+    wrong.extend((here, f"default lacks the required field {name}") for name in absent)
     for name, item in value.items():
         inner = properties.get(name, schema.get("additionalProperties"))
         path = f"{where}.{name}" if where else name
         if isinstance(inner, dict):
-            wrong.extend(_wrong_values(catalog, inner, item, path))
+            wrong.extend(_wrong_values(inner, item, path))
         elif not schema.get("x-kubernetes-preserve-unknown-fields"):
             wrong.append((f"{path}: ", "default has a field that the schema does not know"))
     return wrong
+
+
+def _broken_rules(schema: Schema, value: Any) -> Iterator[str]:
+    """As on the API server, a rule about an update compares the default with itself."""
+    for one in schema.get("x-kubernetes-validations", ()):
+        rule = one["rule"]
+        convert = compile_conversion(schema, ordered=False)
+        given = convert(value) if convert else value
+        program = compiled(bound(rule, schema, old="oldSelf" in rule, optional=False, to="bool"))
+        try:
+            holds = program.run({"newValue": given, "oldValue": given})
+        except EvaluationError as error:
+            yield f"fails the rule {rule!r}: {error}"
+        else:
+            if holds is not True:
+                yield f"breaks the rule {rule!r}"
 
 
 def _broken_limits(schema: Schema, value: Any) -> list[str]:
@@ -291,17 +366,27 @@ def _broken_limits(schema: Schema, value: Any) -> list[str]:
             broken.append(f"is below the minimum {schema['minimum']}")
         if value > schema.get("maximum", value):
             broken.append(f"is above the maximum {schema['maximum']}")
-    if isinstance(value, str):
-        if len(value) < schema.get("minLength", 0):
-            broken.append(f"is shorter than minLength {schema['minLength']}")
-        if len(value) > schema.get("maxLength", len(value)):
-            broken.append(f"is longer than maxLength {schema['maxLength']}")
-        if (
-            "pattern" in schema
-            and _compiles(schema["pattern"])
-            and not compiled_pattern(schema["pattern"]).search(value)
-        ):
-            broken.append(f"does not match {schema['pattern']}")
+        if schema.get("format") == "int32" and not -(2**31) <= value < 2**31:
+            broken.append("is not of format int32")
+    if isinstance(value, list | dict):
+        least, most = ("minItems", "maxItems") if isinstance(value, list) else ("minProperties", "maxProperties")
+        if not schema.get(least, 0) <= len(value) <= schema.get(most, len(value)):
+            word = least if len(value) < schema.get(least, 0) else most
+            broken.append(f"does not fit {word} {schema[word]}")
+    return broken + _broken_text_limits(schema, value) if isinstance(value, str) else broken
+
+
+def _broken_text_limits(schema: Schema, value: str) -> list[str]:
+    broken: list[str] = []
+    if len(value) < schema.get("minLength", 0):
+        broken.append(f"is shorter than minLength {schema['minLength']}")
+    if len(value) > schema.get("maxLength", len(value)):
+        broken.append(f"is longer than maxLength {schema['maxLength']}")
+    pattern = schema.get("pattern", "")
+    if _compiles(pattern) and not compiled_pattern(pattern).search(value):
+        broken.append(f"does not match {pattern}")
+    if (fits := check_of(schema.get("format", ""))) is not None and not fits(value):
+        broken.append(f"is not of format {schema['format']}")
     return broken
 
 

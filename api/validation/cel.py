@@ -172,15 +172,46 @@ def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
     return Expression(compiled, variables, bytes(compiled.serialize()), compiled.return_type())
 
 
+def typed_expression(expression: str, variables: Mapping[str, Any], messages: Any) -> Expression:
+    """Compile an expression over variables of known types. It can be looked at, not evaluated.
+
+    Args:
+        expression: a rule.
+        variables: types of CEL by name.
+        messages: a pool of descriptors, in which the types find the fields of objects.
+
+    Raises:
+        ValueError: as `compiled_with_text`.
+    """
+    try:
+        compiled = _made((), variables, messages=messages).compile(expression)
+    except RuntimeError as error:
+        if _TOO_DEEP.search(str(error)):
+            return compiled_with_text(expression)
+        raise ValueError(_bare(str(error))) from error
+    return Expression(compiled, tuple(variables), bytes(compiled.serialize()), compiled.return_type())
+
+
 @cache
 def _environment(names: tuple[str, ...], *, counting: bool = False) -> Any:
     """An environment with variables; `counting` ones have the functions of pieces too."""
     return _made(names, {}, counting=counting)
 
 
-def _made(names: tuple[str, ...], others: Mapping[str, Any], *, counting: bool = False) -> Any:
+def _made(names: tuple[str, ...], others: Mapping[str, Any], *, counting: bool = False, messages: Any = None) -> Any:
     cel = load("cel_expr_python.cel")
-    config = cel.NewEnvConfigFromYaml(_ENVIRONMENT)
+    variables = {name: others.get(name) or cel.Type.DYN for name in (*names, *others)}
+    return cel.NewEnv(messages, config=_config(), variables=variables, extensions=[_functions(counting=counting)])
+
+
+@cache
+def _config() -> Any:
+    return load("cel_expr_python.cel").NewEnvConfigFromYaml(_ENVIRONMENT)
+
+
+@cache
+def _functions(*, counting: bool) -> Any:
+    cel = load("cel_expr_python.cel")
     overloads: dict[str, list[Any]] = {}
     for name, identity, result, parameters, is_method, call in declarations(cel.Type):
         overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
@@ -188,9 +219,7 @@ def _made(names: tuple[str, ...], others: Mapping[str, Any], *, counting: bool =
         fail = cel.Overload("pieces_fail", cel.Type.DYN, [cel.Type.STRING], False, impl=celloops.fail)
         count = cel.Overload("pieces_count", cel.Type.BOOL, [cel.Type.INT, cel.Type.INT], False, impl=celloops.count)
         overloads |= {celloops.FAIL: [fail], celloops.COUNT: [count]}
-    functions = cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
-    variables = {name: others.get(name) or cel.Type.DYN for name in (*names, *others)}
-    return cel.NewEnv(config=config, variables=variables, extensions=[functions])
+    return cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
 
 
 _TOO_DEEP = re.compile(r"recursion limit exceeded|max recursion depth")

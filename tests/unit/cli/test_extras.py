@@ -15,11 +15,9 @@ from trainwright.api import extras
 from trainwright.controller.cli.main import main
 
 SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
-NOTE = f"note: schemas and rules were not checked; to check them: {extras.install(['cel-expr-python', 'google-re2'])}\n"
-
-
 PIP = f"{sys.executable} -m pip install"
-LOCAL = ["cel-expr-python", "google-re2"]
+LOCAL = ["cel-expr-python", "google-re2", "protobuf"]
+NOTE = f"note: schemas and rules were not checked; to check them: {extras.install(LOCAL)}\n"
 
 
 @pytest.fixture
@@ -93,7 +91,7 @@ def test_render_still_finds_wrong_types_unknown_fields_and_no_name(
 
 @pytest.mark.usefixtures("nothing_more")
 def test_a_local_cluster_needs_its_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = f"error: a local cluster needs cel-expr-python and google-re2: {extras.install(LOCAL)}\n"
+    said = f"error: a local cluster needs cel-expr-python and google-re2 and protobuf: {extras.install(LOCAL)}\n"
     assert main(["local", "up", f"--dir={tmp_path / 'cluster'}"]) == 1
     assert capsys.readouterr().err == said
     # Other codes are those of the job.

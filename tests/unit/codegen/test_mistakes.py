@@ -55,6 +55,12 @@ def field(*words: str, mark: bool = True) -> str:
 INTEGER = ("description: How many.", "type: integer", "format: int32", "minimum: 0")
 
 
+def ruled(rule: str, *words: str, mark: bool = True) -> str:
+    """The field numNodes with a rule."""
+    told = f'  - rule: "{rule}"{" #!" if mark else ""}'
+    return field("type: integer", *words, "x-kubernetes-validations:", told, "    message: m")
+
+
 def listed(items: str, *words: str) -> str:
     """The field numNodes as a list."""
     return field("type: array", f"items: {{$ref: {items}}}", *words)
@@ -71,6 +77,8 @@ def listed(items: str, *words: str) -> str:
         (field("type: integer", "format: date-time"), "Trainer.numNodes: format date-time has no meaning"),
         (field("description: What."), "Trainer.numNodes: needs a type, or a $ref"),
         (field(*INTEGER, mark=False) + "      num_nodes: {type: string} #!\n", "would become the attribute num_nodes"),
+        (field(*INTEGER, mark=False) + "      resourcesPerNodeOrEmpty: {type: string} #!\n", "like the property for"),
+        (field(*INTEGER, mark=False) + "      coreV1: {type: string} #!\n", "core_v1, like the types of core/v1"),
         (field("type: text #!"), "'text' is not one of"),
         (field(*INTEGER, "nonsense: 1"), "'nonsense' was unexpected"),
         (field(*INTEGER, "enum: [a]"), "enum value 'a' is not of type integer"),
@@ -81,17 +89,40 @@ def listed(items: str, *words: str) -> str:
         (field("type: object", "properties: {}"), "needs a name: move it to definitions"),
         (
             field(*INTEGER, "x-kubernetes-validations:", "  - rule: self >= #!", "    message: m"),
-            "rule 'self >=' is not CEL: 1:8: Syntax error",
+            "rule 'self >=' does not fit: 1:8: Syntax error",
         ),
         (
             field(*INTEGER, "x-kubernetes-validations:", "  - rule: slef >= 1 #!", "    message: m"),
-            "rule 'slef >= 1' is not CEL: 1:1: undeclared reference to 'slef'",
+            "rule 'slef >= 1' does not fit: 1:1: undeclared reference to 'slef'",
         ),
         (
             field(
                 *INTEGER, "x-kubernetes-validations:", "  - rule: authorizer.path('/x') == null #!", "    message: m"
             ),
-            "is not CEL: 1:1: undeclared reference to 'authorizer'",
+            "does not fit: 1:1: undeclared reference to 'authorizer'",
+        ),
+        (ruled("self == '0'"), "does not fit: 1:6: found no matching overload for '_==_' applied to '(int, string)'"),
+        (ruled("self.foo > 1"), "does not fit: 1:5: type 'int' has no fields"),
+        (ruled("self"), "does not fit: cel expression must evaluate to a bool"),
+        (ruled("self.matches('a')"), "found no matching overload for 'matches' applied to '(int, string)'"),
+        (ruled("newValue > 1"), "undeclared reference to 'newValue'"),
+        (ruled("self in [1, 'a']"), "a literal list has values of several types: int, string"),
+        (ruled("'a'.matches('[')"), "invalid matches argument"),
+        (ruled("self > 5", "default: 5 #!", mark=False), "Trainer.numNodes: default 5 breaks the rule 'self > 5'"),
+        (ruled("1 / self > 5", "default: 0 #!", mark=False), "fails the rule '1 / self > 5': division by zero"),
+        (
+            ruled("self == oldSelf && self > 5", "default: 5 #!", mark=False),
+            "default 5 breaks the rule 'self == oldSelf && self > 5'",
+        ),
+        (field("type: string", "format: date-time", "default: now #!"), "default 'now' is not of format date-time"),
+        (field(*INTEGER, "default: 3000000000 #!"), "default 3000000000 is not of format int32"),
+        (
+            field("type: array", "items: {type: string}", "maxItems: 1", "default: [a, b] #!"),
+            "default ['a', 'b'] does not fit maxItems 1",
+        ),
+        (
+            field("$ref: Metric", "x-kubernetes-validations:", "  - rule: self.nam == '' #!", "    message: m"),
+            "does not fit: 1:5: undefined field 'nam'",
         ),
         (field("type: object", "required: [a] #!"), "a is required but is not a field"),
         (field(*INTEGER, "\tdefault: 1 #!"), "YAML cannot be indented with tabs; use spaces"),
@@ -121,6 +152,58 @@ def test_mistake(checkout: Path, edit: Edit, new: str, message: str) -> None:
     found = problems_of(checkout)
     where = f"{JOB}:{line_of(checkout, JOB, '#!')}: "
     assert any(problem.startswith(where) and message in problem for problem in found), (where, found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "progressPercentage\n        - name",
+            "progressPercent #!\n        - name",
+            "there is no field progressPercent",
+        ),
+        (".status.conditions[?", ".status.condition[?", "there is no field condition"),
+        ("name: trainjobs.trainer", "name: trainjob.trainer", "must be trainjobs.trainer.kubeflow.org"),
+        ("listKind: TrainJobList", "listKind: TrainJob", "kind and listKind must differ"),
+    ],
+)
+def test_names_and_columns(checkout: Path, edit: Edit, old: str, new: str, message: str) -> None:
+    edit(JOB, old, new)
+    (problem,) = problems_of(checkout)
+    assert message in problem
+    line = (checkout / JOB).read_text(encoding="utf-8").splitlines()[int(problem.split(":")[1]) - 1]
+    assert new.split("\n", maxsplit=1)[0] in line
+
+
+QUOTED = "description: Number of training nodes, each of them one pod. Unset means the runtime's number."
+VERSION, GROUP = "    - name: v1alpha1", "  group: trainer.kubeflow.org"
+MEMBERS = "            metadata:\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (VERSION, "    - name: v1alpha2", "move the file to trainer/v1alpha2"),
+        (VERSION, "    - name: v1", "version v1 is in the folder trainer/v1alpha1"),
+        (
+            f"trainjobs.trainer.kubeflow.org\nspec:\n{GROUP}",
+            f"trainjobs.a.b\nspec:\n{GROUP[:9]}a.b",
+            "in the folder of",
+        ),
+        (MEMBERS, f"            name: {{type: string}}\n{MEMBERS}", "attribute name, like a member of every kind"),
+        ("  Metric:\n", "  Merge: {type: object}\n  Metric:\n", "a name that generated code uses"),
+        ("$ref: RuntimePatch\n", "$ref: RuntimePatc\n", "$ref RuntimePatc leads nowhere"),
+        ("$ref: Metric\n", "$ref: Metri\n", "$ref Metri leads nowhere"),
+        (QUOTED, QUOTED.replace(": N", ": 'N"), "ends on line 228, before 's number.': close it"),
+        (QUOTED, QUOTED.replace(": N", ': "N'), ":228: a quote begins here and is never closed"),
+        ("name: Progress\n", "name: 'Progress\n", "a quote begins here and ends on line"),
+    ],
+)
+def test_one_mistake_is_said_once(checkout: Path, edit: Edit, old: str, new: str, message: str) -> None:
+    edit(JOB, old, new)
+    (problem,) = problems_of(checkout)
+    assert problem.startswith(f"{JOB}:")
+    assert message in problem
 
 
 def test_a_definition_that_refers_to_itself(checkout: Path, edit: Edit) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from trainwright.api.validation import DocumentError
 from trainwright.api.validation.cel import EvaluationError, Expression, compiled_with_text
 from trainwright.api.validation.celloops import COST_EXCEEDED
-from trainwright.controller.local.apiserver.schema.celvalues import compile_conversion, reading_times
+from trainwright.api.validation.celvalues import bound, compile_conversion
 from trainwright.controller.local.apiserver.schema.correlation import Correlation, items_by_key, key_of
 from trainwright.controller.local.apiserver.schema.errors import (
     DUPLICATE,
@@ -48,19 +48,6 @@ def uses_old(rule: str) -> bool:
     return _OLD.search(_STRINGS.sub("''", rule)) is not None
 
 
-def _bound(expression: str, schema: Schema, *, old: bool, optional: bool, to: str) -> str:
-    """The expression with `self` and `oldSelf` made from what Python gives: `newValue`, `oldValue`, `hasOld`."""
-    made = f"({expression})"
-    if old:
-        value = reading_times(schema, "oldValue", expression) or "oldValue"
-        made = _with("oldSelf", f"hasOld ? optional.of({value}) : optional.none()" if optional else value, made, to)
-    return _with("self", reading_times(schema, "newValue", expression) or "newValue", made, to)
-
-
-def _with(name: str, value: str, expression: str, to: str) -> str:
-    return f"[{value}].all({name}, {expression})" if to == "bool" else f"[{value}].map({name}, {expression})[0]"
-
-
 class _LastError(Exception):
     """The error of a rule that costs too much: the server evaluates no rule after it."""
 
@@ -91,8 +78,8 @@ class SchemaRule:
     def _program(self) -> Expression:
         # Errors are to be about the rule as it was written.
         compiled_with_text(self.text)
-        bound = _bound(self.text, self._schema, old=self.uses_old, optional=self.optional, to="bool")
-        return compiled_with_text(bound)
+        rule = bound(self.text, self._schema, old=self.uses_old, optional=self.optional, to="bool")
+        return compiled_with_text(rule)
 
     @cached_property
     def _message_program(self) -> Expression | None:
@@ -100,7 +87,7 @@ class SchemaRule:
             return None
         old = uses_old(self._message_text)
         try:
-            return compiled_with_text(_bound(self._message_text, self._schema, old=old, optional=False, to="string"))
+            return compiled_with_text(bound(self._message_text, self._schema, old=old, optional=False, to="string"))
         except ValueError:
             return None  # refused with the definition; of a stored one the message counts
 

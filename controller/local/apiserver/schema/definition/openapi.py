@@ -5,13 +5,12 @@ Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Costs of ru
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from trainwright.api.validation import DocumentError
-from trainwright.api.validation.cel import compiled_with_text
-from trainwright.controller.local.apiserver.schema.definition.celtypes import type_problems
+from trainwright.api.validation.celtypes import misfit
 from trainwright.controller.local.apiserver.schema.errors import (
     forbidden,
     invalid,
@@ -233,34 +232,17 @@ def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[DocumentErr
 
 def _rule_errors(rule: Schema, path: str, context: _Context, schema: Schema, *, root: bool) -> Iterator[DocumentError]:
     optional = bool(rule.get("optionalOldSelf"))
-
-    def types(text: str) -> str:
-        return type_problems(text, schema, root=root, optional=optional)
-
-    unfit, failed = "cel expression must evaluate to a bool", "compilation failed: "
-    problem = _compile_problem(rule["rule"], "bool", unfit, failed, types)
-    if problem:
-        yield invalid(f"{path}.rule", dict(rule), problem)
-    elif rule.get("messageExpression"):
-        wrong = "messageExpression must evaluate to a string"
-        failed = "messageExpression compilation failed: "
-        problem = _compile_problem(rule["messageExpression"], "string", wrong, failed, types)
-        if problem:
-            yield invalid(f"{path}.messageExpression", dict(rule), problem)
-    if uses_old(rule["rule"]):
+    message = rule.get("messageExpression") or ""
+    wrong = misfit(rule["rule"], schema, wanted="bool", root=root, optional=optional)
+    if wrong:
+        yield invalid(f"{path}.rule", dict(rule), wrong)
+    elif message and (problem := misfit(message, schema, wanted="string", root=root, optional=optional)):
+        yield invalid(f"{path}.messageExpression", dict(rule), problem)
+    # Of a rule that does not compile, the server does not know what it uses.
+    if not wrong and uses_old(rule["rule"]):
         if context.uncorrelated:
             wrong = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
             yield invalid(f"{path}.rule", rule["rule"], f"{wrong} {context.uncorrelated}")
     elif rule.get("optionalOldSelf") is not None:
         wrong = "may not be set if oldSelf is not used in rule"
         yield invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], wrong)
-
-
-def _compile_problem(text: str, wanted: str, unfit: str, failed: str, types: Callable[[str], str]) -> str:
-    try:
-        found = compiled_with_text(text).result
-    except ValueError as error:
-        return f"{failed}{error}"
-    if problem := types(text):
-        return f"{failed}{problem}"
-    return "" if found in (wanted, "dyn") else unfit

@@ -15,7 +15,7 @@ from typing import Any
 Schema = Mapping[str, Any]
 Convert = Callable[[Any], Any]
 
-_RESERVED = frozenset(
+RESERVED = frozenset(
     [
         "true",
         "false",
@@ -48,7 +48,7 @@ def escaped(name: str) -> str | None:
     """The name of a field in a rule; None where no rule can name it."""
     if not re.fullmatch(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*", name):
         return None
-    return f"__{name}__" if name in _RESERVED else re.sub(r"__|[-./]", lambda found: _ESCAPES[found[0]], name)
+    return f"__{name}__" if name in RESERVED else re.sub(r"__|[-./]", lambda found: _ESCAPES[found[0]], name)
 
 
 def compile_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
@@ -158,10 +158,32 @@ def _read(schema: Schema, value: str, words: frozenset[str], names: Iterator[str
         found = found or inner is not None
         suffix = f".optMap({name}, {_unless_null(name, inner)})" if inner else ""
         parts += [
-            f'?"{one}": {value}.?{key}{suffix}' for one in sorted({key, field}) if one == key or field in _RESERVED
+            f'?"{one}": {value}.?{key}{suffix}' for one in sorted({key, field}) if one == key or field in RESERVED
         ]
     return "{" + ", ".join(parts) + "}" if found else None
 
 
 def _unless_null(name: str, expression: str) -> str:
     return f"({name} == null ? dyn(null) : dyn({expression}))"
+
+
+def bound(expression: str, schema: Schema, *, old: bool, optional: bool, to: str) -> str:
+    """The expression with `self` and `oldSelf` made from what Python gives: `newValue`, `oldValue`, `hasOld`.
+
+    Args:
+        expression: a rule, or a messageExpression.
+        schema: of the value.
+        old: it names `oldSelf`.
+        optional: `oldSelf` is an optional.
+        to: what it gives: `bool` or `string`.
+    """
+    made = f"({expression})"
+    if old:
+        value = reading_times(schema, "oldValue", expression) or "oldValue"
+        made = around("oldSelf", f"hasOld ? optional.of({value}) : optional.none()" if optional else value, made, to)
+    return around("self", reading_times(schema, "newValue", expression) or "newValue", made, to)
+
+
+def around(name: str, value: str, expression: str, to: str) -> str:
+    """The expression, which gives a `bool` or a `string`, with a variable bound to a value."""
+    return f"[{value}].all({name}, {expression})" if to == "bool" else f"[{value}].map({name}, {expression})[0]"

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a rule fits the schema that it is in, as the API server's compiler judges it: fields, operators, arguments,
+result, and literals that can never be read.
+
+The type checker of CEL knows objects with fields as messages of protobuf, so a schema becomes the description of one.
+It cannot describe lists of lists and maps of lists or maps: the values of those are of any type here. Costs of rules
+are not estimated. Source: `k8s.io/apiserver/pkg/cel/common` (`SchemaDeclType`), `k8s.io/apiserver/pkg/cel/environment`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from trainwright.api.extras import load
+from trainwright.api.validation.cel import EvaluationError, compiled_over, typed_expression
+from trainwright.api.validation.celast import Node, read
+from trainwright.api.validation.celvalues import RESERVED, around, escaped
+
+Schema = Mapping[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_ROOT: Mapping[str, Schema] = {
+    "apiVersion": _TEXT,
+    "kind": _TEXT,
+    "metadata": {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}},
+}
+_FORMATS = {"byte": "bytes", "date": "timestamp", "date-time": "timestamp", "duration": "duration"}
+_SCALARS = {"integer": "int", "number": "double", "boolean": "bool"}
+_KNOWN_FILES = ("timestamp", "duration", "struct")
+_ERROR = re.compile(r"^ERROR: ", re.MULTILINE)
+_NUMBERS = re.compile(r"'_[<>]=?_' applied to '\((?:int|uint|double), (?:int|uint|double)\)'")
+"""The API server compares numbers of different types; the checker here does not."""
+_WORDS = (
+    (re.compile(r"(undefined field '[^']*') not found in struct '[^']*'"), r"\1"),
+    (re.compile(r"expression of type ('[^']*') cannot be the operand of a select operation"), r"type \1 has no fields"),
+    (re.compile(r"\bobject\d+\b"), "object"),
+    (re.compile(r"\bnull_type\b"), "null"),
+    (re.compile(r"\bgoogle\.protobuf\.(Timestamp|Duration)\b"), lambda found: found[1].lower()),
+)
+
+
+def misfit(expression: str, schema: Schema, *, wanted: str, root: bool, optional: bool = False) -> str:
+    """What is wrong with an expression over `self` and `oldSelf`; empty if it fits.
+
+    Args:
+        expression: a rule, or a messageExpression.
+        schema: of the value that it is about, without references.
+        wanted: the type that it must give: `bool` or `string`.
+        root: the value is a whole object.
+        optional: `oldSelf` is an optional.
+    """
+    messages = _Messages(frozenset(re.findall(r"\w+", expression)))
+    given = messages.shape({**schema, "properties": {**(schema.get("properties") or {}), **_ROOT}} if root else schema)
+    if optional:
+        # No variable of the checker can be an optional.
+        expression = around("oldSelf", "optional.of(oldSelf)", expression, wanted)
+    return _misfit(expression, wanted, given or _ANY, messages.described())
+
+
+@lru_cache(maxsize=256)
+def _misfit(expression: str, wanted: str, given: "_Shape", described: bytes) -> str:
+    """Remembered, because kinds have parts in common, and are installed in each server of a process."""
+    variables = dict.fromkeys(("self", "oldSelf"), _typed(load("cel_expr_python.cel"), given))
+    pool = load("google.protobuf.descriptor_pool").DescriptorPool()
+    for name in _KNOWN_FILES:
+        pool.AddSerializedFile(load(f"google.protobuf.{name}_pb2").DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(described)
+    try:
+        made = typed_expression(expression, variables, pool)
+    except ValueError as error:
+        wrong = [one for one in _ERROR.split(str(error)) if one.strip() and not _NUMBERS.search(one)]
+        return _in_our_words("ERROR: " + "ERROR: ".join(wrong)).rstrip() if wrong else ""
+    if made.result != wanted:
+        return f"cel expression must evaluate to a {wanted}"
+    tree = read(made.serialized)
+    return next(_unreadable(tree.root, tree.types), "")
+
+
+def _in_our_words(text: str) -> str:
+    for pattern, words in _WORDS:
+        text = pattern.sub(words, text)
+    return text
+
+
+def _unreadable(node: Node, types: Mapping[int, str]) -> Iterator[str]:
+    """Literals that can never be read: patterns, times and durations; lists of values of several types."""
+    first = next((part for part in node.parts[node.has_target :] if part.kind == "constant"), None)
+    if node.kind == "call" and node.text in ("matches", "timestamp", "duration") and first is not None:
+        call = f"''.matches({first.text!r})" if node.text == "matches" else f"{node.text}({first.text!r})"
+        try:
+            compiled_over(call, ()).run({})
+        except EvaluationError as error:
+            yield f"invalid {node.text} argument: {error}"
+    for group in (node.parts,) if node.kind == "list" else (node.parts[::2], node.parts[1::2]):
+        found = {types.get(part.identity, "") for part in group} - {""}
+        if node.kind in ("list", "map") and len(found) > 1:
+            yield f"a literal {node.kind} has values of several types: {', '.join(sorted(found))}"
+    for part in node.parts:
+        yield from _unreadable(part, types)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The type of a value as rules see it: a scalar, `dyn`, `list`, `map`, or `object` with the name of its message."""
+
+    kind: str
+    inner: "_Shape | None" = None
+    message: str = ""
+
+
+_ANY = _Shape("dyn")
+
+
+def _typed(cel: Any, shape: _Shape | None) -> Any:
+    match shape or _ANY:
+        case _Shape("list", inner):
+            return cel.Type.List(_typed(cel, inner))
+        case _Shape("map", inner):
+            return cel.Type.Map(cel.Type.STRING, _typed(cel, inner))
+        case _Shape("object", _, message):
+            return cel.Type(message)
+        case _Shape(kind):
+            return getattr(cel.Type, kind.upper())
+
+
+class _Messages:
+    """The messages that describe the objects of a schema, of which only fields that a rule names are needed."""
+
+    def __init__(self, words: frozenset[str]) -> None:
+        self._words = words
+        self._descriptors = load("google.protobuf.descriptor_pb2")
+        self._file = self._descriptors.FileDescriptorProto(name="schema.proto", syntax="proto2")
+
+    def described(self) -> bytes:
+        """The description of all messages, as a file."""
+        self._file.dependency.extend(f"google/protobuf/{name}.proto" for name in _KNOWN_FILES)
+        return bytes(self._file.SerializeToString(deterministic=True))
+
+    def shape(self, schema: Schema) -> _Shape | None:
+        """The type of the values of a schema; None for one without a type, which rules do not see."""
+        if schema.get("x-kubernetes-int-or-string"):
+            return _ANY
+        if schema.get("x-kubernetes-embedded-resource"):
+            schema = {**schema, "properties": {**(schema.get("properties") or {}), **_ROOT}}
+        kind, items, others = schema.get("type") or "", schema.get("items"), schema.get("additionalProperties")
+        if kind == "array":
+            inner = self.shape(items) if isinstance(items, Mapping) else None
+            return inner and _Shape("list", inner)
+        if kind == "object" and isinstance(others, Mapping):
+            inner = self.shape(others)
+            return inner and _Shape("map", inner)
+        if kind == "object":
+            return _Shape("object", message=self._message(schema.get("properties") or {}))
+        if kind == "string":
+            return _Shape(_FORMATS.get(schema.get("format") or "", "string"))
+        return _Shape(_SCALARS[kind]) if kind in _SCALARS else None
+
+    def _message(self, properties: Mapping[str, Schema]) -> str:
+        made = self._file.message_type.add(name=f"object{len(self._file.message_type)}")
+        for field, schema in properties.items():
+            key = escaped(field)
+            # Reserved words are understood as they are too.
+            names = {key, field} if field in RESERVED else {key}
+            for name in sorted(name for name in names if name in self._words):
+                if (shape := self.shape(schema)) is not None:
+                    self._field(made, name, shape)
+        return str(made.name)
+
+    def _field(self, message: Any, name: str, shape: _Shape) -> None:
+        inner = shape.inner
+        flat = inner is not None and inner.kind not in ("list", "map")
+        kinds = self._descriptors.FieldDescriptorProto
+        # Names in JSON must differ, and are made alike for `a_b` and `aB`.
+        made = message.field.add(name=name, json_name=name, number=len(message.field) + 1, label=kinds.LABEL_OPTIONAL)
+        made.type = kinds.TYPE_MESSAGE
+        camel = "".join(word[:1].upper() + word[1:] for word in name.split("_")) + "Entry"
+        if shape.kind == "map" and flat and all(one.name != camel for one in message.nested_type):
+            entry = message.nested_type.add(name=camel)
+            entry.options.map_entry = True
+            self._field(entry, "key", _Shape("string"))
+            self._field(entry, "value", inner or _ANY)
+            made.label, made.type_name = kinds.LABEL_REPEATED, f".{message.name}.{entry.name}"
+            return
+        if shape.kind == "list" and flat:
+            made.label, shape = kinds.LABEL_REPEATED, inner or _ANY
+        known = {"list": "ListValue", "map": "Struct", "dyn": "Value", "timestamp": "Timestamp", "duration": "Duration"}
+        if shape.kind in known:
+            made.type_name = f".google.protobuf.{known[shape.kind]}"
+        elif shape.kind == "object":
+            made.type_name = f".{shape.message}"
+        else:
+            made.type = getattr(kinds, f"TYPE_{'INT64' if shape.kind == 'int' else shape.kind.upper()}")
