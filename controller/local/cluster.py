@@ -204,7 +204,7 @@ async def assembled(
         definitions.restore(snapshot.definitions)
     else:
         definitions.load()
-        await add_presets(server.writes, registry, authority=authority, rbac=rbac, now=now)
+        await add_presets(server.writes, registry, authority=authority, volumes=service_accounts, rbac=rbac, now=now)
     return AssembledServer(server, definitions, caller)
 
 
@@ -227,8 +227,8 @@ async def api_server(
         folder: where its state, certificates and kubeconfig are.
         port: to listen on; 0 for that of the last run, or a free one.
         memory: keep no state file.
-        service_accounts: refuse pods whose service account does not exist, and give them its token. A controller must
-            create the accounts.
+        service_accounts: refuse pods whose service account does not exist, and give them its token; and give claims
+            the class `local`. Controllers must create the accounts and the volumes.
         for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
         rbac: authorize by roles and bindings. Else all users with credentials may do everything.
         snapshot: begin with it, instead of what is in the folder; with `memory`, and the same keys and `rbac`.

@@ -45,6 +45,7 @@ _OWN_CODE = frozenset(
         *(("JobSpec", name) for name in ("backoffLimit", "manualSelector")),
         *(("LimitRangeItem", name) for name in ("default", "defaultRequest")),
         ("ReplicationControllerSpec", "selector"),
+        ("StatefulSetUpdateStrategy", "rollingUpdate"),
         ("NamespaceSpec", "finalizers"),
         ("NodeSpec", "taints"),
         *(("CertificateSigningRequestSpec", name) for name in ("username", "groups", "uid", "extra")),

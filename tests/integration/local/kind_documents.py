@@ -40,10 +40,8 @@ def _rule(**fields: Any) -> Document:
 
 
 def _claim(**spec: Any) -> Document:
-    # Ours has a default class, which claims get that say none.
-    requests = {"storageClassName": "c", "accessModes": ["ReadWriteOnce"]}
-    resources = {"requests": {"storage": "1024Mi"}}
-    return _named("v1", "PersistentVolumeClaim", spec={**requests, "resources": resources, **spec})
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
+    return _named("v1", "PersistentVolumeClaim", spec={**claim, **spec})
 
 
 def _volume(**spec: Any) -> Document:

@@ -27,7 +27,7 @@ def _roles() -> Iterable[tuple[str, str, str, Document]]:
             yield "rbac.authorization.k8s.io", "v1", plural, document
 
 
-def _presets(authority: bytes) -> Iterable[tuple[str, str, str, Document]]:
+def _presets(authority: bytes, *, volumes: bool) -> Iterable[tuple[str, str, str, Document]]:
     for name in NAMESPACES:
         yield "", "v1", "namespaces", {"metadata": {"name": name}}
     # Programs that serve HTTPS themselves, such as kube-scheduler, ask here whose client certificates to believe.
@@ -58,13 +58,15 @@ def _presets(authority: bytes) -> Iterable[tuple[str, str, str, Document]]:
             "priorityclasses",
             {"metadata": {"name": name}, "value": value, "description": text},
         )
+    if not volumes:
+        return
     yield (
         "storage.k8s.io",
         "v1",
         "storageclasses",
         {
             "metadata": {"name": "local", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-            "provisioner": "trainwright.io/folder",
+            "provisioner": "trainwright.local/folder",
             "reclaimPolicy": "Delete",
             "volumeBindingMode": "Immediate",
         },
@@ -72,7 +74,13 @@ def _presets(authority: bytes) -> Iterable[tuple[str, str, str, Document]]:
 
 
 async def add_presets(
-    writes: ResourceWrites, registry: ResourceRegistry, *, authority: bytes, rbac: bool = False, now: Now = wall_clock
+    writes: ResourceWrites,
+    registry: ResourceRegistry,
+    *,
+    authority: bytes,
+    volumes: bool,
+    rbac: bool = False,
+    now: Now = wall_clock,
 ) -> None:
     """Create what is not there yet.
 
@@ -80,11 +88,12 @@ async def add_presets(
         writes: to the store.
         registry: of what is served.
         authority: PEM of the authority of the cluster.
+        volumes: also the default storage class: a controller makes its volumes.
         rbac: also the roles without which nobody but administrators could do anything.
         now: the time of day.
     """
     options = WriteQuery(manager=_MANAGER, dry_run=False, validation="Ignore")
-    for group, version, plural, body in (*_presets(authority), *(_roles() if rbac else ())):
+    for group, version, plural, body in (*_presets(authority, volumes=volumes), *(_roles() if rbac else ())):
         served = registry.find(group, version, plural)
         if served is None:
             continue

@@ -8,7 +8,7 @@ change only after that.
 
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.apiserver.store.disk import Disk, StateFileError, StateLostError
-from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject
+from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject, TooLarge
 from trainwright.controller.local.apiserver.store.store import Changed, Collection, Expired, ObjectStore
 from trainwright.controller.local.apiserver.store.watching import Overflow, StoreWatch
 
@@ -25,4 +25,5 @@ __all__ = [
     "StoreChange",
     "StoreWatch",
     "StoredObject",
+    "TooLarge",
 ]

@@ -8,6 +8,8 @@ import msgspec
 
 from trainwright.api.objects import Document
 
+LIMIT = 3 * 2**19
+"""Bytes of an object at most: the limit of etcd."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -34,6 +36,10 @@ class _Partial(msgspec.Struct):
 
 
 _decode_partial = msgspec.json.Decoder(_Partial).decode
+
+
+class TooLarge(Exception):  # noqa: N818 - an outcome, not a defect
+    """The object has more bytes than etcd takes in one request."""
 
 
 class StoredObject:
@@ -69,9 +75,14 @@ def stored(name: ObjectName, version: int, document: Document) -> StoredObject:
 
     apiVersion and kind are the first keys. All others are sorted, as Go writes maps: clients see the order of the keys
     of a ConfigMap, and some depend on it.
+
+    Raises:
+        TooLarge: it has more than `LIMIT` bytes.
     """
     metadata = document["metadata"]
     metadata["resourceVersion"] = str(version)
     head = _encode({"apiVersion": document["apiVersion"], "kind": document["kind"]})
     rest = _encode({key: value for key, value in document.items() if key not in ("apiVersion", "kind")})
+    if len(rest) > LIMIT:
+        raise TooLarge("etcdserver: request is too large")
     return StoredObject(name, version, head[:-1] + b"," + rest[1:], metadata.get("labels") or {})

@@ -276,13 +276,14 @@ class ObjectStore:
 
         Raises:
             Changed: something else is there.
+            TooLarge: the object has too many bytes.
         """
         target = self.collection(collection)
         if target.by_name.get(name) is not expected:
             raise Changed
         self._check()
+        one = stored(name, self._version + 1, document)
         self._version += 1
-        one = stored(name, self._version, document)
         target.put(one)
         self._note(StoreChange("ADDED" if expected is None else "MODIFIED", collection, one, expected, self._now()))
         return one

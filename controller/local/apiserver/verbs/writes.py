@@ -108,7 +108,7 @@ class ResourceWrites:
         if options.dry_run:
             if self._store.get(collection, key) is not None:
                 raise Changed
-            return document
+            return served.named(served.stored(document))
         one = self._store.write(collection, key, served.stored(document), None)
         await self._store.committed()
         return served.named(one.document())
@@ -193,7 +193,7 @@ class ResourceWrites:
             await self._store.committed()
             return live
         if options.dry_run:
-            return new
+            return served.named(served.stored(new))
         one = self._store.write(served.type.stored_in, call.key, served.stored(new), existing)
         await self._store.committed()
         return served.named(one.document())

@@ -33,6 +33,24 @@ def _template_errors(document: Document) -> Errors:
     return found
 
 
+def _deployment_errors(deployment: Document) -> Errors:
+    strategy = part(part(deployment, "spec"), "strategy")
+    found = _template_errors(deployment)
+    if strategy.get("type") == "Recreate" and strategy.get("rollingUpdate") is not None:
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        found.append(forbidden("spec.strategy.rollingUpdate", text))
+    return found
+
+
+def _stateful_errors(stateful: Document) -> Errors:
+    strategy = part(part(stateful, "spec"), "updateStrategy")
+    found, rolling = _template_errors(stateful), strategy.get("rollingUpdate")
+    if strategy.get("type") == "OnDelete" and rolling is not None:
+        text = "only allowed for updateStrategy 'RollingUpdate'"
+        found.append(invalid("spec.updateStrategy.rollingUpdate", rolling, text))
+    return found
+
+
 def _budget_errors(budget: Document) -> Errors:
     spec = part(budget, "spec")
     shares = {name: spec[name] for name in ("minAvailable", "maxUnavailable") if spec.get(name) is not None}
@@ -73,9 +91,14 @@ def status_errors(document: Document, struct: str) -> Errors:
     return found
 
 
-def _drop_gated(stateful: Document) -> None:
-    """Take out the field of a feature that is off by default."""
-    part(stateful["spec"]["updateStrategy"], "rollingUpdate").pop("maxUnavailable", None)
+def _begin_update_strategy(stateful: Document) -> None:
+    """Only who says no type gets `rollingUpdate`. `maxUnavailable` is of a feature that is off by default."""
+    strategy = stateful["spec"]["updateStrategy"]
+    if not strategy.get("type"):
+        ensure(strategy, "rollingUpdate", {})
+    if (rolling := strategy.get("rollingUpdate")) is not None:
+        rolling.pop("maxUnavailable", None)
+        ensure(rolling, "partition", 0)
 
 
 def _note_generation(daemons: Document) -> None:
@@ -113,15 +136,17 @@ def as_run(stateful: Document) -> Document:
 
 CHECKS: dict[tuple[str, str], Callable[[Document], Errors]] = {
     **dict.fromkeys(_KEEPERS, _template_errors),
+    ("apps/v1", "Deployment"): _deployment_errors,
+    ("apps/v1", "StatefulSet"): _stateful_errors,
     ("policy/v1", "PodDisruptionBudget"): _budget_errors,
 }
 """By apiVersion and kind."""
 COMPLETED: dict[tuple[str, str], Callable[[Document], None]] = {
     ("v1", "ReplicationController"): _select_by_labels,
     ("apps/v1", "DaemonSet"): _note_generation,
-    ("apps/v1", "StatefulSet"): _drop_gated,
+    ("apps/v1", "StatefulSet"): _begin_update_strategy,
     ("resource.k8s.io/v1", "ResourceSlice"): _date_taints,
 }
-"""Defaults that hang on more than one field."""
+"""Defaults that hang on more than one field, or on what the request says; set before all others."""
 AS_RUN: dict[tuple[str, str], Callable[[Document], Document]] = {("apps/v1", "StatefulSet"): as_run}
 """With what a controller adds to pods."""

@@ -20,6 +20,7 @@ from trainwright.controller.local.apiserver.schema.errors import forbidden, inva
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, RecordedRule
 from trainwright.controller.local.apiserver.views.selection.labels import SelectorError, label_selector_of
+from trainwright.controller.local.gowriting import rewrite
 
 Check = Callable[[Document], Errors]
 Place = tuple[str, Any]
@@ -43,7 +44,7 @@ class RecordedStrategy(BuiltInStrategy):
         kind: the row.
         notice: what the client is warned of when it creates an object.
         check: errors that no rule of single fields finds.
-        complete: fills in what hangs on more than one field.
+        complete: fills in what hangs on more than one field, before the recorded defaults.
         as_run: the object with what its controller adds to the pods that it makes.
     """
 
@@ -60,9 +61,13 @@ class RecordedStrategy(BuiltInStrategy):
         self._templates = tuple(_paths_to(kind.model, _TEMPLATE))
         self._selectors = tuple(_paths_to(kind.model, _SELECTOR))
 
-    def fill_in(self, document: Document) -> None:
+    def default(self, document: Document) -> None:
         if self._complete is not None:
+            rewrite(document, self.struct)
             self._complete(document)
+        super().default(document)
+
+    def fill_in(self, document: Document) -> None:
         for path in self._templates:
             for _, template in places(document, path):
                 if isinstance(template, dict):

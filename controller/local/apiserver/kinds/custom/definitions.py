@@ -32,6 +32,7 @@ from trainwright.controller.local.apiserver.store import (
     Overflow,
     StoredObject,
     StoreWatch,
+    TooLarge,
 )
 from trainwright.controller.local.apiserver.views.discovery.resources import priority
 from trainwright.controller.local.apiserver.views.tables import custom_table_format
@@ -225,7 +226,7 @@ class Definitions:
                     held["metadata"]["deletionTimestamp"] = times.format_time(self._now())
                     held["metadata"]["deletionGracePeriodSeconds"] = 0
                     held["metadata"]["generation"] = held["metadata"].get("generation", 0) + 1
-                    self._store.write(collection, instance.name, held, instance)
+                    self._write(instance, held, collection)
             else:
                 self._store.delete(collection, instance)
         if remaining:
@@ -239,12 +240,14 @@ class Definitions:
             else:
                 self._store.delete(COLLECTION, one)
 
-    def _write(self, one: StoredObject, document: Document) -> None:
+    def _write(self, one: StoredObject, document: Document, collection: str = COLLECTION) -> None:
         try:
-            self._store.write(COLLECTION, one.name, document, one)
+            self._store.write(collection, one.name, document, one)
         except Changed:
             # The next change brings it here again.
             log.debug("the definition %s changed meanwhile", one.name.name)
+        except TooLarge:
+            log.warning("%s %s is too large to be changed", collection, one.name.name)
 
     def _forget(self, name: ObjectName) -> None:
         _, spec = self._served.pop(name, ("", None))
@@ -280,7 +283,9 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[ServedReso
     managers = custom_resource_managers(spec)
     strategies = {version["name"]: _strategy(version) for version in spec["versions"]}
     schemas = [version.get("schema") for version in spec["versions"]]
-    converts = changed or any(schema != schemas[0] for schema in schemas)
+    converts = (
+        changed or any(schema != schemas[0] for schema in schemas) or any(map(_has_initial_status, spec["versions"]))
+    )
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     made: list[ServedResource] = []
     kind: ResourceType | None = None
@@ -324,6 +329,13 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[ServedReso
             )
         )
     return made
+
+
+def _has_initial_status(version: Document) -> bool:
+    """Whether reading gives an object a status although creating it takes away what it says, as in Gateway API."""
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    status = (schema.get("properties") or {}).get("status") or {}
+    return "status" in (version.get("subresources") or {}) and status.get("default") is not None
 
 
 def _strategy(version: Document) -> CustomStrategy:
