@@ -92,11 +92,11 @@ class Folder:
         with self._parent(old) as (old_parent, old_last), self._parent(new, create=True) as (parent, last):
             os.replace(old_last, last, src_dir_fd=old_parent, dst_dir_fd=parent)
 
-    def remove(self, name: str) -> None:
-        """Delete a file, and folders that are empty then; nothing happens if it is not there."""
+    def remove(self, name: str, *, folders: bool = True) -> None:
+        """Delete a file, and `folders` that are empty then; nothing happens if it is not there."""
         with contextlib.suppress(FileNotFoundError), self._parent(name) as (parent, last):
             os.unlink(last, dir_fd=parent)
-        while "/" in name:
+        while folders and "/" in name:
             name = name.rpartition("/")[0]
             try:
                 with self._parent(name) as (parent, last):

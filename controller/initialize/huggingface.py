@@ -25,7 +25,6 @@ _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ACCESS_TOKEN")
 PIECE = 2**22
 """Bytes of one range of a large file, which are in memory at once for each connection."""
 _PAGE_BYTES = 2**26
-_PAGES = 10_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TRUE = ("1", "on", "true", "yes")
 _PART = re.compile(r"[\w.-]+")
@@ -70,16 +69,33 @@ class HuggingFace:
         self._at_once = 1
         self._token_name = next((name for name in _TOKENS if variables.get(name, "").strip()), "")
         token = variables.get(self._token_name, "").strip()
-        self._web = Web(
-            self._endpoint,
-            connections=request.connections,
-            authorization=f"Bearer {token}" if token else "",
-            plain=parts.scheme == "http",
-            idle=_seconds(variables.get("HF_HUB_DOWNLOAD_TIMEOUT", "")),
-        )
+        self._web = self._web_with(token, request)
+        # Kubeflow Trainer logs in with it, so a bad one ends its run also where another one is used.
+        other = variables.get("ACCESS_TOKEN", "").strip()
+        self._unchecked = self._web_with(other, request) if other not in ("", token) else None
         origin = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
         self.source = f"hf://{self._kind}/{self._repository}@{self._revision} of {origin}"
         self.allow: Sequence[str] = MODEL_FILES if self._kind == "model" else ()
+
+    def _web_with(self, token: str, request: ProviderRequest) -> Web:
+        return Web(
+            self._endpoint,
+            connections=request.connections,
+            authorization=f"Bearer {token}" if token else "",
+            plain=urlsplit(self._endpoint).scheme == "http",
+            idle=_seconds(request.variables.get("HF_HUB_DOWNLOAD_TIMEOUT", "")),
+        )
+
+    async def _check_other_token(self) -> None:
+        """Raises InitializeError if the hub refuses the token that is set and not used. A mirror may not know users."""
+        if self._unchecked is None:
+            return
+        async with self._unchecked.get(f"{self._endpoint}/api/whoami-v2") as answer:
+            if answer.status == 401:
+                used = f"{self._token_name} is used: correct ACCESS_TOKEN, or remove it"
+                raise InitializeError("TokenRefused", f"the hub does not accept the token in ACCESS_TOKEN; {used}")
+        await self._unchecked.close()
+        self._unchecked = None
 
     async def resolve(self) -> str:
         """The commit of the revision. A commit needs no request."""
@@ -87,6 +103,7 @@ class HuggingFace:
             return self._revision
         if self._offline:
             raise self._is_offline()
+        await self._check_other_token()
         url = f"{self._api()}/revision/{quote(self._revision, safe='')}"
         async with self._web.get(url) as answer:
             if answer.status != 200:
@@ -99,20 +116,30 @@ class HuggingFace:
         """All files, page by page."""
         if self._offline:
             raise self._is_offline()
+        await self._check_other_token()
         url = f"{self._api()}/tree/{quote(revision or self._revision, safe='')}?recursive=true&expand=false"
         files: list[RemoteFile] = []
-        for _ in range(_PAGES):
+        pages: set[str] = set()
+        paths: set[str] = set()
+        while url not in pages:
+            pages.add(url)
             async with self._web.get(url) as answer:
                 if answer.status != 200:
                     raise self._refused(answer, self._name)
                 entries: list[_Entry] = await self._decoded(answer, list[_Entry])
-                files += [_file(entry) for entry in entries if entry.type == "file"]
+                found = [_file(entry) for entry in entries if entry.type == "file"]
+                if not paths.isdisjoint(file.path for file in found):
+                    break
+                files += found
+                paths.update(file.path for file in found)
                 link = answer.links["next"]["url"] if "next" in answer.links else None
             if link is None:
                 self._at_once = max(1, self._connections // max(1, sum(file.size > PIECE for file in files)))
                 return files
             url = self._here(urljoin(url, str(link)))
-        raise InitializeError("ServerError", f"{self._host} lists {self._name} without an end")
+        raise InitializeError(
+            "ServerError", f"{self._host} lists {self._name} without an end: a next page is one that was read before"
+        )
 
     async def read(self, file: RemoteFile, revision: str, offset: int) -> AsyncGenerator[bytes, None]:
         """The bytes of a file. Large ones come by a redirect to another host, which does not get the token."""
@@ -193,6 +220,8 @@ class HuggingFace:
     async def close(self) -> None:
         """Close the connections."""
         await self._web.close()
+        if self._unchecked is not None:
+            await self._unchecked.close()
 
     def _api(self) -> str:
         return f"{self._endpoint}/api/{self._kind}s/{self._repository}"

@@ -180,6 +180,8 @@ class Run:
                 if manifest is None and folder.state(MANIFEST) is not None:
                     self._log(f"{MANIFEST} in {target} cannot be read by this version: checking all files again")
                 is_intact = manifest is not None and manifest.is_intact(folder)
+                if manifest is not None and is_intact and self._settings.verifies:
+                    is_intact = await self._are_as_fetched(folder, manifest)
         is_ours = manifest is not None and manifest.is_of(source, self._allow, self._settings.ignore)
         try:
             revision = await persist(self._provider.resolve, self._tries())
@@ -206,6 +208,12 @@ class Run:
             self._log(f"{target} is complete: nothing to fetch")
             return None
         return _Plan(revision, files)
+
+    async def _are_as_fetched(self, folder: Folder, manifest: Manifest) -> bool:
+        damaged = [entry.path for entry in manifest.files if not await _is_as_fetched(folder, entry, self._log)]
+        for path in damaged:
+            self._log(f"warning: {path} is not as it was fetched, with its size and time unchanged: fetching it again")
+        return not damaged
 
     def _tries(self) -> Tries:
         return Tries(self._sleep, self._log, isolated=self._settings.isolated)
@@ -311,7 +319,8 @@ class Run:
             if state is None or state.st_size != file.size:
                 return
             entry = known.get(file.path)
-            if entry and file.identity and entry.identity == file.identity and is_untouched(folder, entry):
+            is_known = entry and file.identity and entry.identity == file.identity and is_untouched(folder, entry)
+            if entry and is_known and (not self._settings.verifies or await _is_as_fetched(folder, entry)):
                 done[file.path] = entry
             elif file.digest is not None:
                 found = await hash_file(folder, file.path, file.digest.algorithm, file.size)

@@ -9,6 +9,7 @@ from trainwright.controller.initialize.contract import InitializeError, Kind
 
 CONNECTIONS = "TRAINWRIGHT_CONNECTIONS"
 SPACE_CHECK = "TRAINWRIGHT_SPACE_CHECK"
+VERIFY = "TRAINWRIGHT_VERIFY"
 NETWORK = "TRAINWRIGHT_NETWORK"
 """Set by the local cluster: `shared` or `isolated`."""
 DEFAULT_CONNECTIONS = 8
@@ -27,6 +28,8 @@ class Settings:
     ignore: tuple[str, ...]
     connections: int
     checks_space: bool
+    verifies: bool
+    """Whether files that look untouched are hashed too, before a folder counts as complete."""
     isolated: bool
     """Whether this container has no network."""
 
@@ -53,7 +56,8 @@ def settings_of(
         allow=patterns_in(variables.get("ALLOW_PATTERNS", "")),
         ignore=patterns_in(variables.get("IGNORE_PATTERNS", "")),
         connections=_connections(variables.get(CONNECTIONS, "")),
-        checks_space=_is_on(variables.get(SPACE_CHECK, "")),
+        checks_space=_is_on(variables, SPACE_CHECK, unset="on"),
+        verifies=_is_on(variables, VERIFY, unset="off"),
         isolated=variables.get(NETWORK) == "isolated",
     )
 
@@ -71,8 +75,9 @@ def _connections(text: str) -> int:
     return int(text)
 
 
-def _is_on(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in ("", "on", "off"):
-        raise InitializeError("WrongSetting", f"{SPACE_CHECK} must be on or off, not {text}")
-    return word != "off"
+def _is_on(variables: Mapping[str, str], name: str, *, unset: str) -> bool:
+    text = variables.get(name, "")
+    word = text.strip().lower() or unset
+    if word not in ("on", "off"):
+        raise InitializeError("WrongSetting", f"{name} must be on or off, not {text}")
+    return word == "on"

@@ -74,6 +74,7 @@ class Transfer:
             except InitializeError as error:
                 if error.word == "Damaged":
                     if damaged:
+                        await part.discard()
                         raise InitializeError("Damaged", f"{file.path} arrived twice: {error.sentence}") from error
                     damaged, best = True, 0
                     self._log(f"{error.sentence}; fetching {file.path} once more")
@@ -183,6 +184,13 @@ class _Part:
         self._progress.bytes -= self.size
         self.size = self._flushed = 0
         self._hash = hasher(self._algorithm, self._file.size)
+
+    async def discard(self) -> None:
+        """Delete it: what has wrong bytes is no beginning for a later run."""
+        await self.begin_again()
+        with self._failures():
+            # Not its folder: other files may be about to open parts there.
+            await asyncio.to_thread(self._folder.remove, self._name, folders=False)
 
     async def append(self, data: bytes) -> None:
         """Write and hash the next bytes."""

@@ -7,7 +7,8 @@ The number is stable and never used again. docs/users/causes.md lists them for u
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.plugins.contract import About, Cause, Link, Picture, Severity
 from trainwright.plugins.contract.picture import index_of
 
@@ -140,3 +141,18 @@ def here(picture: Picture, kind: str, name: str) -> About:
 
 def about_jobset(picture: Picture) -> About:
     return here(picture, "JobSet", picture.name)
+
+
+RUNTIME_KINDS = {kind.RESOURCE.kind: kind.RESOURCE for kind in (ClusterTrainingRuntime, TrainingRuntime)}
+
+
+def reference_of(job: Document) -> tuple[str, str]:
+    """Kind and name of the runtime that the job refers to."""
+    reference = dig(job, "spec.runtimeRef") or {}
+    return str(reference.get("kind") or ClusterTrainingRuntime.RESOURCE.kind), str(reference.get("name", ""))
+
+
+def runtime_of(picture: Picture) -> Document | None:
+    """The runtime of the job as it is now; None if it does not exist or cannot be read."""
+    kind, name = reference_of(picture.job)
+    return picture.get(RUNTIME_KINDS[kind], name) if kind in RUNTIME_KINDS else None

@@ -244,6 +244,36 @@ async def test_a_part_of_other_content_is_dropped(hub: Hub, tmp_path: Path) -> N
     assert (tmp_path / "model.safetensors").read_bytes() == WEIGHTS[::-1]
 
 
+def parts(target: Path) -> list[bytes]:
+    return [one.read_bytes() for one in (target / ".trainwright/parts").glob("*")]
+
+
+async def test_no_part_with_wrong_bytes_stays(hub: Hub, tmp_path: Path) -> None:
+    model(hub).sent["model.safetensors"] = wrong = b"x" + WEIGHTS[1:]
+    assert (await fetch(hub, tmp_path)).word == "Damaged"
+    assert wrong not in parts(tmp_path)
+    model(hub).sent.clear()
+    assert (await fetch(hub, tmp_path)).error is None
+    assert (tmp_path / "model.safetensors").read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize("verify", ["on", "off", ""])
+async def test_a_bit_that_turned_under_an_unchanged_time_is_found_where_it_is_asked_for(
+    hub: Hub, tmp_path: Path, verify: str
+) -> None:
+    assert (await fetch(hub, tmp_path)).error is None
+    path = tmp_path / "model.safetensors"
+    times = path.stat()
+    path.write_bytes(b"x" + WEIGHTS[1:])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    outcome = await fetch(hub, tmp_path, TRAINWRIGHT_VERIFY=verify)
+    assert outcome.error is None
+    assert (path.read_bytes() == WEIGHTS) is (verify == "on")
+    sent = hub.bytes_sent
+    assert (await fetch(hub, tmp_path, TRAINWRIGHT_VERIFY="on")).error is None
+    assert (hub.bytes_sent == sent) is (verify == "on")
+
+
 @pytest.mark.parametrize("sent", [b"[]", b"{}{}", b"[" * 3])
 async def test_wrong_bytes_are_fetched_twice_and_refused(hub: Hub, tmp_path: Path, sent: bytes) -> None:
     model(hub).sent["config.json"] = sent
@@ -252,6 +282,7 @@ async def test_wrong_bytes_are_fetched_twice_and_refused(hub: Hub, tmp_path: Pat
     assert outcome.sentence.startswith("config.json arrived twice")
     assert len([one for one in hub.requests if one.endswith("config.json") and "resolve" in one]) == 2
     assert not (tmp_path / "config.json").exists()
+    assert sent not in parts(tmp_path)
 
 
 async def test_a_short_file_is_refused(hub: Hub, tmp_path: Path) -> None:
@@ -260,6 +291,7 @@ async def test_a_short_file_is_refused(hub: Hub, tmp_path: Path) -> None:
     assert outcome.word == "Damaged"
     assert "127.0.0.1 has fewer bytes of config.json" in outcome.sentence
     assert not (tmp_path / "config.json").exists()
+    assert b"{" not in parts(tmp_path)
 
 
 async def test_a_size_of_the_listing_is_a_limit(hub: Hub, tmp_path: Path) -> None:
@@ -347,6 +379,11 @@ async def test_offline(hub: Hub, tmp_path: Path) -> None:
             "TokenRefused",
             "the hub does not accept the token in ACCESS_TOKEN",
         ),
+        *(
+            (address, {"ACCESS_TOKEN": "bad-token", "HF_TOKEN": "good-token"}, "TokenRefused", "HF_TOKEN is used")
+            for address in ("hf://o/n", f"hf://o/n@{COMMIT}")
+        ),
+        ("hf://o/n", {"ACCESS_TOKEN": "other-token", "HF_TOKEN": "good-token"}, "", ""),
         ("hf://o/gated", {}, "TokenMissing", "model o/gated is gated: it needs a token"),
         ("hf://o/gated", {"HF_TOKEN": "other-token"}, "AccessNotGranted", "ask for it on its page"),
         ("hf://o/gated", {"HF_TOKEN": "good-token"}, "", ""),
@@ -377,6 +414,25 @@ async def test_the_token_goes_to_the_hub_and_not_to_the_host_of_a_redirect(hub: 
     for host, _, authorization in hub.headers:
         by_host[host.partition(":")[0]].add(authorization)
     assert by_host == {"127.0.0.1": {"Bearer good-token"}, "localhost": {""}}
+
+
+@pytest.mark.parametrize("cursors", ["", "&cursor=1", "&cursor={number}"])
+async def test_a_listing_without_an_end_ends_at_once(hub: Hub, tmp_path: Path, cursors: str) -> None:
+    """The next page is the same one, the one before, or another name of the same one."""
+
+    async def circle(request: web.Request) -> web.StreamResponse | None:
+        if "/tree/" not in request.path:
+            return None
+        link = f"{hub.url}{request.path}?recursive=true&expand=false{cursors.format(number=len(hub.requests))}"
+        entry = {"type": "file", "oid": "0" * 40, "size": 1, "path": "a.json"}
+        entries = [entry] if "number" in cursors or "cursor" not in request.query else []
+        return web.json_response(entries, headers={"Link": f'<{link}>; rel="next"'})
+
+    hub.faults.append(circle)
+    outcome = await fetch(hub, tmp_path)
+    assert (outcome.word, outcome.pauses) == ("ServerError", [])
+    assert "without an end" in outcome.sentence
+    assert len([one for one in hub.requests if "/tree/" in one]) <= 2
 
 
 async def test_pages_stay_on_the_mirror(hub: Hub, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_options_win() -> None:
         ({"STORAGE_URI": "hf://o/n", "TRAINWRIGHT_CONNECTIONS": "0"}, "WrongSetting"),
         ({"STORAGE_URI": "hf://o/n", "TRAINWRIGHT_CONNECTIONS": "many"}, "WrongSetting"),
         ({"STORAGE_URI": "hf://o/n", "TRAINWRIGHT_SPACE_CHECK": "maybe"}, "WrongSetting"),
+        ({"STORAGE_URI": "hf://o/n", "TRAINWRIGHT_VERIFY": "yes"}, "WrongSetting"),
     ],
 )
 def test_wrong_variables(variables: dict[str, str], word: str) -> None:

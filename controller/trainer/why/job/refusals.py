@@ -11,9 +11,8 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, controller_of, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
-from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
-from trainwright.controller.trainer.why.catalogue import about_job, cause, here
+from trainwright.controller.trainer.why.catalogue import RUNTIME_KINDS, about_job, cause, here, reference_of, runtime_of
 from trainwright.controller.trainer.why.job.scheduling import requests_of
 from trainwright.controller.trainer.why.kinds import (
     CONFIG_MAP,
@@ -29,7 +28,6 @@ from trainwright.plugins.contract.picture import JOBSET, event_since
 
 _LIMIT = 63
 _RANDOM = len("-abcde")
-_KINDS = {kind.RESOURCE.kind: kind.RESOURCE for kind in (ClusterTrainingRuntime, TrainingRuntime)}
 _WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 _FORBIDDEN = re.compile(r'(?:User "([^"…]+)" )?cannot (get|list|watch|create|patch|update|delete) resource "([^"]+)"')
 _QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;\n]+)")
@@ -82,13 +80,13 @@ def refusals(picture: Picture) -> Iterator[Cause]:
 def runtime_missing(picture: Picture, since: datetime | None = None) -> Cause | None:
     """The runtime that the job refers to does not exist, and no snapshot of it was taken."""
     kind, name = reference_of(picture.job)
-    resource = _KINDS.get(kind)
+    resource = RUNTIME_KINDS.get(kind)
     if resource is None or not picture.lacks(resource, name):
         return None
     if not picture.lacks(CONFIG_MAP, f"{picture.name}{SUFFIX_RUNTIME_SNAPSHOT}"):
         return None
     where = f" in namespace {picture.namespace}" if resource.namespaced else ""
-    (other,) = (one for one in _KINDS.values() if one is not resource)
+    (other,) = (one for one in RUNTIME_KINDS.values() if one is not resource)
     found = picture.get(other, name)
     if found is not None:
         advice = f"there is a {other.kind} of that name: create the job again with spec.runtimeRef.kind: {other.kind}"
@@ -97,17 +95,6 @@ def runtime_missing(picture: Picture, since: datetime | None = None) -> Cause | 
     about = About(kind=kind, namespace=picture.namespace if resource.namespaced else "", name=name)
     since = since or created_at(picture.job)
     return cause("RuntimeMissing", f"{kind} {name} does not exist{where}: {advice}", about, since)
-
-
-def reference_of(job: Document) -> tuple[str, str]:
-    """Kind and name of the runtime that the job refers to."""
-    reference = dig(job, "spec.runtimeRef") or {}
-    return str(reference.get("kind") or ClusterTrainingRuntime.RESOURCE.kind), str(reference.get("name", ""))
-
-
-def runtime_of(picture: Picture) -> Document | None:
-    kind, name = reference_of(picture.job)
-    return picture.get(_KINDS[kind], name) if kind in _KINDS else None
 
 
 def _translated(picture: Picture, reason: str, message: str, since: datetime | None) -> Cause:

@@ -2,7 +2,7 @@
 """Pods that have no node: too few free devices, nodes that are too small, selectors, taints, claims, gates."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,10 +10,10 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import PodSpec
 from trainwright.api.messages import counted
-from trainwright.api.nodes import is_local, selects, untolerated
-from trainwright.api.objects import Document, dig, name_of
+from trainwright.api.nodes import is_local, selects, tolerates, untolerated
+from trainwright.api.objects import Document, controller_of, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.trainer.why.catalogue import cause, here, of_pods
+from trainwright.controller.trainer.why.catalogue import cause, here, of_pods, runtime_of
 from trainwright.controller.trainer.why.job.starting import CLAIM_TOLD
 from trainwright.controller.trainer.why.kinds import CLAIM, NODE, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import amount, listed, quoted, scheduler_says, verb
@@ -274,25 +274,37 @@ def _selector_text(picture: Picture, pod: Document, nodes: Sequence[Document]) -
     ]
     wanted = absent or [f"{key}={value}" for key, value in selector.items()]
     if not wanted:
-        return "no node matches the node affinity of the pods: correct it in the runtime, or label a node"
+        origin = _origin(picture, pod, lambda part: bool((part.get("affinity") or {}).get("nodeAffinity")))
+        return f"no node matches the node affinity that {origin}: correct it there, or label a node"
     labels = "the label" if len(wanted) == 1 else "the labels"
-    origin = _who_selects(picture, [text.partition("=")[0] for text in wanted])
+    pairs = {key: selector[key] for key in (text.partition("=")[0] for text in wanted)}
+    origin = _origin(picture, pod, lambda part: pairs.items() <= (part.get("nodeSelector") or {}).items())
     every = "" if absent or len(wanted) == 1 else " at the same time"
-    return f"no node has {labels} {listed(wanted)}{every}, which {origin} asks for: correct it, or label a node"
+    return f"no node has {labels} {listed(wanted)}{every}, which {origin}: correct it there, or label a node"
 
 
-def _who_selects(picture: Picture, keys: Sequence[str]) -> str:
-    """Who set the node selector: the patch that has the key, else the runtime."""
-    for patch in dig(picture.job, "spec.runtimePatches") or ():
-        if any(_has_key(patch.get("trainingRuntimeSpec"), key) for key in keys):
-            return f"the patch of {patch.get('manager')}"
-    return "the runtime"
+def _origin(picture: Picture, pod: Document, asks: Callable[[Document], bool]) -> str:
+    """Who asks for what a pod asks for: looked up in what the pod was made of, from the TrainJob on."""
+    runtime, owner = runtime_of(picture), controller_of(pod)
+    made = [("JobSet", picture.jobset)]
+    made += [("Job", one) for one in picture.jobs if owner is not None and uid_of(one) == owner.uid]
+    kind, first = next(((kind, one) for kind, one in made if one and _part(one, asks)), ("Pod", pod))
+    if kind == "JobSet" or picture.jobset is None:
+        for patch in dig(picture.job, "spec.runtimePatches") or ():
+            if _part(patch.get("trainingRuntimeSpec"), asks):
+                return f"the patch of {patch.get('manager')} asks for"
+        if _part(runtime, asks):
+            return "the runtime asks for"
+    beside = "" if runtime is None else " and the runtime does not"
+    return f"{kind} {name_of(first)} asks for{beside}"
 
 
-def _has_key(value: object, key: str) -> bool:
-    if isinstance(value, dict):
-        return key in (value.get("nodeSelector") or {}) or any(_has_key(item, key) for item in value.values())
-    return isinstance(value, list) and any(_has_key(item, key) for item in value)
+def _part(value: object, asks: Callable[[Document], bool]) -> Document | None:
+    """The innermost object inside a value that asks for it, such as the spec of a pod."""
+    if isinstance(value, dict) and asks(value):
+        return value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((found for one in inner if (found := _part(one, asks)) is not None), None)
 
 
 def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document]) -> str:
@@ -310,10 +322,11 @@ def _tainted_text(picture: Picture, group: WaitingPods, nodes: Sequence[Document
     names = listed(taint_text(taint) for taint in taints if taint.get("key") != _CORDONED)
     number = len(nodes)
     fit = "the one node that fits has" if number == 1 else f"the {number} nodes that fit have"
-    return (
-        f"{fit} the {'taint' if len(set(map(taint_text, taints))) == 1 else 'taints'} {names}, which the "
-        "pods do not tolerate: add a toleration to the runtime"
-    )
+    which = f"{fit} the {'taint' if len(set(map(taint_text, taints))) == 1 else 'taints'} {names}, which"
+    runtime = runtime_of(picture)
+    if _part(runtime, lambda part: all(tolerates(part, taint) for taint in taints)):
+        return f"{which} the runtime tolerates and the pods, which were made otherwise, do not: create the job again"
+    return f"{which} the pods do not tolerate: add a toleration to the runtime"
 
 
 def requests_of(pod_spec: Document) -> Mapping[str, Quantity]:

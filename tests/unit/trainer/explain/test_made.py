@@ -282,17 +282,59 @@ def test_affinity_may_name_a_node(node: str, reason: str) -> None:
     assert world.says().startswith(f"{reason}: ")
 
 
-def test_the_node_selector_matches_nothing() -> None:
+def asked_by(world: World, *kinds: str, **asked: object) -> None:
+    """Let these objects of the job ask for something of its nodes."""
+    for obj in world.objects:
+        if obj["kind"] == "Pod" and "Pod" in kinds:
+            obj["spec"].update(asked)
+        elif obj["kind"] == "Job" and "Job" in kinds:
+            obj["spec"]["template"]["spec"].update(asked)
+        elif obj["kind"] == "JobSet" and "JobSet" in kinds:
+            obj["spec"]["replicatedJobs"][0]["template"]["spec"]["template"] = {"spec": asked}
+        elif obj["kind"] == "ClusterTrainingRuntime" and "ClusterTrainingRuntime" in kinds:
+            obj["spec"]["template"]["spec"]["replicatedJobs"][0]["template"] = {"spec": {"template": {"spec": asked}}}
+
+
+ALL = ("Pod", "Job", "JobSet", "ClusterTrainingRuntime")
+NO_NODE = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+
+
+@pytest.mark.parametrize(
+    ("kinds", "origin"),
+    [
+        (ALL, "which the runtime asks for: correct it there"),
+        (ALL[:3], "which JobSet j asks for and the runtime does not: correct it there"),
+        (ALL[:2], "which Job j-node-0 asks for and the runtime does not: correct it there"),
+        (ALL[:1], "which Pod j-node-0-0-abcde asks for and the runtime does not: correct it there"),
+        (("Pod", "Job", "ClusterTrainingRuntime"), "which Job j-node-0 asks for and the runtime does not"),
+    ],
+)
+def test_who_selects_nodes_that_do_not_exist_is_looked_up(kinds: tuple[str, ...], origin: str) -> None:
     world = World()
-    world.unschedulable("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
-    for pod in world.pods:
-        pod["spec"]["nodeSelector"] = {"nowhere": "yes", "pool": "gpu"}
-    assert world.says() == (
-        "NoNodeMatches: no node has the label nowhere=yes, which the runtime asks for: correct it, or label a node"
-    )
+    world.unschedulable(NO_NODE)
+    asked_by(world, *kinds, nodeSelector={"nowhere": "yes", "pool": "gpu"})
+    assert world.says().startswith(f"NoNodeMatches: no node has the label nowhere=yes, {origin}")
+
+
+def test_a_patch_selects_nodes_that_do_not_exist() -> None:
+    world = World()
+    world.unschedulable(NO_NODE)
+    asked_by(world, *ALL[:3], nodeSelector={"nowhere": "yes"})
     patch = {"template": {"spec": {"replicatedJobs": [{"x": {"nodeSelector": {"nowhere": "yes"}}}]}}}
     world.job["spec"]["runtimePatches"] = [{"manager": "acme.com/team", "trainingRuntimeSpec": patch}]
     assert "which the patch of acme.com/team asks for" in world.says()
+    # A patch with another value of the label is not the one.
+    patch["template"]["spec"]["replicatedJobs"][0]["x"]["nodeSelector"]["nowhere"] = "no"
+    assert "which JobSet j asks for and the runtime does not" in world.says()
+
+
+def test_who_asks_for_an_affinity_is_looked_up() -> None:
+    world = World()
+    world.unschedulable(NO_NODE)
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    asked_by(world, "Pod", "Job", affinity={"nodeAffinity": required})
+    assert "no node matches the node affinity that Job j-node-0 asks for and the runtime does not" in world.says()
 
 
 def test_taints() -> None:
@@ -306,6 +348,10 @@ def test_taints() -> None:
         "NodesTainted: the one node that fits has the taint gpu=yes, which the pods do not tolerate: add a "
         "toleration to the "
         "runtime"
+    )
+    asked_by(world, "ClusterTrainingRuntime", tolerations=[{"key": "gpu", "operator": "Exists"}])
+    assert world.says().endswith(
+        "the runtime tolerates and the pods, which were made otherwise, do not: create the job again"
     )
     cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     next(obj for obj in world.objects if obj["metadata"]["name"] == "gpu")["spec"]["taints"] = [cordon]
