@@ -24,7 +24,7 @@ from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
 from trainwright.controller.cli.progress.view import History, extremes_of, metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
-from trainwright.controller.trainer.job.pods import present_attempt
+from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.progress import Extremes
 
 NOTES = 256
@@ -163,7 +163,7 @@ class WatchedJobs:
         self._kept: dict[str, list[KeptReport]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
-        """The present attempts by uid of the job, of JobSets that may be listed."""
+        """How many attempts have begun, by uid of the job, of JobSets that may be listed."""
         self.now = wall_clock
         self._jobs: dict[Key, HeldJob] = {}
         self._undecodable: dict[Key, None] = {}
@@ -224,7 +224,7 @@ class WatchedJobs:
         return self._jobs.get(key)
 
     def row_of(self, held: HeldJob) -> contract.JobRow:
-        attempt = self._attempts.get(held.uid)
+        attempt = self._ended.attempts(held.job) or self._attempts.get(held.uid)
         return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)
 
     def snapshot(self) -> contract.JobList:
@@ -305,7 +305,7 @@ class WatchedJobs:
         owner = controller_of(jobset)
         if event.type is EventType.DELETED or owner is None or not isinstance(jobset, JobSet):
             return
-        attempt = present_attempt(jobset) + 1
+        attempt = attempts_begun(jobset)
         if self._attempts.get(owner.uid) == attempt:
             return
         self._attempts[owner.uid] = attempt

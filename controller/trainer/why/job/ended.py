@@ -14,6 +14,7 @@ from trainwright.controller.trainer.failures.first import EVICTED, ended_by_dele
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.job.status import END_REASONS
+from trainwright.controller.trainer.recovery.verdict import summary_of
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.containers import (
     FailedContainer,
@@ -21,9 +22,10 @@ from trainwright.controller.trainer.why.job.containers import (
     failures,
     last_words,
     made_good,
+    record_data,
     record_of,
 )
-from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, summary_in
+from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, attempts_of, cost_before
 from trainwright.controller.trainer.why.job.nodes import (
     disrupted,
     evicted,
@@ -257,7 +259,9 @@ def over(picture: Picture) -> Iterator[Cause]:
         left = list(remaining(picture, over="the job is complete"))
         yield from left
         if not left:
-            yield cause("Complete", "the job is complete", about_job(picture), since_of(complete))
+            number = attempts_of(picture)[0]
+            after = f" after {number} attempts{cost_before(picture)}" if number > 1 else ""
+            yield cause("Complete", f"the job is complete{after}", about_job(picture), since_of(complete))
     elif failed is not None:
         yield _ended(picture, failed)
         yield from remaining(picture, over="the job has failed")
@@ -267,7 +271,8 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     reason, since = str(failed.get("reason")), since_of(failed)
     if reason == "DeadlineExceeded":
         return _deadline(picture, failed)
-    if reason in END_REASONS:
+    is_told = reason == "ReachedMaxRestarts" and summary_of(record_data(picture)) is not None
+    if reason in END_REASONS or (is_told and FIRST_JOB.search(str(failed.get("message"))) is None):
         # The manager wrote it, in full.
         about = here(picture, "ConfigMap", name_of_record(picture.name))
         return cause("RestartsExhausted", str(failed.get("message", "")), about=about, since=since)
@@ -328,13 +333,8 @@ def _recorded(picture: Picture) -> Cause | None:
 
 
 def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
-    jobset = picture.jobset
-    most = dig(jobset, "spec.failurePolicy.maxRestarts")
-    attempts = f"{int(most) + 1} attempts" if most is not None else "all attempts that the runtime allows"
-    known = summary_in(picture)
-    if known is not None:
-        number = known.counts.row.get("retries", 0)
-        attempts = f"{counted(number, 'attempt')} without progress"
+    known = picture.jobset is not None or record_of(picture)
+    attempts = counted(attempts_of(picture)[0], "attempt") if known else "all attempts that the runtime allows"
     if first is not None:
         text = f"the job failed after {attempts}; the last: {first.message}"
         return replace(first, reason="RestartsExhausted", message=text, severity=Severity.ENDED, failed=True)

@@ -4,10 +4,17 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+import pytest
+
 from tests.unit.trainer.recovery.test_recovery_causes import pod
+from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
+from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.controller.trainer.recovery.verdict import KEY, Counts, Summary, text_of
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
+from trainwright.controller.trainer.why.job.jobset import attempts_of
+from trainwright.plugins.contract import Picture
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 WHY = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
@@ -25,13 +32,24 @@ def owned(kind: str, api: str, name: str, owner: str, uid: str, **more: Any) -> 
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **more}
 
 
-def said(
-    summary: Summary, *pods: Document, suspended: bool = False, failed: dict[str, str] | None = None
-) -> Explanation:
+def said(summary: Summary, *pods: Document, **more: Any) -> Explanation:
+    return explain(pictured(summary, *pods, **more))
+
+
+def pictured(
+    summary: Summary,
+    *pods: Document,
+    suspended: bool = False,
+    failed: dict[str, str] | None = None,
+    complete: bool = False,
+) -> Picture:
     counts = [{"name": "node", "ready": 1, "active": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
     conditions = (
         [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-25T09:59:00Z", **failed}] if failed else []
     )
+    if complete:
+        end = {"reason": "R", "message": "m", "lastTransitionTime": "2026-11-25T09:59:00Z"}
+        conditions.append({"type": "Complete", "status": "True", **end})
     job = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -42,7 +60,7 @@ def said(
     template = {"spec": {"completions": 2, "parallelism": 2, "template": {"spec": {"containers": [{"name": "node"}]}}}}
     spec = {
         "suspend": suspended,
-        "failurePolicy": {"maxRestarts": 3, "rules": [{"name": "infra"}]},
+        "failurePolicy": {"maxRestarts": 3, "rules": [{"name": "infra", "action": "RestartJobSet"}]},
         "replicatedJobs": [{"name": "node", "replicas": 1, "template": template}],
     }
     jobset = owned(
@@ -55,7 +73,7 @@ def said(
         status={"restarts": 2, "replicatedJobsStatus": counts},
     )
     record = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data={KEY: text_of(summary)})
-    return explain(GivenObjects((job, jobset, record, *pods)).picture(job, NOW))
+    return GivenObjects((job, jobset, record, *pods)).picture(job, NOW)
 
 
 def running(rank: int) -> Document:
@@ -90,7 +108,38 @@ def test_while_an_attempt_runs_it_says_what_those_before_have_cost() -> None:
     counts = Counts(causes={"Infrastructure": 1, "Code": 1}, step=160.0)
     found = said(Summary(judged=2, counts=counts), running(0), running(1))
     assert found.outcome == "Running"
-    assert "attempt 3 of 4; best step so far: 160; before: 1 infrastructure, 1 code" in found.cause.message
+    assert "attempt 3; best step so far: 160; before: 1 infrastructure, 1 code" in found.cause.message
+
+
+@pytest.mark.parametrize(
+    ("suspended", "failed", "judged", "wanted"),
+    [
+        pytest.param(False, None, 2, 3, id="the third one runs"),
+        pytest.param(True, None, 2, 2, id="the third one is held back"),
+        pytest.param(False, {"reason": "RestartsExhausted"}, 2, 2, id="the manager ended the job, JobSet restarted it"),
+        pytest.param(False, {"reason": "ReachedMaxRestarts"}, 3, 3, id="JobSet ended it"),
+    ],
+)
+def test_an_attempt_is_counted_once_it_has_begun(
+    suspended: bool, failed: dict[str, str] | None, judged: int, wanted: int
+) -> None:
+    picture = pictured(Summary(judged=judged), suspended=suspended, failed=failed)
+    # How many there may be depends on their causes: 3 retries allow more than four attempts.
+    assert attempts_of(picture) == (wanted, None)
+    if failed is None:
+        assert attempts_begun(msgspec.convert(picture.jobset, JobSet)) == wanted
+
+
+def test_a_complete_job_says_what_its_attempts_have_cost() -> None:
+    counts = Counts(causes={"Infrastructure": 1, "Code": 1})
+    found = said(Summary(judged=2, counts=counts), complete=True)
+    assert found.cause.message == "the job is complete after 3 attempts; before: 1 infrastructure, 1 code"
+
+
+@pytest.mark.parametrize("reason", ["ReachedMaxRestarts", "Hang"])
+def test_the_end_that_the_manager_wrote_is_told(reason: str) -> None:
+    message = f"the job failed after 5 attempts, 4 of them without progress; the last: {WHY}"
+    assert said(Summary(judged=5), failed={"reason": reason, "message": message}).cause.message == message
 
 
 def test_the_end_by_the_record_is_told_as_it_is_written() -> None:
