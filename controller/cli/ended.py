@@ -75,7 +75,7 @@ class Ended:
 
                 self._told[uid_of(job)] = sentence = sentence_of(job, record, self._now)
                 if sentence:  # else it is not the record of this job
-                    self._attempts[uid_of(job)] = attempts_in(record.get("data"))
+                    self._attempts[uid_of(job)] = attempts_in(record.get("data"), end_of(wire(job)) or {})
 
 
 def sentence_of(job: TrainJob, record: Document, now: Now = wall_clock) -> str:

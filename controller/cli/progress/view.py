@@ -237,8 +237,10 @@ def view_of(
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
     spec = job.spec_or_empty
     conditions = job.status_or_empty.conditions
-    stalled = find_true(conditions, CONDITION_STALLED)
-    waiting = next(filter(None, (find_true(conditions, condition) for condition in EXPLAINING)), None)
+    # A job that is over stands still in no other way.
+    open_ones = () if found.word.is_over else conditions
+    stalled = find_true(open_ones, CONDITION_STALLED)
+    waiting = next(filter(None, (find_true(open_ones, condition) for condition in EXPLAINING)), None)
     return JobView(
         namespace=job.namespace,
         name=job.name,

@@ -14,6 +14,7 @@ from trainwright.controller.trainer.failures.first import EVICTED, ended_by_dele
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.job.status import END_REASONS
+from trainwright.controller.trainer.job.status import STOPPED as STOPPED_JOBS
 from trainwright.controller.trainer.recovery.verdict import summary_of
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.containers import (
@@ -271,11 +272,8 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     reason, since = str(failed.get("reason")), since_of(failed)
     if reason == "DeadlineExceeded":
         return _deadline(picture, failed)
-    is_told = reason == "ReachedMaxRestarts" and summary_of(record_data(picture)) is not None
-    if reason in END_REASONS or (is_told and FIRST_JOB.search(str(failed.get("message"))) is None):
-        # The manager wrote it, in full.
-        about = here(picture, "ConfigMap", name_of_record(picture.name))
-        return cause("RestartsExhausted", str(failed.get("message", "")), about=about, since=since)
+    if (told := _written(picture, failed)) is not None:
+        return told
     first = _first_failure(picture)
     if reason == "ReachedMaxRestarts":
         return _restarts(picture, failed, first)
@@ -285,6 +283,19 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     if first is not None:
         return replace(first, severity=Severity.ENDED, failed=True)
     return _without_evidence(picture, failed)
+
+
+def _written(picture: Picture, failed: Document) -> Cause | None:
+    """The condition of a job, if whoever ended the job has written it, in full."""
+    reason, message, since = str(failed.get("reason")), str(failed.get("message", "")), since_of(failed)
+    if reason in STOPPED_JOBS:
+        # It ran until then, so no rank is the cause, and what is on record is of attempts before.
+        return cause("Failed", message, about_job(picture), since)
+    is_judged = reason == "ReachedMaxRestarts" and summary_of(record_data(picture)) is not None
+    if reason in END_REASONS or (is_judged and FIRST_JOB.search(message) is None):
+        about = here(picture, "ConfigMap", name_of_record(picture.name))
+        return cause("RestartsExhausted", message, about=about, since=since)
+    return None
 
 
 def _first_failure(picture: Picture) -> Cause | None:
@@ -301,7 +312,7 @@ def _first_failure(picture: Picture) -> Cause | None:
 def _recorded(picture: Picture) -> Cause | None:
     """The first failure of the last attempt, from the record that a manager took while the pods were there."""
     name, entries = name_of_record(picture.name), record_of(picture)
-    if not entries:
+    if not entries or not entries[max(entries)].pod:  # it stood still, or nobody saw its end
         return None
     entry = entries[max(entries)]
     is_rank = entry.replicated_job == NODE and not entry.job_index

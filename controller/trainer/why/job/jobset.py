@@ -11,6 +11,7 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import RECOVERY_RULES
 from trainwright.controller.trainer.job.pods import attempt_of as attempt_of_pod
+from trainwright.controller.trainer.job.status import STOPPED
 from trainwright.controller.trainer.recovery.causes import FailureCause
 from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 from trainwright.controller.trainer.why.catalogue import about_jobset, cause, here
@@ -167,10 +168,10 @@ def attempts_of(picture: Picture) -> tuple[int, int | None]:
     restarts, is_recovering = int(dig(jobset, "status.restarts") or 0), _recovers(jobset)
     is_held = is_recovering and dig(jobset, "spec.suspend")
     begun = max(1, base_of(jobset) + restarts + (0 if is_held else 1))
-    if holds(picture.job, "Failed") is not None:
+    if (end := holds(picture.job, "Failed")) is not None:
         # JobSet may have counted a restart that the manager did not let happen. The record comes after the pods.
         seen = (attempt_of_pod(pod) + 1 for pod in picture.pods)
-        begun = max((attempts_in(record_data(picture)), *seen)) or begun
+        begun = max((attempts_in(record_data(picture), end), *seen)) or begun
     if is_recovering or jobset is None:
         return begun, None
     counted = dig(jobset, "status.restartsCountTowardsMax")
@@ -178,10 +179,14 @@ def attempts_of(picture: Picture) -> tuple[int, int | None]:
     return begun, max(begun, free + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0) + 1)
 
 
-def attempts_in(record: Mapping[str, str] | None) -> int:
-    """How many attempts of a job have ended, by its record of failures; 0: it does not say."""
+def attempts_in(record: Mapping[str, str] | None, end: Document) -> int:
+    """How many attempts a job made, by its record of failures and its condition Failed; 0: the record does not say."""
     summary = summary_of(record)
-    return max([summary.judged if summary is not None else 0, *(number + 1 for number in entries_of(record))])
+    if summary is None:
+        return max((number + 1 for number in entries_of(record)), default=0)
+    # The attempt that ran when somebody stopped the job has not failed; one that was held back did not run.
+    is_open = end.get("reason") in STOPPED and str(end.get("lastTransitionTime")) >= summary.hold_until
+    return summary.judged + is_open
 
 
 def _recovers(jobset: Document | None) -> bool:

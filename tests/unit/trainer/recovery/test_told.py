@@ -42,6 +42,7 @@ def pictured(
     suspended: bool = False,
     failed: dict[str, str] | None = None,
     complete: bool = False,
+    record: dict[str, str] | None = None,
 ) -> Picture:
     counts = [{"name": "node", "ready": 1, "active": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
     conditions = (
@@ -72,8 +73,9 @@ def pictured(
         spec=spec,
         status={"restarts": 2, "replicatedJobsStatus": counts},
     )
-    record = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data={KEY: text_of(summary)})
-    return GivenObjects((job, jobset, record, *pods)).picture(job, NOW)
+    data = {KEY: text_of(summary), **(record or {})}
+    kept = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data=data)
+    return GivenObjects((job, jobset, kept, *pods)).picture(job, NOW)
 
 
 def running(rank: int) -> Document:
@@ -118,6 +120,7 @@ def test_while_an_attempt_runs_it_says_what_those_before_have_cost() -> None:
         pytest.param(True, None, 2, 2, id="the third one is held back"),
         pytest.param(False, {"reason": "RestartsExhausted"}, 2, 2, id="the manager ended the job, JobSet restarted it"),
         pytest.param(False, {"reason": "ReachedMaxRestarts"}, 3, 3, id="JobSet ended it"),
+        pytest.param(True, {"reason": "Interrupted"}, 2, 3, id="a user stopped the third one"),
     ],
 )
 def test_an_attempt_is_counted_once_it_has_begun(
@@ -136,10 +139,18 @@ def test_a_complete_job_says_what_its_attempts_have_cost() -> None:
     assert found.cause.message == "the job is complete after 3 attempts; before: 1 infrastructure, 1 code"
 
 
-@pytest.mark.parametrize("reason", ["ReachedMaxRestarts", "Hang"])
-def test_the_end_that_the_manager_wrote_is_told(reason: str) -> None:
-    message = f"the job failed after 5 attempts, 4 of them without progress; the last: {WHY}"
-    assert said(Summary(judged=5), failed={"reason": reason, "message": message}).cause.message == message
+@pytest.mark.parametrize("reason", ["ReachedMaxRestarts", "Hang", "Interrupted", "OutOfTime", "Stalled"])
+def test_the_end_is_told_in_the_words_of_whoever_ended_the_job(reason: str) -> None:
+    """And not by an attempt before, which may have stood still."""
+    before = {"attempt-1": "{attempt: 1, pod: '', message: no report of progress for 2 min, cause: Hang}"}
+    end = {"reason": reason, "message": f"the job failed after 5 attempts; the last: {WHY}"}
+    assert said(Summary(judged=5), failed=end, record=before).cause.message == end["message"]
+
+
+def test_an_attempt_that_stood_still_names_no_pod() -> None:
+    before = {"attempt-1": "{attempt: 1, pod: '', message: no report of progress for 2 min, cause: Hang}"}
+    found = said(Summary(judged=1), failed={"reason": "FailedJobs", "message": "one failed"}, record=before)
+    assert found.cause.message == "the job failed with reason FailedJobs: one failed"
 
 
 def test_the_end_by_the_record_is_told_as_it_is_written() -> None:
