@@ -30,15 +30,17 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 __all__ = [
+    "Extremes",
     "ReadError",
     "Report",
     "Reporter",
     "TorchtuneLogger",
+    "extremes",
     "latest_checkpoint",
     "lightning_callback",
     "read",
@@ -96,6 +98,16 @@ _TIME = re.compile(
 )
 _NOT_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")
 """Numbers that JSON cannot write: they come as strings, in any case."""
+_LARGEST = sys.float_info.max
+_COUNTERS = 5
+"""Metrics of a document that have keys of their own: step, epoch, their totals, loss."""
+_LOWEST, _HIGHEST = ".min", ".max"
+"""What the names of extremes end with. Their values are no plain numbers, so that no chart takes them for a curve."""
+_NUMBERS = ("numpy", "decimal", "fractions")
+"""Modules whose values are in the memory of the CPU: to read one takes no time."""
+_UNKNOWN = (None, math.inf, None, -math.inf, None)
+_NO_MEAN = (-1, 0.0, 0)
+_EXTREME = re.compile("(-?[0-9][0-9.e+-]*) (?:at step (-?[0-9][0-9.e+-]*)|so far)")
 
 
 # --- The document -----------------------------------------------------------------------------------------------------
@@ -198,6 +210,42 @@ def _report(data: bytes) -> Report:
     if report == Report(metrics={}):
         raise ReadError("empty", "the document has none of the known keys")
     return report
+
+
+class Extremes(NamedTuple):
+    """The lowest and the highest value that a process of a training has passed for a metric, and at which steps.
+
+    None: not known, or, of a step, not told.
+    """
+
+    lowest: "float | None" = None
+    lowest_step: "float | None" = None
+    highest: "float | None" = None
+    highest_step: "float | None" = None
+
+
+def extremes(metrics: "Mapping[str, str]") -> "tuple[dict[str, str], dict[str, Extremes]]":
+    """The metrics of a report without what a Reporter adds to say their extremes; and these by the name of the metric.
+
+    A Reporter sends reports seconds apart. A value that was passed in between, and is lower or higher than the last
+    one, is told by a metric such as loss.min, whose value is "0.25 at step 12", or "0.25 so far" without steps.
+    """
+    plain, found = dict(metrics), dict[str, Extremes]()
+    for name, text in metrics.items():
+        base, said = name[: -len(_LOWEST)], _EXTREME.fullmatch(text)
+        if said is None or base not in metrics or not name.endswith((_LOWEST, _HIGHEST)):
+            continue
+        try:
+            value, step = float(said[1]), float(said[2]) if said[2] else None
+        except ValueError:
+            continue
+        del plain[name]
+        known = found.get(base, Extremes())
+        if name.endswith(_LOWEST):
+            found[base] = known._replace(lowest=value, lowest_step=step)
+        else:
+            found[base] = known._replace(highest=value, highest_step=step)
+    return plain, found
 
 
 def _at_end(error: ValueError) -> bool:
@@ -634,6 +682,7 @@ class Reporter:
     total: number of steps, if it is known.
     every: seconds between two reports.
     epochs: number of epochs, if it is known.
+    mean: names whose mean since the last report is sent, such as ("loss",), instead of the value that was passed last.
     rank: of this process among all of the job; only rank 0 reports. Otherwise the variables of the launcher say it.
     push: False leaves the server out.
 
@@ -649,6 +698,7 @@ class Reporter:
         every: float = 5.0,
         epochs: "float | None" = None,
         *,
+        mean: "Collection[str]" = (),
         rank: "int | None" = None,
         push: bool = True,
     ) -> None:
@@ -659,11 +709,16 @@ class Reporter:
         self._active = False
         self._closing = False
         self._end: tuple[str, str] | None = None
-        # Written by the training thread alone: name -> (period, mean, count, last value). A new period begins when
-        # the thread has taken the values: it counts _period up, and the next update of a name starts a new mean.
-        self._values: dict[str, tuple[int, float, int, Any]] = {}
-        self._losses: dict[str, tuple[int, float, int, Any]] = {}
+        # Written by the training thread alone: name -> (last value, lowest, its step, highest, its step), of numbers.
+        self._values: dict[str, tuple[Any, float, Any, float, Any]] = {}
+        self._losses: dict[str, tuple[Any, float, Any, float, Any]] = {}
+        self._mean = frozenset((mean,) if isinstance(mean, str) else mean)
+        # Of these: name -> (period, mean, count). A new period begins when the thread has taken the values: it counts
+        # _period up, and the next update of a name starts a new mean.
+        self._means: dict[str, tuple[int, float, int]] = {}
         self._period = 0
+        # By the thread alone: of all that it has sent, and of what the training thread saw.
+        self._extremes: dict[str, Extremes] = {}
         self._first: tuple[Any, Any] | None = None
         self._latest: tuple[Any, Any, Any, Any, float] = (None, None, None, None, 0.0)
         # Used by the thread, and by whoever closes the reporter while the thread waits for the server.
@@ -732,23 +787,24 @@ class Reporter:
         What is left out keeps its value.
 
         step: counted from 1, so that it is the total at the end.
-        loss, metrics: of Python numbers, the mean since the last report is sent; of tensors and other values the last
-        one, which the background thread converts.
+        loss, metrics: the value that was passed last is sent, and what the lowest and the highest one were. Of tensors
+        that are not in the memory of the CPU, and of values that are no numbers, which the background thread converts,
+        these are those of what was sent.
         eta: seconds to go; otherwise it is computed from the time of the steps.
         percentage: otherwise it is computed from steps or epochs.
         """
         if not self._active:
             return
         try:
-            period = self._period
+            before = self._latest
+            at = before[0] if step is None else step
             if loss is not None:
-                _add(self._losses, period, "loss", loss)
+                self._add(self._losses, "loss", loss, at)
             if metrics:
                 for name, value in metrics.items():
-                    _add(self._values, period, name, value)
-            before = self._latest
+                    self._add(self._values, name, value, at)
             self._latest = (
-                before[0] if step is None else step,
+                at,
                 before[1] if epoch is None else epoch,
                 before[2] if percentage is None else percentage,
                 before[3] if eta is None else eta,
@@ -762,6 +818,34 @@ class Reporter:
                 self._first = (step if first[0] is None else first[0], epoch if first[1] is None else first[1])
         except Exception as error:  # the training goes on
             self._warn("update", f"a call of update was left out: {error!r}")
+
+    def _add(self, values: "dict[str, tuple[Any, float, Any, float, Any]]", name: str, value: Any, step: Any) -> None:
+        kind = type(value)
+        before = values.get(name)
+        if before is None and (value is None or len(values) >= METRICS):
+            return
+        if kind is not float and kind is not int:
+            is_here = isinstance(value, (float, int)) or kind.__module__ in _NUMBERS
+            if not is_here and getattr(value, "is_cpu", False) is not True:
+                # A tensor that may wait for its device, or no number.
+                values[name] = (value, *(_UNKNOWN if before is None or value is None else before)[1:])
+                return
+            value = self._plain(value, name)
+            if value is None:
+                return
+        if name in self._mean:
+            period, mean, count = self._means.get(name, _NO_MEAN)
+            # A running mean keeps equal values exactly as they are; a sum would round them.
+            mean, count = (mean + (value - mean) / (count + 1), count + 1) if period == self._period else (value, 1)
+            self._means[name] = (self._period, mean, count)
+            values[name] = (mean, *_UNKNOWN[1:])
+            return
+        _, low, low_step, high, high_step = before or _UNKNOWN
+        if -_LARGEST <= value < low:
+            low, low_step = value, step
+        if high < value <= _LARGEST:
+            high, high_step = value, step
+        values[name] = (value, low, low_step, high, high_step)
 
     def checkpoint(self, path: Any, step: Any = None) -> None:
         """Note that a checkpoint is whole, so that the next attempt begins from it: call it after it is written.
@@ -973,7 +1057,11 @@ class Reporter:
         moment = datetime.now(timezone.utc) - timedelta(seconds=max(0.0, now - at))
         if self._end is not None:
             moment = datetime.now(timezone.utc)
-        metrics = {str(name)[:CHARACTERS]: self._mean(name, value) for name, value in values if name}
+        named = [(str(name)[:CHARACTERS], entry) for name, entry in values if name]
+        told = {name: self._told(name, entry, step) for name, entry in named}
+        metrics = {name: value for name, value in told.items() if value is not None}
+        loss = next((self._told(name, value, step) for name, value in losses), None)
+        self._add_extremes(metrics, loss)
         document = {
             "version": 1,
             "state": state,
@@ -987,8 +1075,8 @@ class Reporter:
             "totalSteps": _json(total) if _usable(total) else None,
             "epoch": _json(epoch),
             "totalEpochs": _json(epochs) if _usable(epochs) else None,
-            "loss": next((self._mean(name, value) for name, value in losses), None),
-            "metrics": {name: value for name, value in metrics.items() if value is not None},
+            "loss": loss,
+            "metrics": metrics,
         }
         return {key: value for key, value in document.items() if value is not None}
 
@@ -997,13 +1085,34 @@ class Reporter:
         seconds = pace.seconds(here if begin is None else begin, here, at)
         return None if seconds is None else max(0.0, total - here) * seconds
 
-    def _mean(self, name: str, value: "tuple[int, float, int, Any]") -> Any:
-        _, mean, count, last = value
-        if count:
-            return _json(mean)
+    def _told(self, name: str, entry: "tuple[Any, float, Any, float, Any]", step: "float | None") -> Any:
+        """What is sent for a metric; its extremes are taken in."""
+        last, low, low_step, high, high_step = entry
         if isinstance(last, str):
             return last[:CHARACTERS] or None
-        return _json(self._plain(last, name))
+        number = _json(self._plain(last, name))
+        if number is None:
+            self._extremes.pop(name, None)
+            return None
+        known = self._extremes.get(name, Extremes())
+        if low <= high:
+            known = _widened(known, low, self._plain(low_step))
+            known = _widened(known, high, self._plain(high_step))
+        if not isinstance(number, str):
+            known = _widened(known, number, step)
+        self._extremes[name] = known
+        return number
+
+    def _add_extremes(self, metrics: "dict[str, Any]", loss: Any) -> None:
+        """Say the extremes that the last values do not say, after all else, since what is too much is cut there."""
+        for name, number in [("loss", loss), *metrics.items()]:
+            known = self._extremes.get(name)
+            if known is None or number is None:
+                continue
+            for end, value, step in ((_LOWEST, *known[:2]), (_HIGHEST, *known[2:])):
+                is_free = name + end not in metrics and len(name + end) <= CHARACTERS
+                if value is not None and value != number and is_free and len(metrics) < METRICS - _COUNTERS:
+                    metrics[name + end] = _text(value) + (" so far" if step is None else f" at step {_text(step)}")
 
     def _plain(self, value: Any, name: str = "progress") -> Any:
         """A value as a Python number; None if it is none. Reads tensors, which may wait for their device."""
@@ -1024,23 +1133,19 @@ class Reporter:
             logging.getLogger("trainwright.progress").warning("%s", text)
 
 
-def _add(values: "dict[str, tuple[int, float, int, Any]]", period: int, name: str, value: Any) -> None:
-    kind = type(value)
-    before = values.get(name)
-    if before is None and (value is None or len(values) >= METRICS):
-        return
-    if kind is float or kind is int:
-        if before is not None and before[0] == period:
-            # A running mean, which keeps equal values exactly as they are; a sum would round them.
-            count = before[2] + 1
-            values[name] = (period, before[1] + (value - before[1]) / count, count, None)
-        else:
-            values[name] = (period, value, 1, None)
-    else:
-        values[name] = (period, 0.0, 0, value)
+def _widened(known: Extremes, value: "float | None", step: "float | None") -> Extremes:
+    if value is None or not -_LARGEST <= value <= _LARGEST:
+        return known
+    if known.lowest is None or value < known.lowest:
+        known = known._replace(lowest=value, lowest_step=step)
+    if known.highest is None or value > known.highest:
+        known = known._replace(highest=value, highest_step=step)
+    return known
 
 
-def _items(values: "dict[str, tuple[int, float, int, Any]]") -> "list[tuple[str, tuple[int, float, int, Any]]]":
+def _items(
+    values: "dict[str, tuple[Any, float, Any, float, Any]]",
+) -> "list[tuple[str, tuple[Any, float, Any, float, Any]]]":
     """The entries, though the training thread may add some meanwhile."""
     for _ in range(100):
         with contextlib.suppress(RuntimeError):

@@ -31,6 +31,7 @@ class Ended:
     def __init__(self, client: Client, *, now: Now = wall_clock) -> None:
         self._client, self._now = client, now
         self._told: dict[str, str] = {}
+        self._attempts: dict[str, int] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._is_forbidden = False
 
@@ -38,11 +39,16 @@ class Ended:
         """Why the job failed; empty if that is not known, or it has not failed."""
         return self._told.get(uid_of(job), "") if _has_failed(job) else ""
 
+    def attempts(self, job: TrainJob) -> int | None:
+        """How many attempts a job made that failed; None: that is not known, or it has not failed."""
+        return self._attempts.get(uid_of(job)) if _has_failed(job) else None
+
     def is_unread(self, job: TrainJob) -> bool:
         return not self._is_forbidden and _has_failed(job) and uid_of(job) not in self._told
 
     def forget(self, uid: str) -> None:
         self._told.pop(uid, None)
+        self._attempts.pop(uid, None)
 
     async def read(self, jobs: Iterable[TrainJob]) -> None:
         """Read the records of the latest jobs among these that failed. What cannot be read is asked for again."""
@@ -65,7 +71,11 @@ class Ended:
             except KubernetesError:
                 pass  # a list is shown without it
             else:
-                self._told[uid_of(job)] = sentence_of(job, record, self._now)
+                from trainwright.controller.trainer.why.job.jobset import attempts_in  # noqa: PLC0415 - as below
+
+                self._told[uid_of(job)] = sentence = sentence_of(job, record, self._now)
+                if sentence:  # else it is not the record of this job
+                    self._attempts[uid_of(job)] = attempts_in(record.get("data"), end_of(wire(job)) or {})
 
 
 def sentence_of(job: TrainJob, record: Document, now: Now = wall_clock) -> str:

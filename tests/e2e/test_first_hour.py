@@ -78,16 +78,8 @@ def session(page: Path, folder: Path, test: str = "tests/e2e/test_first_hour.py"
                     # `$?` is that of the command before, as for somebody who types.
                     lines.append(f"code=$?; echo '{MARK}{len(steps)}'; (exit $code)\n{steps[-1].command}")
                 else:
-                    steps[-1].shown += f"{without_losses(line)}\n"
+                    steps[-1].shown += f"{line}\n"
     return "\n".join(lines), steps
-
-
-def without_losses(line: str) -> str:
-    """A line with any value in place of reported losses.
-
-    They are means over the steps between two reports, and how many steps the first one has depends on the machine.
-    """
-    return re.sub(r"\d+\.\d+", "…", line) if line.split()[:1] in (["loss"], ["best"]) else line
 
 
 def replay(script: str, steps: list[Step], folder: Path, variables: dict[str, str], seconds: int = SECONDS) -> None:

@@ -23,15 +23,12 @@ print('rank', rank, 'works', flush=True)
 time.sleep(600)
 """
 REPORTS = """
-import sys, time
-from decimal import Decimal
+import sys
 from trainwright.progress import Reporter
-# Of such values the last one is reported, and not the mean since the report before, which may not have left yet.
-rate = Decimal(sys.argv[sys.argv.index('--lr') + 1])
-with Reporter(total=2, every=0.1) as progress:
-    progress.update(step=1, loss=rate * 2)
-    time.sleep(0.5)
-    progress.update(step=2, loss=rate)
+rate = float(sys.argv[sys.argv.index('--lr') + 1])
+with Reporter(total=4) as progress:
+    for step, part in enumerate((2, 0.5, 1, 1.5), 1):
+        progress.update(step=step, loss=rate * part)
 """
 FAILS = """
 import sys
@@ -148,7 +145,7 @@ def test_jobs_are_compared_with_the_commit_that_they_ran(shell: Shell, tmp_path:
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=first"]):
         subprocess.run([*git, *words], check=True)
     options = ("--keep", "--runtime=xgboost-distributed")
-    for name, rate in (("small", "0.1"), ("large", "0.9")):
+    for name, rate in (("small", "0.2"), ("large", "1")):
         ran = shell.local("run", *options, f"--job-name={name}", str(script), "--", "--lr", rate, "--api-key=word")
         assert ran.returncode == 0, ran.stderr
         script.write_text(f"{REPORTS}# changed\n")
@@ -160,16 +157,16 @@ def test_jobs_are_compared_with_the_commit_that_they_ran(shell: Shell, tmp_path:
     told = [line.split() for line in lines if line]
     assert told[:2] == [["small", "large"], ["state", "Complete", "Complete"]]
     assert [line for line in told if line[0] == "git"] == [["git", "changes", "none", "uncommitted"]]
-    assert ["--lr", "0.1", "0.9"] in told
-    assert ["loss", "0.1", "0.9"] in told
-    assert ["best", "(low)", "0.1", "*", "0.9"] in told
+    assert ["--lr", "0.2", "1"] in told
+    assert ["loss", "0.3", "1.5"] in told
+    assert ["best", "(low)", "0.1", "*", "0.5"] in told
     whole = json.loads(compared("--output=json"))
     same = {one["name"]: one["value"] for one in whole["same"]}
     assert same["--api-key"] == "(hidden)"
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
     assert same["git commit"] == head.strip()
     titles, *rows = csv.reader(io.StringIO(compared("-o", "csv")))
-    assert [dict(zip(titles, row, strict=True))["loss best"] for row in rows] == ["0.1", "0.9"]
+    assert [dict(zip(titles, row, strict=True))["loss best at step"] for row in rows] == ["2", "2"]
     assert "word" not in compared("--output=json") + compared("-o", "csv")
     refused = shell.local("compare", "small", "small")
     assert (refused.returncode, refused.stderr) == (2, "error: name two jobs or more to compare\n")

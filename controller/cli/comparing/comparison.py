@@ -22,6 +22,7 @@ from trainwright.controller.cli.comparing.parameters import GROUPS, Parameter, p
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.reports import KeptReport
 from trainwright.controller.cli.progress.view import COUNTERS, History, view_of
+from trainwright.progress import Extremes
 
 Direction: TypeAlias = Literal["low", "high"]
 """Which value of a metric is the best one."""
@@ -92,9 +93,14 @@ def direction_of(metric: str) -> Direction | None:
     return None
 
 
-def measures_of(reports: Iterable[KeptReport], last: Mapping[str, str]) -> dict[str, Measure]:
-    """The metrics of a run. `last`: those of its last report, as they were reported."""
+def measures_of(
+    reports: Iterable[KeptReport], last: Mapping[str, str], extremes: Mapping[str, Extremes]
+) -> dict[str, Measure]:
+    """The metrics of a run. `last`: those of its last report, as they were reported, and `extremes` what it says."""
     found: dict[str, Measure] = {}
+    for name, known in extremes.items():
+        if name not in COUNTERS:  # before the reports, since these steps are exact
+            found[name] = Measure(**known._asdict())
     for report in reports:
         for name, value in report.values.items():
             if name in COUNTERS:
@@ -179,7 +185,7 @@ def compare(runs: Sequence[ComparedRun], now: datetime, missing: Sequence[Missin
     """The runs beside each other. Raises msgspec.ValidationError for a job that does not fit the API."""
     parameters = [parameters_of(run.job, run.jobset) for run in runs]
     views = [view_of(msgspec.convert(run.job, TrainJob), History(), now) for run in runs]
-    measures = [measures_of(run.reports, view.metrics) for run, view in zip(runs, views, strict=True)]
+    measures = [measures_of(run.reports, view.metrics, view.extremes) for run, view in zip(runs, views, strict=True)]
     # By group; in a group as the jobs have them.
     names = sorted(dict.fromkeys(name for one in parameters for name in one), key=lambda one: GROUPS.index(one.group))
     differing = [name for name in names if len({one.get(name) for one in parameters}) > 1]

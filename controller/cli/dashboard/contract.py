@@ -385,9 +385,9 @@ class Job(PageAnswer):
     connection: Connection
     row: JobRow
     attempt: int | None
-    """The present attempt; 1 for the first. Null: not known."""
+    """How many attempts have begun. Null: not known."""
     most_attempts: int | None
-    """How many attempts the JobSet's failure policy allows. Null: not known."""
+    """How many the JobSet's failure policy allows. Null: not known, or it depends on the causes of failures to come."""
     suspended: bool
     """`spec.suspend`."""
     conditions: list[ConditionView] = []

@@ -105,7 +105,7 @@ def job_of(
     """The answer, from what was read. Raises msgspec.ValidationError for a job that does not fit the API."""
     job = msgspec.convert(picture.job, TrainJob)
     failures = _failures(picture)
-    attempt, most = attempts_of(picture.jobset) if picture.jobset else (None, None)
+    attempt, most = attempts_of(picture) if picture.jobset or failures else (None, None)
     numbers = set(failures) | ({attempt} if attempt is not None else set())
     return contract.Job(
         now=format_time(now),

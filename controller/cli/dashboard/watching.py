@@ -7,8 +7,8 @@ and is sent each job as it is when it reads.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from trainwright import __version__
@@ -16,15 +16,16 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
 from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.history import POINTS, Ring, numbers_of
+from trainwright.api.trainer.v1alpha1.history import POINTS, Point, Ring, numbers_of
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
 from trainwright.controller.cli.dashboard.details import reference, row_of
 from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
-from trainwright.controller.cli.progress.view import History, metrics_of, observe
+from trainwright.controller.cli.progress.view import History, extremes_of, metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
-from trainwright.controller.trainer.job.pods import present_attempt
+from trainwright.controller.trainer.job.pods import attempts_begun
+from trainwright.progress import Extremes
 
 NOTES = 256
 """Of one job."""
@@ -46,6 +47,8 @@ class HeldJob:
     """Of the last report; see `contract.Points`."""
     starts: dict[int, datetime] = field(default_factory=dict)
     """When attempts began, of those of which it is known; 1 is the first."""
+    extremes: Mapping[str, Extremes] = field(default_factory=dict)
+    """As the last report said them."""
     notes: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=NOTES))
     """Reports with a metric that was not finite, which the history leaves out."""
     record: "HistoryRead | None" = None
@@ -70,12 +73,31 @@ class HeldJob:
 
     def take(self) -> KeptReport | None:
         """Take in the report of the job; None if it is not new."""
+        before = self.history.last
         if not observe(self.job, self.history) or (point := self.history.last) is None:
             return None
         self.number += 1
-        seen = report_of(point, not_finite_in(self.job))
+        lows, highs = self._passed(before, point)
+        seen = replace(report_of(point, not_finite_in(self.job)), lows=lows, highs=highs)
         self.notes.extend((point.at, name) for name in seen.not_finite)
         return seen
+
+    def _passed(self, before: Point | None, point: Point) -> tuple[dict[str, float], dict[str, float]]:
+        """The extremes that the training has passed since the report before: what a report says is of its attempt."""
+        was, self.extremes = self.extremes, extremes_of(self.job)
+        first = before.step if before is not None and before.segment == point.segment else None
+
+        def is_new(step: float | None) -> bool:
+            return first is None or step is None or step > first
+
+        lows, highs = dict[str, float](), dict[str, float]()
+        for name, known in self.extremes.items():
+            last = was.get(name, Extremes())
+            if known.lowest is not None and known[:2] != last[:2] and is_new(known.lowest_step):
+                lows[name] = known.lowest
+            if known.highest is not None and known[2:] != last[2:] and is_new(known.highest_step):
+                highs[name] = known.highest
+        return lows, highs
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +163,7 @@ class WatchedJobs:
         self._kept: dict[str, list[KeptReport]] = {}
         """The runs from before this process started, by uid, until their jobs are seen."""
         self._attempts: dict[str, int] = {}
-        """The present attempts by uid of the job, of JobSets that may be listed."""
+        """How many attempts have begun, by uid of the job, of JobSets that may be listed."""
         self.now = wall_clock
         self._jobs: dict[Key, HeldJob] = {}
         self._undecodable: dict[Key, None] = {}
@@ -202,7 +224,7 @@ class WatchedJobs:
         return self._jobs.get(key)
 
     def row_of(self, held: HeldJob) -> contract.JobRow:
-        attempt = self._attempts.get(held.uid)
+        attempt = self._ended.attempts(held.job) or self._attempts.get(held.uid)
         return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job), attempt=attempt)
 
     def snapshot(self) -> contract.JobList:
@@ -271,7 +293,7 @@ class WatchedJobs:
             self._has_ended.set()
         seen = held.take()
         if seen is not None and self.reports is not None:
-            self.reports.append(held.uid, _report_of(held))
+            self.reports.append(held.uid, _kept(held, seen))
         self._tell(key, deleted=False)
         if seen is not None:
             for subscriber in self._of(key):
@@ -283,7 +305,7 @@ class WatchedJobs:
         owner = controller_of(jobset)
         if event.type is EventType.DELETED or owner is None or not isinstance(jobset, JobSet):
             return
-        attempt = present_attempt(jobset) + 1
+        attempt = attempts_begun(jobset)
         if self._attempts.get(owner.uid) == attempt:
             return
         self._attempts[owner.uid] = attempt
@@ -327,15 +349,14 @@ class WatchedJobs:
             subscriber.touch(key, deleted=deleted)
 
 
-def _report_of(held: HeldJob) -> KeptReport:
+def _kept(held: HeldJob, seen: KeptReport) -> KeptReport:
     """The last report of a job, for the file: with the time and the values as they were told."""
     status = held.job.status_or_empty.trainer_status
     assert status is not None
     at = parse(status.last_updated_time or "")
-    return KeptReport(
+    return replace(
+        seen,
         at=at.timestamp(),
-        percentage=status.progress_percentage,
         attempt=attempt_at(held.starts, at.timestamp()),
         values=numbers_of(metrics_of(held.job)),
-        not_finite=not_finite_in(held.job),
     )

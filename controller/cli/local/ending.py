@@ -31,11 +31,9 @@ from trainwright.controller.cli.progress import text
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
+from trainwright.controller.trainer.job.status import OBSTACLES
 
 REASON_FAILED = "ContainerFailed"
-REASON_INTERRUPTED = "Interrupted"
-REASON_LATE = "OutOfTime"
-REASON_STALLED = "Stalled"
 RECORD_SECONDS = 2.0
 """How long to wait for the record of the failure, which is taken from the pods."""
 GRACE_SECONDS = 40.0
@@ -90,7 +88,8 @@ async def say_failed(client: Client, namespace: str, name: str, reason: str, mes
             "message": shortened(message),
             "lastTransitionTime": ends[0]["lastTransitionTime"] if ends else format_time(wall_clock()),
         }
-        others = [one for one in conditions if one["type"] != CONDITION_FAILED]
+        # Nothing that it waited for counts any more.
+        others = [one for one in conditions if one["type"] not in (CONDITION_FAILED, *OBSTACLES)]
         patch = {
             "metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
             "status": {"conditions": [*others, condition]},

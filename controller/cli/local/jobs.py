@@ -208,7 +208,8 @@ class Follower:
         failure = self._first_failure()
         if conditions.get("Failed", {}).get("status") == "True":
             text = conditions["Failed"].get("message") or conditions["Failed"].get("reason") or "it failed"
-            return Followed(failure.code if failure else 1, f"the job failed: {text}", failed=True)
+            said = text if text.startswith("the job ") else f"the job failed: {text}"
+            return Followed(failure.code if failure else 1, said, failed=True)
         if failure is not None and self._stop_at_failure:
             return failure
         return None

@@ -57,6 +57,7 @@ from trainwright.controller.runtime import (
     load_config,
 )
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
+from trainwright.controller.trainer.job.status import REASON_INTERRUPTED, REASON_LATE, REASON_STALLED
 from trainwright.plugins.contract import Runtime
 
 LOST = (KubernetesError, StateLostError)
@@ -146,7 +147,7 @@ async def _end(
     early = ended is None or ended.code == OUT_OF_TIME
     if early and not arguments.keep:
         text = f"`trainwright local run` was ended by {interrupted.name}" if ended is None else ended.message
-        reason = ending.REASON_INTERRUPTED if ended is None else ending.REASON_LATE
+        reason = REASON_INTERRUPTED if ended is None else REASON_LATE
         step = asyncio.ensure_future(ending.end(client, namespace, name, reason, text))
         await _or_kill(interrupted, step, client, job)
     elif ended is not None and ended.code not in (0, OUT_OF_TIME, STALLED) and not ended.failed:
@@ -174,7 +175,7 @@ def _stopping(
     if arguments.keep:
         return lambda: managing.LocalJobs(client, transport, namespace).stop(name)
     said = "it seemed to hang, and --stall-stop ended it"
-    return lambda: ending.end(client, namespace, name, ending.REASON_STALLED, said)
+    return lambda: ending.end(client, namespace, name, REASON_STALLED, said)
 
 
 def _command(options: LocalOptions, command: str, job: Document, more: str = "") -> str:

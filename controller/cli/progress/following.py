@@ -37,7 +37,7 @@ from trainwright.controller.runtime import (
     NotFound,
     TaskScope,
 )
-from trainwright.controller.trainer.job.pods import present_attempt
+from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.controller.trainer.job.state import Word
 
 REDRAW_SECONDS = 0.25
@@ -58,7 +58,7 @@ class Following:
         self._jobs: dict[Key, TrainJob] = {}
         self._histories: dict[str, History] = {}
         self._attempts: dict[str, int] = {}
-        """The present attempts by uid of the job, as far as JobSets may be read."""
+        """How many attempts have begun, by uid of the job, as far as JobSets may be read."""
         self._attempts_wanted = True
         self._ended = Ended(client, now=now)
         self.unread = ""
@@ -128,7 +128,7 @@ class Following:
             else:
                 found = list((await self._client.list(JobSet, self._namespace)).items)
             owners = [(controller_of(one), one) for one in found]
-            self._attempts = {owner.uid: present_attempt(one) + 1 for owner, one in owners if owner is not None}
+            self._attempts = {owner.uid: attempts_begun(one) for owner, one in owners if owner is not None}
 
     async def wait(self, seconds: float | None) -> None:
         """Until something has changed, or so many seconds have passed."""
@@ -163,7 +163,7 @@ class Following:
                     job,
                     self._history(job),
                     now,
-                    attempt=self._attempts.get(uid_of(job)),
+                    attempt=self._ended.attempts(job) or self._attempts.get(uid_of(job)),
                     failure=self._ended.sentence(job),
                 )
                 for job in self._jobs.values()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from trainwright import progress
 from trainwright.api.conditions import find, find_true
 from trainwright.api.messages import one_line
 from trainwright.api.objects import Key, deletion_timestamp_of, resource_version_of, uid_of
@@ -172,6 +173,9 @@ class JobView:
     age: float | None
     """Seconds since then, 0 or more."""
     metrics: Mapping[str, str]
+    """As they were passed last."""
+    extremes: Mapping[str, progress.Extremes]
+    """Of metrics of which the training passed a lower or a higher value before, in the present attempt."""
     history: History
     attempt: int | None = None
     """1 for the first. None: not known."""
@@ -233,8 +237,10 @@ def view_of(
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
     spec = job.spec_or_empty
     conditions = job.status_or_empty.conditions
-    stalled = find_true(conditions, CONDITION_STALLED)
-    waiting = next(filter(None, (find_true(conditions, condition) for condition in EXPLAINING)), None)
+    # A job that is over stands still in no other way.
+    open_ones = () if found.word.is_over else conditions
+    stalled = find_true(open_ones, CONDITION_STALLED)
+    waiting = next(filter(None, (find_true(open_ones, condition) for condition in EXPLAINING)), None)
     return JobView(
         namespace=job.namespace,
         name=job.name,
@@ -251,6 +257,7 @@ def view_of(
         reported=reported,
         age=age,
         metrics=metrics_of(job),
+        extremes=extremes_of(job),
         history=history,
         attempt=attempt,
         at_end=is_at_end(job),
@@ -289,6 +296,14 @@ def _is_of_pods_before(job: TrainJob) -> bool:
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
     """The metrics of the last report, as text for terminals and pages: the training may write anything."""
+    return progress.extremes(_told(job))[0]
+
+
+def extremes_of(job: TrainJob) -> dict[str, progress.Extremes]:
+    return progress.extremes(_told(job))[1]
+
+
+def _told(job: TrainJob) -> dict[str, str]:
     metrics = job.status_or_empty.trainer_status_or_empty.metrics or ()
     return {one_line(metric.name): one_line(metric.value) for metric in metrics}
 

@@ -103,7 +103,8 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
     if attempt.end_unknown and not is_over(wanted):
         wanted = with_failure(wanted, REASON_END_UNKNOWN, attempt.end_unknown, now)
     ruling = attempt.ruling
-    if ruling.reason not in {"", _reason_of_failure(wanted)} and not is_true(wanted.conditions, CONDITION_COMPLETE):
+    if ruling.reason and not is_true(wanted.conditions, CONDITION_COMPLETE):
+        # Also in place of JobSet's own message: the record names the failure, and the attempts that there were.
         wanted = with_failure(wanted, ruling.reason, ruling.message, now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.
     left = None if is_over(wanted) else seconds_left(job, wanted, now)

@@ -101,6 +101,8 @@ def _ended(container: Document) -> Document:
     return {"name": container.get("name", ""), **_some(container, ("restartCount",)), **states}
 
 
+RECOVERY_RULES = frozenset({"infra", "final"})
+"""Names of rules that the plugin Recovery writes into each JobSet of a job that recovers."""
 INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 """The replicated jobs that do not train."""
 
@@ -166,6 +168,14 @@ def mark_of(jobset: JobSet, annotation: str) -> str:
 def present_attempt(jobset: JobSet) -> int:
     """The attempt that a JobSet makes now, or has made last, from 0: after those of JobSets before it."""
     return base_of(jobset) + (jobset.status_or_empty.restarts or 0)
+
+
+def attempts_begun(jobset: JobSet) -> int:
+    """How many attempts the job has begun, as its JobSet tells. One that the manager holds back has not begun."""
+    spec = jobset.spec_or_empty
+    rules = spec.failure_policy.rules if spec.failure_policy is not None else None
+    is_held = bool(spec.suspend) and any(rule.name in RECOVERY_RULES for rule in rules or ())
+    return max(1, present_attempt(jobset) + (0 if is_held else 1))
 
 
 def container_statuses(pod: Document) -> list[Document]:

@@ -41,11 +41,14 @@ REASON_SAME_FAILURE = "SameFailure"
 REASON_RESTARTS_EXHAUSTED = "RestartsExhausted"
 REASON_HANG = "Hang"
 REASON_CANNOT_RUN = "CannotRun"
+REASON_INTERRUPTED, REASON_LATE, REASON_STALLED = "Interrupted", "OutOfTime", "Stalled"
+STOPPED = frozenset({REASON_INTERRUPTED, REASON_LATE, REASON_STALLED})
+"""Reasons of jobs that `trainwright local run` has ended while they ran."""
 END_REASONS = frozenset({REASON_SAME_FAILURE, REASON_RESTARTS_EXHAUSTED, REASON_HANG, REASON_CANNOT_RUN})
 """Reasons of the condition Failed of a job that the manager has ended, though Kubernetes would go on."""
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
-_OBSTACLES = frozenset({CONDITION_BLOCKED, *EXPLAINING, CONDITION_STALLED})
+OBSTACLES = frozenset({CONDITION_BLOCKED, *EXPLAINING, CONDITION_STALLED})
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
 CONDITION_CREATED = "Created"
@@ -164,7 +167,7 @@ def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:
 
 def _without_obstacles(conditions: list[Condition]) -> list[Condition]:
     """The conditions of a job that is over: nothing keeps it from training any more."""
-    return [condition for condition in conditions if condition.type not in _OBSTACLES]
+    return [condition for condition in conditions if condition.type not in OBSTACLES]
 
 
 def in_order(conditions: Sequence[Condition]) -> list[Condition]:

@@ -269,6 +269,8 @@ class JobReports:
     is_finished: bool = False
     is_complete: bool = False
     """Whether it ended with success."""
+    end_is_written: bool = False
+    """Whether a write began after it had ended: the first one then does not wait, since it has the last values."""
     has_diverged: bool = False
     """Whether the last value that was written has a loss that is not finite."""
     was_refused: bool = False
@@ -394,6 +396,8 @@ class JobReports:
             at = now
         elif self.stored is not None and same_content(self.stored, report.status):
             at = self.last_write + SAME_SECONDS
+        elif self.is_finished and (report.source is ReportSource.FINAL or not self.end_is_written):
+            at = now
         else:
             at = now + self.allowance.wait(now, self.interval(interval))
         if self.waiting_since is not None:
@@ -403,4 +407,5 @@ class JobReports:
     def wrote(self, now: float, interval: float) -> None:
         """A write began, by this process or by another."""
         self.last_write = now
+        self.end_is_written = self.is_finished
         self.allowance.take(now, self.interval(interval))

@@ -205,9 +205,12 @@ class Coalescer:
         reports = self._records.find(event.key, uid_of(job), JobReports) if isinstance(job, TrainJob) else None
         if reports is None or not isinstance(job, TrainJob):
             return
+        had_ended = reports.is_finished
         reports.learn(job)
         stored = job.status_or_empty.trainer_status
         if stored == reports.stored:
+            if reports.is_finished and not had_ended:
+                self._plan(reports)  # the last values do not wait
             return
         reports.stored = stored
         if stored is not None and stored not in reports.own:

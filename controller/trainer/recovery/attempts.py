@@ -353,11 +353,16 @@ class _Look:
         is_ruled = failed_since is not None and glance.ended_by_rule and is_counted
         if is_ruled or outcome.reason:
             # What Kubernetes has ended keeps its reason. It is on record, too: somebody may delete the JobSet.
-            found.end_reason, found.end_message = glance.end or (outcome.reason, outcome.message)
+            reason, message = glance.end or (outcome.reason, outcome.message)
+            found.end_reason, found.end_message = reason, outcome.message or message
             return True
         if failed_since is not None:
             if not may_be_replaced(glance.jobset):
-                found.end_reason, found.end_message = glance.end or ("", "")
+                found.end_reason = glance.end[0] if glance.end is not None else ""
+                found.end_message = (
+                    "its JobSet has no restart left, and a new one could not keep the volumes of its claims; the last: "
+                    f"{why.text}"
+                )
                 return True
             found.replace = uid_of(glance.jobset)
         if self.wanted.avoids_nodes:

@@ -154,7 +154,9 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
     if _spent(counts, budget) > _limit(budget, wanted):
         what = "without progress" if budget != INFRASTRUCTURE else "because of infrastructure"
         number = used if budget != INFRASTRUCTURE else _spent(counts, budget)
-        text = f"the job failed after {counted(number, 'attempt')} {what}; the last: {ended.why.text}"
+        total = sum(counts.causes.values())
+        which = f" {what}" if number == total else f", {number} of them {what}"
+        text = f"the job failed after {counted(total, 'attempt')}{which}; the last: {ended.why.text}"
         return _ends(counts, REASON_HANG if budget == HANG else REASON_RESTARTS_EXHAUSTED, text, paid)
     if counts.attempts >= MOST_ATTEMPTS:
         text = f"the job failed after {counts.attempts} attempts, the most that are made; the last: {ended.why.text}"

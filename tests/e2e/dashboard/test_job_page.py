@@ -211,6 +211,28 @@ def test_a_failed_job_says_what_failed_first(stub: Stub, window: Window, picture
     assert audit(page) == []
 
 
+def test_what_failed_first_is_named_as_far_as_it_is_known(stub: Stub, window: Window) -> None:
+    job = sample_job("failed")
+    attempt = job.attempts[-1]
+    assert attempt.failure is not None
+    pod = attempt.failure.pod
+    for known, shown in (
+        (
+            {"container": "", "exit_code": None, "reason": "Evicted"},
+            f"Failed first: rank 1, pod {pod}, Evicted",
+        ),
+        ({"container": "", "pod": "", "exit_code": None, "reason": "", "log": []}, None),
+    ):
+        failure = replace(attempt.failure, **known)
+        page = window.open(stub.url + with_curves(stub, replace(job, attempts=[replace(attempt, failure=failure)])))
+        why = page.get_by_role("region", name="Why it failed")
+        expect(why.locator(".why-message")).to_be_visible()
+        if shown is not None:
+            expect(why.locator(".evidence p")).to_have_text(shown)
+        else:
+            expect(why.locator(".evidence")).to_have_count(0)
+
+
 def test_the_log_shown_first_is_that_of_a_pod_that_crashes(stub: Stub, window: Window) -> None:
     job = sample_job("running")
     crashed = replace(job.pods[1].containers[0], state="waiting", reason="CrashLoopBackOff", exit_code=3)

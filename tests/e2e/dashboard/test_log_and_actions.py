@@ -187,7 +187,8 @@ def test_points_that_stand_for_several_reports_have_a_band(
     ]
     stub.series[key] = replace(plain, points=replace(plain.points, curves=curves), joined=4)
     page.reload()
-    expect(page.locator("main")).to_contain_text("Each point stands for up to 4 reports; the band is from the lowest")
+    expect(page.locator("main")).to_contain_text("Each point stands for up to 4 reports.")
+    expect(page.get_by_text("A band is from the lowest to the highest value")).to_be_visible()
     expect(canvas).to_be_visible()
     assert canvas.screenshot() != before
     picture(page, "job-band")

@@ -76,6 +76,7 @@ async def test_lists_have_the_sentence_of_explain() -> None:
     sentence = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
     assert found.sentence(job()).startswith(sentence)
     assert GENERAL not in found.sentence(job())
+    assert found.attempts(job()) == 1
     document = msgspec.to_builtins(job())
     assert managing.table([document], NOW, namespaces=False, ended=found)[1].endswith("rank 1 failed with exit code 1")
     assert view_of(job(), History(), NOW, failure=found.sentence(job())).message.startswith(sentence)

@@ -15,6 +15,7 @@ from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
 from trainwright.controller.cli.comparing.comparison import (
     ComparedRun,
     JobComparison,
+    Measure,
     as_csv,
     as_text,
     compare,
@@ -164,6 +165,16 @@ def test_last_and_best_come_from_all_reports() -> None:
     assert (loss.last, loss.last_number, loss.lowest, loss.lowest_step, loss.highest) == ("NaN", None, 0.25, 20, 2.0)
     assert accuracy is not None
     assert (accuracy.last, accuracy.best("high"), accuracy.best_step("high")) == ("0.7", 0.9, 10)
+
+
+def test_the_best_value_is_one_that_was_passed_also_between_two_reports() -> None:
+    last = {"accuracy": "0.7", "accuracy.max": "0.99 at step 7", "accuracy.min": "0.1 so far", "current_step": "9"}
+    # An earlier attempt had a lower one, and passed it between the reports of these rows.
+    rows = [row(4, lows={"accuracy": 0.05}, accuracy=0.2), row(9, accuracy=0.7)]
+    found = compare([ComparedRun(job=job("a", metrics=last), reports=rows)], NOW)
+    assert [one.name for one in found.metrics] == ["accuracy"]
+    (measure,) = found.jobs[0].measures
+    assert measure == Measure(last="0.7", last_number=0.7, lowest=0.05, lowest_step=4, highest=0.99, highest_step=7)
 
 
 def test_a_job_that_has_only_its_last_report() -> None:

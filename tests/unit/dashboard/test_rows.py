@@ -119,8 +119,9 @@ def test_conditions_beside_the_state() -> None:
     assert (found.state, found.reason, found.message) == ("Waiting", "WaitingReason", "Waiting because")
     assert (found.stalled, found.stalled_message) == ("StalledReason", "Stalled because")
     assert (found.waiting, found.waiting_message) == ("WaitingReason", "Waiting because")
-    calm = row(job(conditions={"Stalled": "False", "Waiting": "False"}))
-    assert (calm.stalled, calm.stalled_message, calm.waiting, calm.waiting_message) == ("", "", "", "")
+    for calm in ({"Stalled": "False", "Waiting": "False"}, {"Stalled": "True", "Waiting": "True", "Failed": "True"}):
+        found = row(job(conditions=calm))
+        assert (found.stalled, found.stalled_message, found.waiting, found.waiting_message) == ("", "", "", "")
 
 
 def test_a_job_that_has_ended_has_its_time_and_none_to_go() -> None:

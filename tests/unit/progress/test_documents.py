@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the writer says: percentage, time to go, means, states, and who reports at all."""
+"""What the writer says: percentage, time to go, values, states, and who reports at all."""
 
 import json
 import logging
@@ -7,6 +7,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from tests.unit.progress.reporters import StillReporter, configure, document
 from trainwright import progress
 from trainwright.controller.runtime.testing.clock import ManualClock
-from trainwright.progress import Reporter, read
+from trainwright.progress import Extremes, Reporter, extremes, read
 
 Make = Callable[..., StillReporter]
 
@@ -155,17 +156,66 @@ def test_epochs_give_the_time_to_go_where_no_steps_do(make: Make, clock: ManualC
     assert said(reporter, target, epoch=1)["estimatedRemainingSeconds"] == 540
 
 
-def test_means_between_two_reports(make: Make, target: Path) -> None:
+class Host(float):
+    """A number of a library, such as NumPy's float64."""
+
+
+class HostTensor(Tensor):
+    """A tensor in the memory of the CPU."""
+
+    is_cpu = True
+
+
+@pytest.mark.parametrize("number", [float, Host, Decimal, HostTensor], ids=lambda kind: kind.__name__)
+def test_a_report_has_the_value_that_was_passed_last_and_the_extremes(
+    make: Make, target: Path, number: Callable[[float], Any]
+) -> None:
     reporter = make()
-    for loss in (1.0, 2.0, 6.0):
-        reporter.update(loss=loss, metrics={"norm": int(loss)})
+    for step, accuracy in enumerate((0.5, 0.25, 0.875, 0.75), 1):
+        reporter.update(step=step, loss=number(1 - accuracy), metrics={"accuracy": number(accuracy)})
     reporter.tick()
-    assert (document(target)["loss"], document(target)["metrics"]) == (3.0, {"norm": 3.0})
-    # The next report starts over; a metric that is not reported again keeps its value.
+    written = document(target)
+    assert (written["loss"], written["metrics"]) == (
+        0.25,
+        {
+            "accuracy": 0.75,
+            "loss.min": "0.125 at step 3",
+            "loss.max": "0.75 at step 2",
+            "accuracy.min": "0.25 at step 2",
+            "accuracy.max": "0.875 at step 3",
+        },
+    )
+    metrics, found = extremes(read(json.dumps(written)).metrics)
+    assert metrics == {"accuracy": "0.75", "loss": "0.25", "current_step": "4"}
+    assert found == {"loss": Extremes(0.125, 3, 0.75, 2), "accuracy": Extremes(0.25, 2, 0.875, 3)}
+    # A later report says them again: the one before may never have arrived.
+    assert said(reporter, target, step=5)["metrics"] == written["metrics"]
+    # A metric that was removed begins anew.
+    said(reporter, target, metrics={"accuracy": None})
+    assert "accuracy.min" not in said(reporter, target, metrics={"accuracy": number(0.5)})["metrics"]
+
+
+def test_extremes_without_steps_and_names_that_are_taken(make: Make, target: Path) -> None:
+    reporter = make()
+    for value in (2, 3, 1):
+        reporter.update(metrics={"a": value, "a.max": value, "b.min": 7, "n" * 61: value})
+    reporter.tick()
+    metrics = document(target)["metrics"]
+    assert metrics == {"a": 1, "a.max": 1, "b.min": 7, "n" * 61: 1, "a.max.max": "3 so far"}
+    # What the training itself calls so stays a metric.
+    plain, found = extremes({name: str(value) for name, value in metrics.items()})
+    assert (list(plain), found) == (["a", "a.max", "b.min", "n" * 61], {"a.max": Extremes(highest=3)})
+
+
+def test_a_mean_is_told_only_where_it_was_asked_for(make: Make, target: Path) -> None:
+    reporter = make(mean=["loss"])
+    for loss in (1.0, 2.0, 6.0):
+        reporter.update(loss=loss, metrics={"norm": loss})
+    reporter.tick()
+    assert (document(target)["loss"], document(target)["metrics"]) == (3.0, {"norm": 6.0, "norm.min": "1.0 so far"})
+    # The next report starts over, and the extremes are those of the means.
     assert said(reporter, target, loss=8.0)["loss"] == 8.0
-    assert document(target)["metrics"] == {"norm": 3.0}
-    assert said(reporter, target, metrics={"norm": None})["loss"] == 8.0
-    assert "metrics" not in document(target)
+    assert document(target)["metrics"]["loss.min"] == "3.0 so far"
 
 
 def test_numbers_that_are_not_finite_do_not_stay(make: Make, target: Path) -> None:
@@ -174,7 +224,8 @@ def test_numbers_that_are_not_finite_do_not_stay(make: Make, target: Path) -> No
     reporter.update(loss=math.nan)
     reporter.tick()
     written = document(target)
-    assert (written["loss"], written["metrics"]) == ("NaN", {"a": "Infinity", "b": "-Infinity", "c": "Infinity"})
+    assert (written["loss"], written["metrics"]["loss.min"]) == ("NaN", "1.0 so far")
+    assert {written["metrics"][name] for name in "abc"} == {"Infinity", "-Infinity"}
     assert math.isnan(read(json.dumps(written)).loss or 0)
     assert said(reporter, target, loss=1.0)["loss"] == 1.0
 

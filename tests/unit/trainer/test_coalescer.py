@@ -564,6 +564,25 @@ async def test_a_failed_trainjob_may_lose_progress() -> None:
 
 
 @jumping
+@pytest.mark.parametrize("wait", [False, True], ids=["before the end", "after it"])
+async def test_the_last_values_of_a_training_do_not_wait(*, wait: bool) -> None:
+    async with bench() as b:
+        await every(1, 7, lambda number: b.report("a", number))
+        assert b.percentages()[-1] == 2
+        if not wait:
+            await b.report("a", 77)
+        b.conditions["a"] = ended("Failed")
+        b.show("a")
+        await asyncio.sleep(1)
+        if wait:
+            assert b.percentages()[-1] == 6
+            # What a container left at its end is read after that.
+            await b.report("a", 77, source=ReportSource.FINAL)
+            await asyncio.sleep(1)
+        assert b.percentages()[-1] == 77
+
+
+@jumping
 async def test_a_finished_trainjob_is_written_once_a_minute() -> None:
     async with bench() as b:
         b.conditions["a"] = ended("Failed")

@@ -10,7 +10,7 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
-from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS, MESSAGE, Attempt, decide
+from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS, MESSAGE, Attempt, Ruling, decide
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -164,6 +164,17 @@ TABLE = [
         conditions=[("Created", "True", "JobsCreationSucceeded")],
     ),
 ]
+
+
+def test_the_record_has_the_last_word_also_where_the_reason_is_that_of_the_jobset() -> None:
+    metadata = {"name": "j", "namespace": "n", "creationTimestamp": CREATED, "resourceVersion": "7"}
+    job = msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
+    end = condition("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+    ruling = Ruling(reason="ReachedMaxRestarts", message="the job failed after 4 attempts")
+    observed = msgspec.convert({"conditions": [end]}, TrainJobStatus)
+    decision = decide(job, observed, Attempt(ruling=ruling), NOW)
+    (found,) = (decision.status or {})["status"]["conditions"]
+    assert found == {**end, "message": ruling.message}
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)

@@ -14,6 +14,8 @@ from trainwright.controller.trainer.failures.first import EVICTED, ended_by_dele
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.job.status import END_REASONS
+from trainwright.controller.trainer.job.status import STOPPED as STOPPED_JOBS
+from trainwright.controller.trainer.recovery.verdict import summary_of
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.containers import (
     FailedContainer,
@@ -21,9 +23,10 @@ from trainwright.controller.trainer.why.job.containers import (
     failures,
     last_words,
     made_good,
+    record_data,
     record_of,
 )
-from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, summary_in
+from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, attempts_of, cost_before
 from trainwright.controller.trainer.why.job.nodes import (
     disrupted,
     evicted,
@@ -257,7 +260,9 @@ def over(picture: Picture) -> Iterator[Cause]:
         left = list(remaining(picture, over="the job is complete"))
         yield from left
         if not left:
-            yield cause("Complete", "the job is complete", about_job(picture), since_of(complete))
+            number = attempts_of(picture)[0]
+            after = f" after {number} attempts{cost_before(picture)}" if number > 1 else ""
+            yield cause("Complete", f"the job is complete{after}", about_job(picture), since_of(complete))
     elif failed is not None:
         yield _ended(picture, failed)
         yield from remaining(picture, over="the job has failed")
@@ -267,10 +272,8 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     reason, since = str(failed.get("reason")), since_of(failed)
     if reason == "DeadlineExceeded":
         return _deadline(picture, failed)
-    if reason in END_REASONS:
-        # The manager wrote it, in full.
-        about = here(picture, "ConfigMap", name_of_record(picture.name))
-        return cause("RestartsExhausted", str(failed.get("message", "")), about=about, since=since)
+    if (told := _written(picture, failed)) is not None:
+        return told
     first = _first_failure(picture)
     if reason == "ReachedMaxRestarts":
         return _restarts(picture, failed, first)
@@ -280,6 +283,19 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     if first is not None:
         return replace(first, severity=Severity.ENDED, failed=True)
     return _without_evidence(picture, failed)
+
+
+def _written(picture: Picture, failed: Document) -> Cause | None:
+    """The condition of a job, if whoever ended the job has written it, in full."""
+    reason, message, since = str(failed.get("reason")), str(failed.get("message", "")), since_of(failed)
+    if reason in STOPPED_JOBS:
+        # It ran until then, so no rank is the cause, and what is on record is of attempts before.
+        return cause("Failed", message, about_job(picture), since)
+    is_judged = reason == "ReachedMaxRestarts" and summary_of(record_data(picture)) is not None
+    if reason in END_REASONS or (is_judged and FIRST_JOB.search(message) is None):
+        about = here(picture, "ConfigMap", name_of_record(picture.name))
+        return cause("RestartsExhausted", message, about=about, since=since)
+    return None
 
 
 def _first_failure(picture: Picture) -> Cause | None:
@@ -296,7 +312,7 @@ def _first_failure(picture: Picture) -> Cause | None:
 def _recorded(picture: Picture) -> Cause | None:
     """The first failure of the last attempt, from the record that a manager took while the pods were there."""
     name, entries = name_of_record(picture.name), record_of(picture)
-    if not entries:
+    if not entries or not entries[max(entries)].pod:  # it stood still, or nobody saw its end
         return None
     entry = entries[max(entries)]
     is_rank = entry.replicated_job == NODE and not entry.job_index
@@ -328,13 +344,8 @@ def _recorded(picture: Picture) -> Cause | None:
 
 
 def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
-    jobset = picture.jobset
-    most = dig(jobset, "spec.failurePolicy.maxRestarts")
-    attempts = f"{int(most) + 1} attempts" if most is not None else "all attempts that the runtime allows"
-    known = summary_in(picture)
-    if known is not None:
-        number = known.counts.row.get("retries", 0)
-        attempts = f"{counted(number, 'attempt')} without progress"
+    known = picture.jobset is not None or record_of(picture)
+    attempts = counted(attempts_of(picture)[0], "attempt") if known else "all attempts that the runtime allows"
     if first is not None:
         text = f"the job failed after {attempts}; the last: {first.message}"
         return replace(first, reason="RestartsExhausted", message=text, severity=Severity.ENDED, failed=True)

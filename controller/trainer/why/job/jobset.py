@@ -2,13 +2,16 @@
 """What JobSet cannot make, steps that wait for steps before them, and the attempts of a job."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, annotations_of, dig, is_controlled_by, labels_of, name_of, number_in
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
-from trainwright.controller.trainer.failures.record import name_of_record
+from trainwright.controller.trainer.failures.record import entries_of, name_of_record
+from trainwright.controller.trainer.job.pods import RECOVERY_RULES
+from trainwright.controller.trainer.job.pods import attempt_of as attempt_of_pod
+from trainwright.controller.trainer.job.status import STOPPED
 from trainwright.controller.trainer.recovery.causes import FailureCause
 from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 from trainwright.controller.trainer.why.catalogue import about_jobset, cause, here
@@ -21,8 +24,6 @@ from trainwright.plugins.contract.picture import BATCH_JOB, event_since, holds
 _UNMADE_SECONDS = 10.0
 FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
 """What JobSet says of a failure."""
-_RULES = frozenset({"infra", "final"})
-"""Names of rules that the plugin Recovery writes into each JobSet of such a job."""
 
 
 def not_made(picture: Picture) -> Iterator[Cause]:
@@ -155,18 +156,41 @@ def running_pods(picture: Picture) -> list[Document]:
     ]
 
 
-def attempt_of(picture: Picture) -> tuple[int, int] | None:
-    """Number of the present attempt and of all that are allowed; None while the first one runs."""
-    attempt, most = attempts_of(picture.jobset)
-    return (attempt, most) if attempt > 1 else None
+def attempt_of(picture: Picture) -> str:
+    """The number of the present attempt in words; empty while the first one runs."""
+    attempt, most = attempts_of(picture)
+    return f"attempt {attempt}{f' of {most}' if most else ''}" if attempt > 1 else ""
 
 
-def attempts_of(jobset: Document | None) -> tuple[int, int]:
-    """Number of the present attempt, from 1, and of all that are allowed."""
-    base = base_of(jobset)
-    restarts = base + int(dig(jobset, "status.restarts") or 0)
-    most = base + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
-    return restarts + 1, max(most, restarts) + 1
+def attempts_of(picture: Picture) -> tuple[int, int | None]:
+    """How many attempts have begun, and how many there may be; None: that depends on the causes to come."""
+    jobset = picture.jobset
+    restarts, is_recovering = int(dig(jobset, "status.restarts") or 0), _recovers(jobset)
+    is_held = is_recovering and dig(jobset, "spec.suspend")
+    begun = max(1, base_of(jobset) + restarts + (0 if is_held else 1))
+    if (end := holds(picture.job, "Failed")) is not None:
+        # JobSet may have counted a restart that the manager did not let happen. The record comes after the pods.
+        seen = (attempt_of_pod(pod) + 1 for pod in picture.pods)
+        begun = max((attempts_in(record_data(picture), end), *seen)) or begun
+    if is_recovering or jobset is None:
+        return begun, None
+    counted = dig(jobset, "status.restartsCountTowardsMax")
+    free = restarts - int(counted) if counted is not None else 0
+    return begun, max(begun, free + int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0) + 1)
+
+
+def attempts_in(record: Mapping[str, str] | None, end: Document) -> int:
+    """How many attempts a job made, by its record of failures and its condition Failed; 0: the record does not say."""
+    summary = summary_of(record)
+    if summary is None:
+        return max((number + 1 for number in entries_of(record)), default=0)
+    # The attempt that ran when somebody stopped the job has not failed; one that was held back did not run.
+    is_open = end.get("reason") in STOPPED and str(end.get("lastTransitionTime")) >= summary.hold_until
+    return summary.judged + is_open
+
+
+def _recovers(jobset: Document | None) -> bool:
+    return any(one.get("name") in RECOVERY_RULES for one in dig(jobset, "spec.failurePolicy.rules") or ())
 
 
 def base_of(jobset: Document | None) -> int:
@@ -179,7 +203,7 @@ def base_of(jobset: Document | None) -> int:
 def restarting(picture: Picture) -> Iterator[Cause]:
     """JobSet starts all Jobs again after one of them has failed."""
     attempt, jobset = attempt_of(picture), picture.jobset
-    if attempt is None or jobset is None:
+    if not attempt or jobset is None:
         return
     if len(running_pods(picture)) >= wanted_now(picture) > 0:
         return
@@ -187,14 +211,13 @@ def restarting(picture: Picture) -> Iterator[Cause]:
     message = str(condition.get("message", ""))
     first = FIRST_JOB.search(message)
     told = f"Job {first[1]} failed in the one before" if first else quoted(message, 160) or "a Job failed before"
-    text = f"attempt {attempt[0]} of {attempt[1]} starts: {told}"
+    text = f"{attempt} starts: {told}"
     yield cause("Restarting", text, about_jobset(picture), since_of(condition))
 
 
 def summary_in(picture: Picture) -> Summary | None:
     """The summary of the job's record; None for a job that does not recover, whose record is not read for it."""
-    rules = dig(picture.jobset, "spec.failurePolicy.rules") or ()
-    if not any(one.get("name") in _RULES for one in rules):
+    if not _recovers(picture.jobset):
         return None
     found = summary_of(record_data(picture))
     return found if found is not None and found.judged else None

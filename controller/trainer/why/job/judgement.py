@@ -144,10 +144,9 @@ def _with_attempt(picture: Picture, found: list[Cause]) -> list[Cause]:
     if found[0].reason in ("CrashLoop", "Restarting") and found[-1].reason == "Running":
         found = [found[-1], *found[:-1]]
     attempt = jobset.attempt_of(picture)
-    if attempt is None or "attempt " in found[0].message:
+    if not attempt or "attempt " in found[0].message:
         return found
-    which = f"; attempt {attempt[0]} of {attempt[1]}"
-    return [replace(found[0], message=f"{found[0].message}{which}"), *found[1:]]
+    return [replace(found[0], message=f"{found[0].message}; {attempt}"), *found[1:]]
 
 
 def _outcome(picture: Picture, first: Cause) -> Word:

@@ -174,8 +174,7 @@ def ordinary(picture: Picture) -> Cause:
     active = running_pods(picture)
     done = [pod for pod in pods if dig(pod, "status.phase") == "Succeeded"]
     wanted = wanted_now(picture) if picture.jobset is not None else len(pods)
-    attempt = attempt_of(picture)
-    which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
+    which = f", {attempt_of(picture) or 'attempt 1'}"
     if pods and len(active) + len(done) >= wanted:
         ended = f", {counted(len(done), 'pod')} completed" if done else ""
         runs = verb(len(active), "runs", "run")

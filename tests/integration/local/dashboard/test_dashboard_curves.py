@@ -16,6 +16,7 @@ from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Ring, document_of
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.progress.reports import KeptReports
 from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -37,6 +38,24 @@ async def test_the_series_holds_what_was_seen(world: World) -> None:
         assert [(curve.name, curve.values) for curve in found.points.curves] == [("loss", [1.0, 2.0])]
         assert [(mark.index, mark.segment) for mark in found.points.marks] == [(0, 0), (1, 1)]
         assert (await browser.get(world.path("none", "series"))).problem.reason == "NotFound"
+
+
+async def test_a_point_has_the_extremes_that_were_passed_since_the_one_before(world: World) -> None:
+    """A report says those of its whole attempt."""
+    await world.create("bert", metrics={"loss": "2", "loss.max": "9.0 at step 3", "current_step": "5"})
+    async with dashboard(world.transport, world.space, reports=KeptReports(None)) as (browser, site):
+        await site.watched.informer.wait_synced()
+        for step, more in ((10, {"loss.min": "0.5 at step 7"}), (15, {"loss.min": "0.5 at step 7"})):
+            told = {"loss": "1", "current_step": str(step), "loss.max": "9.0 at step 3", **more}
+            await world.report("bert", metrics=told)
+
+        async def series() -> contract.JobSeries:
+            return (await browser.get(world.path("bert", "series"))).as_(contract.JobSeries)
+
+        found = await eventually(series, lambda found: len(found.points.times) == 3)
+        (loss,) = found.points.curves
+        assert (loss.name, loss.values) == ("loss", [2.0, 1.0, 1.0])
+        assert (loss.lows, loss.highs) == ([2.0, 0.5, 1.0], [9.0, 1.0, 1.0])
 
 
 async def test_reports_are_told_apart_by_their_numbers(world: World) -> None:

@@ -216,6 +216,9 @@ def test_a_wrong_charge_is_corrected_by_a_new_jobset() -> None:
     step = life.give_up()
     # On record, too: somebody may delete the JobSet before the job says so.
     assert (step.summary.replace, step.summary.end_reason) == ("", "ReachedMaxRestarts")
+    assert step.summary.end_message.startswith(
+        "the job failed after 2 attempts, 1 of them without progress; the last: "
+    )
     assert life.causes == {"Infrastructure": 1, "Code": 1}
 
 
@@ -483,7 +486,7 @@ def test_three_hangs_at_one_step_end_the_job() -> None:
         life.known.summary.hang = False
         life.base = number + 1
     assert life.known.summary.end_reason == "Hang"
-    assert life.known.summary.end_message.startswith("the job failed after 3 attempts without progress; the last: ")
+    assert life.known.summary.end_message.startswith("the job failed after 3 attempts without progress; the last:")
     assert not life.notice()
 
 

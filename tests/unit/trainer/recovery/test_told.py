@@ -4,10 +4,17 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+import pytest
+
 from tests.unit.trainer.recovery.test_recovery_causes import pod
+from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document
+from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.controller.trainer.recovery.verdict import KEY, Counts, Summary, text_of
 from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
+from trainwright.controller.trainer.why.job.jobset import attempts_of
+from trainwright.plugins.contract import Picture
 
 NOW = datetime(2026, 11, 25, 10, 0, 0, tzinfo=UTC)
 WHY = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
@@ -25,13 +32,25 @@ def owned(kind: str, api: str, name: str, owner: str, uid: str, **more: Any) -> 
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **more}
 
 
-def said(
-    summary: Summary, *pods: Document, suspended: bool = False, failed: dict[str, str] | None = None
-) -> Explanation:
+def said(summary: Summary, *pods: Document, **more: Any) -> Explanation:
+    return explain(pictured(summary, *pods, **more))
+
+
+def pictured(
+    summary: Summary,
+    *pods: Document,
+    suspended: bool = False,
+    failed: dict[str, str] | None = None,
+    complete: bool = False,
+    record: dict[str, str] | None = None,
+) -> Picture:
     counts = [{"name": "node", "ready": 1, "active": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
     conditions = (
         [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-25T09:59:00Z", **failed}] if failed else []
     )
+    if complete:
+        end = {"reason": "R", "message": "m", "lastTransitionTime": "2026-11-25T09:59:00Z"}
+        conditions.append({"type": "Complete", "status": "True", **end})
     job = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -42,7 +61,7 @@ def said(
     template = {"spec": {"completions": 2, "parallelism": 2, "template": {"spec": {"containers": [{"name": "node"}]}}}}
     spec = {
         "suspend": suspended,
-        "failurePolicy": {"maxRestarts": 3, "rules": [{"name": "infra"}]},
+        "failurePolicy": {"maxRestarts": 3, "rules": [{"name": "infra", "action": "RestartJobSet"}]},
         "replicatedJobs": [{"name": "node", "replicas": 1, "template": template}],
     }
     jobset = owned(
@@ -54,8 +73,9 @@ def said(
         spec=spec,
         status={"restarts": 2, "replicatedJobsStatus": counts},
     )
-    record = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data={KEY: text_of(summary)})
-    return explain(GivenObjects((job, jobset, record, *pods)).picture(job, NOW))
+    data = {KEY: text_of(summary), **(record or {})}
+    kept = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data=data)
+    return GivenObjects((job, jobset, kept, *pods)).picture(job, NOW)
 
 
 def running(rank: int) -> Document:
@@ -90,7 +110,47 @@ def test_while_an_attempt_runs_it_says_what_those_before_have_cost() -> None:
     counts = Counts(causes={"Infrastructure": 1, "Code": 1}, step=160.0)
     found = said(Summary(judged=2, counts=counts), running(0), running(1))
     assert found.outcome == "Running"
-    assert "attempt 3 of 4; best step so far: 160; before: 1 infrastructure, 1 code" in found.cause.message
+    assert "attempt 3; best step so far: 160; before: 1 infrastructure, 1 code" in found.cause.message
+
+
+@pytest.mark.parametrize(
+    ("suspended", "failed", "judged", "wanted"),
+    [
+        pytest.param(False, None, 2, 3, id="the third one runs"),
+        pytest.param(True, None, 2, 2, id="the third one is held back"),
+        pytest.param(False, {"reason": "RestartsExhausted"}, 2, 2, id="the manager ended the job, JobSet restarted it"),
+        pytest.param(False, {"reason": "ReachedMaxRestarts"}, 3, 3, id="JobSet ended it"),
+        pytest.param(True, {"reason": "Interrupted"}, 2, 3, id="a user stopped the third one"),
+    ],
+)
+def test_an_attempt_is_counted_once_it_has_begun(
+    suspended: bool, failed: dict[str, str] | None, judged: int, wanted: int
+) -> None:
+    picture = pictured(Summary(judged=judged), suspended=suspended, failed=failed)
+    # How many there may be depends on their causes: 3 retries allow more than four attempts.
+    assert attempts_of(picture) == (wanted, None)
+    if failed is None:
+        assert attempts_begun(msgspec.convert(picture.jobset, JobSet)) == wanted
+
+
+def test_a_complete_job_says_what_its_attempts_have_cost() -> None:
+    counts = Counts(causes={"Infrastructure": 1, "Code": 1})
+    found = said(Summary(judged=2, counts=counts), complete=True)
+    assert found.cause.message == "the job is complete after 3 attempts; before: 1 infrastructure, 1 code"
+
+
+@pytest.mark.parametrize("reason", ["ReachedMaxRestarts", "Hang", "Interrupted", "OutOfTime", "Stalled"])
+def test_the_end_is_told_in_the_words_of_whoever_ended_the_job(reason: str) -> None:
+    """And not by an attempt before, which may have stood still."""
+    before = {"attempt-1": "{attempt: 1, pod: '', message: no report of progress for 2 min, cause: Hang}"}
+    end = {"reason": reason, "message": f"the job failed after 5 attempts; the last: {WHY}"}
+    assert said(Summary(judged=5), failed=end, record=before).cause.message == end["message"]
+
+
+def test_an_attempt_that_stood_still_names_no_pod() -> None:
+    before = {"attempt-1": "{attempt: 1, pod: '', message: no report of progress for 2 min, cause: Hang}"}
+    found = said(Summary(judged=1), failed={"reason": "FailedJobs", "message": "one failed"}, record=before)
+    assert found.cause.message == "the job failed with reason FailedJobs: one failed"
 
 
 def test_the_end_by_the_record_is_told_as_it_is_written() -> None:

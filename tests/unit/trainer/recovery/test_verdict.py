@@ -56,6 +56,13 @@ def test_failures_in_a_row_use_up_the_retries() -> None:
     )
 
 
+def test_the_last_sentence_counts_all_attempts() -> None:
+    free = [ended(INFRASTRUCTURE), ended(FailureCause.SUSPENDED), ended(step=10.0)]
+    assert lived(*free, *[ended(step=10.0)] * 9)[-1].message.startswith(
+        "the job failed after 6 attempts, 4 of them without progress; the last: "
+    )
+
+
 def test_progress_clears_the_counts() -> None:
     """Scenario 9: a failure, progress, a failure ... goes on for long."""
     found = lived(*[ended(step=10.0 * n) for n in range(1, 21)])

@@ -47,6 +47,7 @@ export class Curves {
     this.attempt = asked.attempt;
     this.grid = el("div.charts");
     this.note = el("p.note.muted", { hidden: true });
+    this.band = el("p.note.muted", { hidden: true }, "A band is from the lowest to the highest value that the training passed since the point before.");
     this.none = el("p.none.muted");
     const choice = (name, value, title) => {
       const button = el("button.button", { type: "button", "aria-pressed": String(this[name] === value), onclick: () => this.#choose(name, value) }, title);
@@ -71,6 +72,7 @@ export class Curves {
       this.none,
       this.grid,
       this.more,
+      this.band,
       this.note,
     );
     // Charts that are not seen are not drawn.
@@ -153,7 +155,7 @@ export class Curves {
 
   #tell(answer) {
     const since = secondsOf(answer.since);
-    const joined = answer.joined > 1 ? `Each point stands for up to ${counted(answer.joined, "report")}; the band is from the lowest to the highest.` : "";
+    const joined = answer.joined > 1 ? `Each point stands for up to ${counted(answer.joined, "report")}.` : "";
     const isPart = !answer.recorded && since !== null && this.series.times.length;
     const began = isPart ? `Reports since ${clock(since)}, when this dashboard was started.` : "";
     say(this.note, [answer.unread ? sentence(answer.unread) : began, joined].filter(Boolean).join(" "));
@@ -172,6 +174,7 @@ export class Curves {
     this.none.hidden = names.length > 0;
     this.tools.hidden = names.length === 0;
     this.buttons[1].hidden = !this.series.hasSteps;
+    this.band.hidden = !this.series.hasBand;
     for (const [name, chart] of this.#charts) {
       if (!shown.includes(name)) {
         chart.close();

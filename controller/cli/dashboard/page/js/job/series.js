@@ -57,6 +57,10 @@ export class Series {
     return this.steps.some((step) => step !== null);
   }
 
+  get hasBand() {
+    return [...this.curves].some(([name, values]) => values.some((_, index) => this.lows.get(name)[index] !== this.highs.get(name)[index]));
+  }
+
   /** The names of the curves: percentage, losses, then the others by name. */
   names(loss, attempt = null) {
     const parts = this.segments(attempt);

@@ -40,7 +40,7 @@ export class Why {
       el("h2", { id: "why-title" }, sign(like), title),
       row.stalled && !known ? el("p.why-message", {}, row.stalledMessage || row.stalled) : cause(explanation.cause, "p.why-message"),
       facts(explanation.cause),
-      failure ? evidence(failure) : null,
+      failure?.pod ? evidence(failure) : null, // an attempt that stood still has no rank that failed first
       explanation.others.length
         ? el("ul.why-others", { "aria-label": "Further causes" }, ...explanation.others.map((other) => el("li", {}, cause(other, "p"), facts(other))))
         : null,
@@ -66,7 +66,8 @@ function facts(one) {
 
 function evidence(failure) {
   const code = failure.exitCode === null ? failure.reason : `exit code ${failure.exitCode}${failure.reason && failure.reason !== "Error" ? ` (${failure.reason})` : ""}`;
-  const head = `Failed first: rank ${failure.rank}, container ${failure.container} of pod ${failure.pod}, ${code}`;
+  const where = failure.container ? `container ${failure.container} of pod ${failure.pod}` : `pod ${failure.pod}`;
+  const head = `Failed first: ${[`rank ${failure.rank}`, where, code].filter(Boolean).join(", ")}`;
   return el(
     "div.evidence",
     {},
