@@ -399,7 +399,9 @@ class _Look:
         if why.cause == found.last_cause:
             return
         until, hold = found.provisional_until, found.hold_until
-        position = Position(entry.step, entry.percent) if entry is not None else Position()
+        position = Position()
+        if entry is not None:
+            position = Position(entry.step, entry.percent, checkpoint=entry.checkpoint)
         ended = self._ended(attempt, entry, why, position)
         outcome = judge(found.before, ended, self.wanted)
         self._take(attempt, ended, outcome)
@@ -444,7 +446,9 @@ class _Look:
             following = self._span(attempt + 1)
             if following.began is None or not is_since(position, following, self._span(attempt)):
                 return position
-            return Position(found.counts.step, found.counts.percent, is_own=False)  # the next one has reported already
+            # The next one has reported already.
+            best = found.counts
+            return Position(best.step, best.percent, is_own=False, checkpoint=best.checkpoint)
         cause = next((one for one in FailureCause if one == found.last_cause), None)
         # A record that was lost or edited does not say what the attempt has cost.
         is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
@@ -454,7 +458,9 @@ class _Look:
         else:
             again = self._ended(attempt - 1, last, Attribution(cause, found.why), position)
             found.counts = judge(found.before, again, self.wanted).counts
-            self.step.entries[attempt - 1] = msgspec.structs.replace(last, step=position.step, percent=position.percent)
+            self.step.entries[attempt - 1] = msgspec.structs.replace(
+                last, step=position.step, percent=position.percent, checkpoint=position.checkpoint
+            )
         return replace(position, is_own=False)
 
     def _is_since(self, position: Position, attempt: int) -> bool:
@@ -499,6 +505,7 @@ class _Look:
             hardware=why.is_hardware,
             step=ended.position.step if ended.position.is_own else None,
             percent=ended.position.percent if ended.position.is_own else None,
+            checkpoint=ended.position.checkpoint if ended.position.is_own else None,
         )
 
     def _nodes_of(self, attempt: int) -> tuple[str, ...]:
