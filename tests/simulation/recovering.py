@@ -67,7 +67,7 @@ class Recovering(TrainJobs):
         super().__init__()
         self._hangs = hangs
         self.gates = (*self.gates, GATE)
-        self.rules = (*self.rules, RecordIsTrue, ProgressIsNew, HangsAreCharged)
+        self.rules = (*self.rules, RecordIsTrue, NotStuck, ProgressIsNew, HangsAreCharged)
 
     def plan(self, seed: str) -> Plan:
         """As any other; some of its managers have the gate."""
@@ -151,6 +151,19 @@ class RecordIsTrue(WorldRule):
             known = summary_of((records.get(f"{name}-failures") or {}).get("data")) or Summary()
             if known.judged < _base_of(jobset) + restarts:
                 self.say(f"JobSet {name} was restarted {restarts} times, its record has {known.judged} attempts")
+
+
+class NotStuck(WorldRule):
+    """A rank that failed is restarted with the others, or ends the job: nobody has to act."""
+
+    name = "not-stuck"
+
+    def changed(self, change: StoreChange) -> None:
+        """Look at what is shown of each job."""
+        if change.collection == JOBS:
+            stuck = true_conditions(change.object.document()).get("Stuck", {})
+            if stuck.get("reason") == "RankFailed":
+                self.say(f"{change.name.name}: {stuck['message']}")
 
 
 class _Attempts(WorldRule):

@@ -339,11 +339,10 @@ class _Look:
         is_last = attempt == glance.ended - 1
         why = self._why(attempt)
         failed_since = glance.failed_since if is_last else None
-        if failed_since is not None and not why.is_certain:
-            left = VERDICT_SECONDS - (now - failed_since).total_seconds()
-            if left > 0:
-                step.uncertain, step.look_again = attempt, min(left, 10.0)
-                return False
+        left = VERDICT_SECONDS - (now - (failed_since or now)).total_seconds()
+        if failed_since is not None and not why.is_certain and left > 0 and self._ends_without_more(attempt, why):
+            step.uncertain, step.look_again = attempt, min(left, 10.0)
+            return False
         is_counted = why.charged not in (FREE, INFRASTRUCTURE)
         outcome = self.charge(attempt, why, step.entries.get(attempt))
         found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
@@ -369,10 +368,24 @@ class _Look:
         step.told.append(f"attempt {attempt + 2} begins{held} ({outcome.paid}): {why.text}")
         if pause and attempt in step.entries:
             step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], held_seconds=int(pause))
-        if not why.is_certain and failed_since is None:
-            found.provisional_until = format_time(now + timedelta(seconds=VERDICT_SECONDS))
+        if not why.is_certain and left > 0:
+            found.provisional_until = format_time(now + timedelta(seconds=left))
             step.uncertain, step.look_again = attempt, 10.0
         return True
+
+    def _ends_without_more(self, attempt: int, why: Attribution) -> bool:
+        """Whether the job ends with a Failed JobSet, unless evidence comes that the cluster was the reason.
+
+        Where another attempt follows in any case, or none, nothing is waited for.
+        """
+        if not may_be_replaced(self.glance.jobset):
+            return False
+        position, entry = self._credit(attempt), self.step.entries.get(attempt)
+        counts, other = self.step.summary.counts, replace(why, cause=FailureCause.INFRASTRUCTURE)
+        ends, ends_then = (
+            judge(counts, self._ended(attempt, entry, one, position), self.wanted).reason for one in (why, other)
+        )
+        return bool(ends or self.glance.ended_by_rule) and not ends_then
 
     def judge_suspension(self) -> None:
         """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
