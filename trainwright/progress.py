@@ -595,6 +595,10 @@ class _Channel:
         self._pending: dict[str, Any] | None = None
         self.is_remote = isinstance(destination, _Server)
 
+    @property
+    def fails(self) -> bool:
+        return self._failures > 0
+
     def offer(self, document: "dict[str, Any]") -> None:
         self._pending = document
 
@@ -851,8 +855,9 @@ class Reporter:
         """Note that a checkpoint is whole, so that the next attempt begins from it: call it after it is written.
 
         Rank 0 alone notes it. It waits until the checkpoint is on the disk, since a node that loses its power loses the
-        rest, and writes a small file into the folder of checkpoints; without that folder, it is only reported. Raises
-        nothing: a warning says what is wrong, and the next attempt begins from the checkpoint before.
+        rest, and writes a small file into the folder of checkpoints; without that folder, it is only reported. The
+        report is sent at once, within 2 seconds, since the training may fail right after it. Raises nothing: a warning
+        says what is wrong, and the next attempt begins from the checkpoint before.
 
         path: of the file or folder, or an address.
         step: that the checkpoint holds.
@@ -867,8 +872,18 @@ class Reporter:
             if number is not None:
                 self.update(metrics={"checkpoint_step": str(number)})  # of texts, the last one counts
             self._checkpoint = os.fspath(path)
+            self._send_now()
         except Exception as error:  # the training goes on, and may write a checkpoint again
             self._warn("checkpoint", f"a checkpoint is not noted: {error}")
+
+    def _send_now(self) -> None:
+        """Send what is new, and wait for it. Not while a destination fails: a training must not wait each time."""
+        if not self._active or any(channel.fails for channel in self._channels):
+            return
+        done: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wake.put(done)
+        with contextlib.suppress(queue.Empty):
+            done.get(timeout=_END_SECONDS)
 
     def close(self, state: str = "completed") -> None:
         """Send the last report, for at most 2 seconds: "completed" (100 %), "failed", or "running" to leave it open."""

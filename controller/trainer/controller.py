@@ -163,7 +163,9 @@ class TrainJobController:
         end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
         failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
-        observed = without_end(job, observed) if ruling.goes_on else observed
+        if ruling.goes_on or ruling.reason:
+            # The job fails when that is decided, though its JobSet may have failed a minute ago.
+            observed = without_end(job, observed)
         attempt = self._attempt(job, memory, obstacle, failure, end_unknown, ruling)
         decision = decide(job, observed, attempt, self._now())
         if attempt.obstacle is not None and not decision.end and memory.reports():

@@ -50,6 +50,8 @@ _RUNS = (10.0, 60.0)
 """How long attempts last that do not hang."""
 _STEPS = 5
 """A job that goes on from checkpoints comes so far: attempts do not make progress for ever."""
+_EACH = 2
+"""A job that keeps checkpoints notes one after so many steps, and repeats the others."""
 _SLACK = 60.0
 """In which a manager notices a hang, and goes on after a hold."""
 
@@ -65,7 +67,7 @@ class Recovering(TrainJobs):
         super().__init__()
         self._hangs = hangs
         self.gates = (*self.gates, GATE)
-        self.rules = (*self.rules, RecordIsTrue, HangsAreCharged)
+        self.rules = (*self.rules, RecordIsTrue, NotStuck, ProgressIsNew, HangsAreCharged)
 
     def plan(self, seed: str) -> Plan:
         """As any other; some of its managers have the gate."""
@@ -95,15 +97,23 @@ class Recovering(TrainJobs):
 
 
 async def _report(world: World, steps: dict[str, int], pod: Document) -> None:
-    """Rank 0 tells its step: of each second job, that goes on where the attempt before has ended."""
+    """Rank 0 tells its step.
+
+    Of each third job, that goes on from its last checkpoint; of half of the others, where the attempt before has ended.
+    """
     labels, space = labels_of(pod), pod["metadata"]["namespace"]
     name = labels.get(LABEL_JOBSET, "")
     job = world.store.get(JOBS, ObjectName(space, name))
     if labels.get(LABEL_REPLICATED_JOB) != NODE or labels.get(LABEL_INDEX) != "0" or job is None:
         return
-    whose = uid_of(job.document()) if int(name.removeprefix("j")) % 2 else uid_of(pod)
-    steps[whose] = min(_STEPS, steps.get(whose, 0) + 1)
+    number, kept = int(name.removeprefix("j")), f"{uid_of(job.document())}/checkpoint"
+    whose = uid_of(job.document()) if number % 2 and number % 3 else uid_of(pod)
+    began = steps.setdefault(f"{whose}/began", steps.get(kept, 0))
+    steps[whose] = min(_STEPS, steps.get(whose, began) + 1)
     metrics = [{"name": "current_step", "value": str(steps[whose])}]
+    if number % 3 == 0 and (noted := steps[whose] // _EACH * _EACH) > began:
+        steps[kept] = noted
+        metrics.append({"name": "checkpoint_step", "value": str(noted)})
     told = {"metrics": metrics, "lastUpdatedTime": format_time(world.surroundings.now())}
     with suppress(ApiError):  # the job is gone
         patch = {"status": {"trainerStatus": told}}
@@ -143,10 +153,21 @@ class RecordIsTrue(WorldRule):
                 self.say(f"JobSet {name} was restarted {restarts} times, its record has {known.judged} attempts")
 
 
-class HangsAreCharged(WorldRule):
-    """An attempt is charged as a hang if and only if it hangs: its ranks ran for the stall time without a step."""
+class NotStuck(WorldRule):
+    """A rank that failed is restarted with the others, or ends the job: nobody has to act."""
 
-    name = "hangs"
+    name = "not-stuck"
+
+    def changed(self, change: StoreChange) -> None:
+        """Look at what is shown of each job."""
+        if change.collection == JOBS:
+            stuck = true_conditions(change.object.document()).get("Stuck", {})
+            if stuck.get("reason") == "RankFailed":
+                self.say(f"{change.name.name}: {stuck['message']}")
+
+
+class _Attempts(WorldRule):
+    """Follows when ranks of each attempt run."""
 
     def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
         super().__init__(world, say)
@@ -155,29 +176,15 @@ class HangsAreCharged(WorldRule):
         self._ran: dict[tuple[str, int], float] = {}
         """When ranks of an attempt of a TrainJob ran first, the last time that an attempt had this number."""
         self._jobset: dict[tuple[str, int], str] = {}
-        self._advanced: dict[str, float] = {}
-        """When the step of a TrainJob changed."""
         self._joined: dict[str, dict[str, float]] = {}
         """When each pod of a TrainJob ran first, by its uid."""
-        self._charged: dict[tuple[str, int], None] = {}
-        self._calm_since: float | None = None
 
     def changed(self, change: StoreChange) -> None:
-        """Follow pods and reports, and look at each charge."""
-        if not self.world.notes.get(HANGS):
-            return
-        now = asyncio.get_running_loop().time()
         if change.collection == JOBSETS:
             jobset = change.object.document()
             self._owner[uid_of(jobset)] = owner_of(jobset)
         elif change.collection == "pods":
-            self._see(change.object.document(), now)
-        elif change.collection == JOBS and change.before is not None:
-            before, after = (_progress(one.document()).get("metrics") for one in (change.before, change.object))
-            if before != after:
-                self._advanced[uid_of(change.object.document())] = now
-        elif (data := _record_of(change)) is not None:
-            self._compare(change.name.name, owner_of(change.object.document()), data, now)
+            self._see(change.object.document(), asyncio.get_running_loop().time())
 
     def _see(self, pod: Document, now: float) -> None:
         jobset = labels_of(pod).get(LABEL_JOBSET_UID, "")
@@ -188,6 +195,77 @@ class HangsAreCharged(WorldRule):
         attempt = job, attempt_of(pod)
         if self._jobset.get(attempt) != jobset:
             self._jobset[attempt], self._ran[attempt] = jobset, now
+
+
+class ProgressIsNew(_Attempts):
+    """Failures in a row are forgotten only if the job has come further than ever before."""
+
+    name = "progress"
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._best: dict[str, dict[str, float]] = {}
+        """What each TrainJob has reported, by its uid: its best step and checkpoint."""
+        self._further: dict[str, float] = {}
+        """When that was further than ever before."""
+        self._known: dict[str, tuple[int, int, float]] = {}
+        """Of each record, by the uid of its TrainJob: attempts, failures in a row, and when it was written."""
+
+    def changed(self, change: StoreChange) -> None:
+        """Follow reports and records."""
+        if not self.world.notes.get(HANGS):
+            return
+        super().changed(change)
+        now, document = asyncio.get_running_loop().time(), change.object.document()
+        if change.collection == JOBS:
+            best = self._best.setdefault(uid_of(document), {})
+            told = {one["name"]: float(one["value"]) for one in _progress(document).get("metrics") or ()}
+            counts = "checkpoint_step" if "checkpoint_step" in {*best, *told} else "current_step"
+            if told.get(counts, 0.0) > best.get(counts, 0.0):
+                self._further[uid_of(document)] = now
+            best.update({name: max(value, best.get(name, 0.0)) for name, value in told.items()})
+        elif change.collection == "configmaps" and change.name.name.endswith("-failures"):
+            found = summary_of(_record_of(change)) if change.type != "DELETED" else None
+            if found is None:
+                self._known.pop(owner_of(document), None)  # what follows is no more than what the JobSet has counted
+                return
+            self._compare(change.name.name, owner_of(document), found, now)
+
+    def _compare(self, name: str, job: str, found: Summary, now: float) -> None:
+        row = sum(found.counts.row.values())
+        judged, before, since = self._known.get(job, (0, 0, 0.0))
+        self._known[job] = found.judged, row, now
+        if found.judged == judged + 1 and 0 < row <= before:
+            self.world.trace.sometimes("progress clears the counts")
+            # The verdict before may have been written long after that attempt, or while a last report of it was stored.
+            if self._further.get(job, 0.0) < min(since - 3.0, self._ran.get((job, judged), since)):
+                self.say(f"{name}: attempt {found.judged} repeats what others did, and {before} failures are forgotten")
+
+
+class HangsAreCharged(_Attempts):
+    """An attempt is charged as a hang if and only if it hangs: its ranks ran for the stall time without a step."""
+
+    name = "hangs"
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._advanced: dict[str, float] = {}
+        """When the step of a TrainJob changed."""
+        self._charged: dict[tuple[str, int], None] = {}
+        self._calm_since: float | None = None
+
+    def changed(self, change: StoreChange) -> None:
+        """Follow reports, and look at each charge."""
+        if not self.world.notes.get(HANGS):
+            return
+        super().changed(change)
+        now = asyncio.get_running_loop().time()
+        if change.collection == JOBS and change.before is not None:
+            before, after = (_progress(one.document()).get("metrics") for one in (change.before, change.object))
+            if before != after:
+                self._advanced[uid_of(change.object.document())] = now
+        elif (data := _record_of(change)) is not None:
+            self._compare(change.name.name, owner_of(change.object.document()), data, now)
 
     def _compare(self, name: str, job: str, data: Mapping[str, str], now: float) -> None:
         for number, entry in entries_of(data).items():

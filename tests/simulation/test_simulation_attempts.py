@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tests.simulation.recovering import GATE, RETRIES, Recovering
+from tests.simulation.recovering import GATE, HANGS, RETRIES, Recovering
 from tests.simulation.rules import JOBS, JOBSETS, true_conditions
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.changes import StoreChange
@@ -36,6 +36,8 @@ class OneLife(Recovering):
         self.jobset: Document = {}
         self.summary = Summary()
         self.counted: Counter[str] = Counter()
+        self.shown: set[str] = set()
+        """Conditions of the job that were True at any time."""
         self.rules = (*self.rules, self._end())
 
     def _end(self) -> type[WorldRule]:
@@ -48,8 +50,10 @@ class OneLife(Recovering):
 
             def changed(self, change: StoreChange) -> None:
                 """Keep the record, which goes with its job."""
-                if change.collection == "configmaps" and change.name.name == "j1-failures":
+                if change.collection == "configmaps" and change.name.name.endswith("-failures"):
                     scenario.summary = summary_of(change.object.document().get("data")) or scenario.summary
+                if change.collection == JOBS:
+                    scenario.shown |= true_conditions(change.object.document()).keys()
                 if change.collection == JOBSETS:
                     scenario.counted[change.type] += 1
 
@@ -67,6 +71,23 @@ class OneLife(Recovering):
 
 def lived(simulated: Simulated, scenario: OneLife, *steps: Step, lives: PodLives = FAILS, **options: bool) -> Outcome:
     return simulated(scenario, Plan(seed="one", lives=lives, options={GATE: True, **options}, steps=(CREATE, *steps)))
+
+
+def test_an_attempt_that_repeats_the_steps_after_its_checkpoint_spends_a_retry(simulated: Simulated) -> None:
+    """The first attempt notes checkpoint 4 and fails at step 5; the others begin at 4, and fail at step 5 again."""
+    scenario, lives = OneLife(), replace(FAILS, reports=0.9)
+    options = {GATE: True, HANGS: True}
+    simulated(scenario, Plan(seed="one", lives=lives, options=options, steps=(Step(1.0, "create", "j3:plain"),)))
+    assert (scenario.summary.counts.checkpoint, scenario.summary.counts.step) == (4.0, 5.0)
+    assert (scenario.summary.judged, scenario.end) == (RETRIES + 1, {"Failed": "ReachedMaxRestarts"})
+
+
+def test_a_job_is_not_stuck_while_ranks_take_their_grace_before_the_next_attempt(simulated: Simulated) -> None:
+    """One rank fails, the other needs 30 seconds to end; the last attempt ends the job."""
+    scenario, lives = OneLife(), replace(FAILS, runs=(5.0, 300.0), ends=(30.0, 30.1))
+    lived(simulated, scenario, lives=lives, Explain=True)
+    assert scenario.shown == {"Restarting", "Waiting", "Failed"}
+    assert (scenario.summary.judged, scenario.end) == (RETRIES + 1, {"Failed": "ReachedMaxRestarts"})
 
 
 def test_a_suspension_while_the_next_attempt_is_held_back_keeps_the_counts(simulated: Simulated) -> None:

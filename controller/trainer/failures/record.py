@@ -57,6 +57,8 @@ class Entry(FailedRun, frozen=True, kw_only=True):
     """Whether the log tells that hardware of that node is broken."""
     step: float | None = None
     percent: int | None = None
+    checkpoint: float | None = None
+    """The step of the last one that the attempt noted."""
     held_seconds: int = 0
     """How long the next attempt was held back."""
     log: str = ""

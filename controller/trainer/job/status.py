@@ -116,7 +116,7 @@ def with_failure(status: TrainJobStatus, reason: str, message: str, now: datetim
 
 
 def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatus | None:
-    """What is observed, without a failure that is not the job's: its JobSet is not judged yet, or replaced."""
+    """What is observed, without a failure of the JobSet: the record of recovery says whether and when the job fails."""
     if observed is None or is_finished(job):
         return observed
     kept = copy(observed)

@@ -339,11 +339,10 @@ class _Look:
         is_last = attempt == glance.ended - 1
         why = self._why(attempt)
         failed_since = glance.failed_since if is_last else None
-        if failed_since is not None and not why.is_certain:
-            left = VERDICT_SECONDS - (now - failed_since).total_seconds()
-            if left > 0:
-                step.uncertain, step.look_again = attempt, min(left, 10.0)
-                return False
+        left = VERDICT_SECONDS - (now - (failed_since or now)).total_seconds()
+        if failed_since is not None and not why.is_certain and left > 0 and self._ends_without_more(attempt, why):
+            step.uncertain, step.look_again = attempt, min(left, 10.0)
+            return False
         is_counted = why.charged not in (FREE, INFRASTRUCTURE)
         outcome = self.charge(attempt, why, step.entries.get(attempt))
         found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
@@ -374,10 +373,24 @@ class _Look:
         step.told.append(f"attempt {attempt + 2} begins{held} ({outcome.paid}): {why.text}")
         if pause and attempt in step.entries:
             step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], held_seconds=int(pause))
-        if not why.is_certain and failed_since is None:
-            found.provisional_until = format_time(now + timedelta(seconds=VERDICT_SECONDS))
+        if not why.is_certain and left > 0:
+            found.provisional_until = format_time(now + timedelta(seconds=left))
             step.uncertain, step.look_again = attempt, 10.0
         return True
+
+    def _ends_without_more(self, attempt: int, why: Attribution) -> bool:
+        """Whether the job ends with a Failed JobSet, unless evidence comes that the cluster was the reason.
+
+        Where another attempt follows in any case, or none, nothing is waited for.
+        """
+        if not may_be_replaced(self.glance.jobset):
+            return False
+        position, entry = self._credit(attempt), self.step.entries.get(attempt)
+        counts, other = self.step.summary.counts, replace(why, cause=FailureCause.INFRASTRUCTURE)
+        ends, ends_then = (
+            judge(counts, self._ended(attempt, entry, one, position), self.wanted).reason for one in (why, other)
+        )
+        return bool(ends or self.glance.ended_by_rule) and not ends_then
 
     def judge_suspension(self) -> None:
         """An attempt that its owner or a queue has suspended has ended; the resume begins the next one."""
@@ -404,7 +417,9 @@ class _Look:
         if why.cause == found.last_cause:
             return
         until, hold = found.provisional_until, found.hold_until
-        position = Position(entry.step, entry.percent) if entry is not None else Position()
+        position = Position()
+        if entry is not None:
+            position = Position(entry.step, entry.percent, checkpoint=entry.checkpoint)
         ended = self._ended(attempt, entry, why, position)
         outcome = judge(found.before, ended, self.wanted)
         self._take(attempt, ended, outcome)
@@ -449,7 +464,9 @@ class _Look:
             following = self._span(attempt + 1)
             if following.began is None or not is_since(position, following, self._span(attempt)):
                 return position
-            return Position(found.counts.step, found.counts.percent, is_own=False)  # the next one has reported already
+            # The next one has reported already.
+            best = found.counts
+            return Position(best.step, best.percent, is_own=False, checkpoint=best.checkpoint)
         cause = next((one for one in FailureCause if one == found.last_cause), None)
         # A record that was lost or edited does not say what the attempt has cost.
         is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
@@ -459,7 +476,9 @@ class _Look:
         else:
             again = self._ended(attempt - 1, last, Attribution(cause, found.why), position)
             found.counts = judge(found.before, again, self.wanted).counts
-            self.step.entries[attempt - 1] = msgspec.structs.replace(last, step=position.step, percent=position.percent)
+            self.step.entries[attempt - 1] = msgspec.structs.replace(
+                last, step=position.step, percent=position.percent, checkpoint=position.checkpoint
+            )
         return replace(position, is_own=False)
 
     def _is_since(self, position: Position, attempt: int) -> bool:
@@ -504,6 +523,7 @@ class _Look:
             hardware=why.is_hardware,
             step=ended.position.step if ended.position.is_own else None,
             percent=ended.position.percent if ended.position.is_own else None,
+            checkpoint=ended.position.checkpoint if ended.position.is_own else None,
         )
 
     def _nodes_of(self, attempt: int) -> tuple[str, ...]:

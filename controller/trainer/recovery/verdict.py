@@ -13,6 +13,7 @@ ended while the next one runs. Report and start of a pod are times of the same n
 compared. The pods of an attempt start after all pods of the one before have ended.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -53,8 +54,8 @@ _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
 LONGEST_PAUSE_IN_QUEUE = 120.0
 """Queues take the quota from a job whose pods are not ready for long."""
 KEY = "summary"
-_STEPS = ("checkpoint_step", "current_step")
-"""Metrics of a report: where the next attempt begins counts more than where this one was."""
+_CHECKPOINT, _STEP = "checkpoint_step", "current_step"
+"""Metrics of a report: where the next attempt begins, and where this one was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,14 @@ class Position:
     """What a job has reported."""
 
     step: float | None = None
+    """Not below the checkpoint."""
     percent: int | None = None
     at: str = ""
     """When, in whole seconds; empty: not known."""
     is_own: bool = True
     """Whether the attempt in question has reported it; else one before it has."""
+    checkpoint: float | None = None
+    """The step of the last checkpoint that was noted."""
 
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
@@ -82,6 +86,7 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     step: float | None = None
     """The best one of all attempts."""
     percent: int | None = None
+    checkpoint: float | None = None
     same: str = ""
     """The fingerprint of the last failure of code."""
     same_step: float | None = None
@@ -98,6 +103,9 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
         counts = copied(self)
         counts.step = max((one for one in (self.step, position.step) if one is not None), default=None)
         counts.percent = max((one for one in (self.percent, position.percent) if one is not None), default=None)
+        counts.checkpoint = max(
+            (one for one in (self.checkpoint, position.checkpoint) if one is not None), default=None
+        )
         return counts
 
 
@@ -177,8 +185,15 @@ def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
 
 
 def _is_further(before: Counts, ended: EndedAttempt) -> bool:
-    """Whether the attempt has made progress, compared with every one before."""
-    step, percent = ended.position.step, ended.position.percent
+    """Whether the attempt has made progress, compared with every one before.
+
+    Of a job that keeps checkpoints, the steps after the last one are lost: whoever repeats them comes no further.
+    """
+    step, percent, checkpoint = ended.position.step, ended.position.percent, ended.position.checkpoint
+    if checkpoint is not None:
+        return before.checkpoint is None or checkpoint > before.checkpoint
+    if before.checkpoint is not None:
+        return False
     if step is not None:
         return before.step is None or step > before.step
     if percent is not None:
@@ -299,17 +314,25 @@ def at_least(summary: Summary, *, jobset: str, base: int, restarts: int, counted
 
 
 def position_of(report: TrainerStatus | None) -> Position:
-    """The step of the last checkpoint, else the last one, and the percentage."""
+    """The last step and percentage, and the step of the last checkpoint."""
     if report is None:
         return Position()
     metrics = {metric.name: metric.value for metric in report.metrics or ()}
-    text = next((metrics[name] for name in _STEPS if name in metrics), None)
+    checkpoint, step = (_number(metrics.get(name, "")) for name in (_CHECKPOINT, _STEP))
+    return Position(
+        step=max((one for one in (step, checkpoint) if one is not None), default=None),
+        percent=report.progress_percentage,
+        at=format_time(parse(report.last_updated_time)) if report.last_updated_time else "",
+        checkpoint=checkpoint,
+    )
+
+
+def _number(text: str) -> float | None:
     try:
-        step = float(text) if text is not None else None
+        number = float(text)
     except ValueError:
-        step = None
-    at = report.last_updated_time
-    return Position(step, report.progress_percentage, format_time(parse(at)) if at else "")
+        return None
+    return number if math.isfinite(number) else None
 
 
 def is_since(position: Position, span: Span, before: Span | None) -> bool:

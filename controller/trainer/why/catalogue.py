@@ -98,6 +98,7 @@ CATALOGUE: dict[str, CatalogueRow] = {
     "EvictedByNode": CatalogueRow(59, _M, Link.READINESS, failed=True),
     "NodeLost": CatalogueRow(60, _M, Link.READINESS, failed=True),
     "Restarting": CatalogueRow(61, _M, Link.JOBSET, failed=True),
+    "Ending": CatalogueRow(0, _M, Link.JOBSET, failed=True),
     "RestartsExhausted": CatalogueRow(62, _E, failed=True),
     "DeadlineExceeded": CatalogueRow(63, _E, failed=True),
     "JobDeadlineExceeded": CatalogueRow(64, _E, failed=True),

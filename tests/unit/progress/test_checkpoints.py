@@ -5,10 +5,12 @@ import errno
 import json
 import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from tests.unit.progress.reporters import serving
 from trainwright import progress
 from trainwright.progress import Reporter, latest_checkpoint
 
@@ -180,6 +182,33 @@ def test_the_report_names_the_checkpoint_and_its_step(folder: Path, monkeypatch:
     document = json.loads(report.read_text())
     assert document["checkpoint"] == str(folder / "step-20")
     assert progress.read(report.read_bytes()).metrics["checkpoint_step"] == "20"
+
+
+def test_a_checkpoint_is_reported_before_the_training_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault may come next, and the attempt would be charged as one without progress."""
+    report, last_words = tmp_path / "progress.json", tmp_path / "termination-log"
+    monkeypatch.setenv(progress.FILE, str(report))
+    monkeypatch.setenv(progress.FINAL, str(last_words))
+    with serving() as server:
+        monkeypatch.setenv(progress.SERVER_URL, server.url)
+        reporter = Reporter(rank=0, every=3600)
+        for step in (10, 20):
+            reporter.checkpoint(saved(folder, step), step=step)
+            assert server.reports[-1]["metrics"] == [{"name": "checkpoint_step", "value": str(step)}]
+            said = {"checkpoint_step": str(step)}
+            assert [progress.read(path.read_bytes()).metrics for path in (report, last_words)] == [said] * 2
+        server.answers = [(503, {"Retry-After": "60"})]
+        reporter.checkpoint(saved(folder, 30), step=30)
+        # A server that fails is left alone for as long as it asks for.
+        known = len(server.reports)
+        reporter.checkpoint(saved(folder, 40), step=40)
+        assert len(server.reports) == known
+        reporter.close("running")
+        for thread in threading.enumerate():
+            if thread.name == "trainwright-progress":
+                thread.join()
 
 
 def test_without_a_folder_a_checkpoint_is_only_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

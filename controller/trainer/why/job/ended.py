@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainwright.api.messages import CONDITION_LIMIT, counted
@@ -15,8 +15,9 @@ from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.job.pods import loops
 from trainwright.controller.trainer.job.status import END_REASONS
 from trainwright.controller.trainer.job.status import STOPPED as STOPPED_JOBS
+from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS
 from trainwright.controller.trainer.recovery.verdict import summary_of
-from trainwright.controller.trainer.why.catalogue import about_job, cause, here, of_pods
+from trainwright.controller.trainer.why.catalogue import CATALOGUE, about_job, cause, here, of_pods
 from trainwright.controller.trainer.why.job.containers import (
     FailedContainer,
     containers_of,
@@ -26,7 +27,14 @@ from trainwright.controller.trainer.why.job.containers import (
     record_data,
     record_of,
 )
-from trainwright.controller.trainer.why.job.jobset import FIRST_JOB, attempts_of, cost_before
+from trainwright.controller.trainer.why.job.jobset import (
+    FIRST_JOB,
+    attempts_of,
+    cost_before,
+    failing,
+    recovers,
+    restarts_after,
+)
 from trainwright.controller.trainer.why.job.nodes import (
     disrupted,
     evicted,
@@ -77,14 +85,42 @@ def failed(picture: Picture) -> Iterator[Cause]:
         return
     first = told(picture, lasting_ones)
     is_once = first.reason not in ("CrashLoop", "ProgramMissing")
-    is_retried = is_once and all(_is_retried(picture, one) for one in lasting_ones)
-    yield replace(first, severity=Severity.TEMPORARY) if is_retried else first
+    if is_once and all(_is_retried(picture, one) for one in lasting_ones):
+        yield replace(first, severity=Severity.TEMPORARY)
+        return
+    jobs = [job_of(picture, one.pod) for one in lasting_ones]
+    ends = [job for job in jobs if job is not None and (failing(job) is not None or not _tries_again(job))]
+    if not ends:
+        yield first
+    elif all(restarts_after(picture, job) for job in ends):
+        follows = "" if "attempt " in first.message else "; all ranks restart"
+        yield replace(first, reason="Restarting", message=f"{first.message}{follows}", severity=Severity.TEMPORARY)
+    else:
+        row = CATALOGUE["Ending"]
+        message = f"{first.message}; {_what_decides(picture)}"
+        yield replace(first, reason="Ending", message=message, severity=row.severity, link=row.link)
+
+
+def _tries_again(job: Document) -> bool:
+    """Whether the Job itself may run a failed pod again. One that may not is about to fail."""
+    return _limit(job) > 0 or dig(job, "spec.template.spec.restartPolicy") != "Never"
+
+
+def _what_decides(picture: Picture) -> str:
+    """What happens to a job of which a Job fails, and that may not be restarted."""
+    failed = since_of(holds(picture.jobset, "Failed") or {})
+    if recovers(picture) and failed is not None:
+        until = failed + timedelta(seconds=VERDICT_SECONDS)
+        return f"the job fails at {until:%H:%M:%S} UTC, unless it shows by then that the cluster was the reason"
+    if recovers(picture):
+        return "whether another attempt follows is decided when its other pods have ended"
+    return "the job fails when its other pods have ended"
 
 
 def _is_retried(picture: Picture, failure: FailedContainer) -> bool:
     """Whether the failed run is followed by another: its container starts again, or another pod takes its place."""
     job = job_of(picture, failure.pod)
-    if job is None or holds(job, "Failed") is not None or holds(job, "FailureTarget") is not None:
+    if job is None or failing(job) is not None:
         return False
     pod = failure.pod
     if any(place_of(one) == place_of(pod) and _is_younger(one, pod) for one in picture.present_pods):

@@ -5,7 +5,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, annotations_of, dig, is_controlled_by, labels_of, name_of, number_in
+from trainwright.api.objects import (
+    Document,
+    annotations_of,
+    dig,
+    is_controlled_by,
+    labels_of,
+    name_of,
+    number_in,
+    uid_of,
+)
 from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_ATTEMPT_BASE
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
@@ -24,6 +33,7 @@ from trainwright.plugins.contract.picture import BATCH_JOB, event_since, holds
 _UNMADE_SECONDS = 10.0
 FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
 """What JobSet says of a failure."""
+_RESTART, _FREE_RESTART = "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"
 
 
 def not_made(picture: Picture) -> Iterator[Cause]:
@@ -165,7 +175,7 @@ def attempt_of(picture: Picture) -> str:
 def attempts_of(picture: Picture) -> tuple[int, int | None]:
     """How many attempts have begun, and how many there may be; None: that depends on the causes to come."""
     jobset = picture.jobset
-    restarts, is_recovering = int(dig(jobset, "status.restarts") or 0), _recovers(jobset)
+    restarts, is_recovering = int(dig(jobset, "status.restarts") or 0), recovers(picture)
     is_held = is_recovering and dig(jobset, "spec.suspend")
     begun = max(1, base_of(jobset) + restarts + (0 if is_held else 1))
     if (end := holds(picture.job, "Failed")) is not None:
@@ -189,10 +199,6 @@ def attempts_in(record: Mapping[str, str] | None, end: Document) -> int:
     return summary.judged + is_open
 
 
-def _recovers(jobset: Document | None) -> bool:
-    return any(one.get("name") in RECOVERY_RULES for one in dig(jobset, "spec.failurePolicy.rules") or ())
-
-
 def base_of(jobset: Document | None) -> int:
     """The attempts before the first one of this JobSet, of a job that recovers."""
     for one in dig(jobset, "spec.replicatedJobs") or ():
@@ -205,7 +211,7 @@ def restarting(picture: Picture) -> Iterator[Cause]:
     attempt, jobset = attempt_of(picture), picture.jobset
     if not attempt or jobset is None:
         return
-    if len(running_pods(picture)) >= wanted_now(picture) > 0:
+    if len(running_pods(picture)) >= wanted_now(picture) > 0 or _is_failing(picture):
         return
     condition = holds(jobset, "RestartingJobSet") or {}
     message = str(condition.get("message", ""))
@@ -215,9 +221,50 @@ def restarting(picture: Picture) -> Iterator[Cause]:
     yield cause("Restarting", text, about_jobset(picture), since_of(condition))
 
 
+def recovers(picture: Picture) -> bool:
+    rules = dig(picture.jobset, "spec.failurePolicy.rules") or ()
+    return any(one.get("name") in RECOVERY_RULES for one in rules)
+
+
+def restarts_after(picture: Picture, job: Document) -> bool:
+    """Whether it is certain that all ranks start again, though this Job of the JobSet fails or has failed."""
+    jobset = picture.jobset
+    if holds(jobset, "Failed") is not None:
+        found = summary_in(picture)
+        return found is not None and found.replace == uid_of(jobset or {})
+    policy, ended = dig(jobset, "spec.failurePolicy") or {}, failing(job) or {}
+    has_left = int(policy.get("maxRestarts") or 0) > int(dig(jobset, "status.restartsCountTowardsMax") or 0)
+    for rule in policy.get("rules") or ():
+        if _applies(rule, labels_of(job).get(LABEL_REPLICATED_JOB, ""), ended):
+            action = rule.get("action")
+            return action == _FREE_RESTART or (action == _RESTART and has_left)
+    return has_left
+
+
+def failing(job: Document | None) -> Document | None:
+    """The condition of a Job that fails: it has failed, or will have once all of its pods have ended."""
+    return holds(job, "Failed") or holds(job, "FailureTarget")
+
+
+def _is_failing(picture: Picture) -> bool:
+    """Whether the present attempt fails."""
+    return any(failing(job) is not None and picture.is_of_present_attempt(job) for job in picture.jobs)
+
+
+def _applies(rule: Document, step: str, ended: Document) -> bool:
+    """Whether a rule of a JobSet is about this end of a Job. What a rule leaves out applies to all."""
+    reasons, patterns = rule.get("onJobFailureReasons"), rule.get("onJobFailureMessagePatterns")
+    message = str(ended.get("message", ""))
+    return (
+        step in (rule.get("targetReplicatedJobs") or (step,))
+        and ended.get("reason") in (reasons or (ended.get("reason"),))
+        and (not patterns or any(re.search(one, message) for one in patterns))
+    )
+
+
 def summary_in(picture: Picture) -> Summary | None:
     """The summary of the job's record; None for a job that does not recover, whose record is not read for it."""
-    if not _recovers(picture.jobset):
+    if not recovers(picture):
         return None
     found = summary_of(record_data(picture))
     return found if found is not None and found.judged else None
@@ -231,6 +278,8 @@ def between_attempts(picture: Picture) -> Iterator[Cause]:
         return
     if len(running_pods(picture)) >= wanted_now(picture) > 0:
         return
+    if found.judged < attempts_of(picture)[0] and _is_failing(picture):
+        return  # the check of failed containers tells of this attempt
     about = here(picture, "ConfigMap", name_of_record(picture.name))
     paid = f", {found.paid}" if found.paid else ""
     yield cause("Restarting", f"attempt {found.judged + 1} {_when(picture, found)}{paid}: {found.why}", about=about)

@@ -794,7 +794,49 @@ def test_a_job_that_tries_again_is_not_stuck() -> None:
     again["status"]["conditions"] = []
     assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Restarting")
     job["status"] = {"conditions": [condition("FailureTarget", "BackoffLimitExceeded")]}
-    assert world.explained().outcome == "Stuck"
+    assert world.explained().outcome == "Waiting"
+
+
+FINAL = {
+    "name": "final",
+    "action": "FailJobSet",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+    "onJobFailureMessagePatterns": ["matching FailJob rule at index 1$"],
+    "targetReplicatedJobs": ["node"],
+}
+FREE = {**FINAL, "name": "infra", "action": "RestartJobSetAndIgnoreMaxRestarts"}
+BY_RULE = condition("FailureTarget", "PodFailurePolicy", "Container node failed matching FailJob rule at index 1")
+BY_LIMIT = condition("FailureTarget", "BackoffLimitExceeded")
+
+
+@pytest.mark.parametrize(
+    ("policy", "used", "ends", "outcome", "told"),
+    [
+        ({"maxRestarts": 2}, 1, BY_LIMIT, "Restarting", "; all ranks restart"),
+        ({"maxRestarts": 2}, 1, None, "Restarting", "; all ranks restart"),
+        ({"maxRestarts": 2}, 2, BY_LIMIT, "Waiting", "; the job fails when its other pods have ended"),
+        ({}, 0, BY_LIMIT, "Waiting", "; the job fails when its other pods have ended"),
+        ({"maxRestarts": 2, "rules": [FINAL]}, 1, BY_RULE, "Waiting", "is decided when its other pods have ended"),
+        ({"maxRestarts": 2, "rules": [FINAL]}, 1, BY_LIMIT, "Restarting", "; all ranks restart"),
+        ({"maxRestarts": 2, "rules": [FREE]}, 2, BY_RULE, "Restarting", "; all ranks restart"),
+        ({"maxRestarts": 2, "rules": [FREE]}, 2, BY_LIMIT, "Waiting", "is decided when its other pods have ended"),
+    ],
+)
+def test_what_follows_is_said_while_the_other_ranks_take_their_grace(
+    policy: dict[str, object], used: int, ends: dict[str, object] | None, outcome: str, told: str
+) -> None:
+    """A container was killed for memory, and the other rank needs its 30 seconds to end."""
+    world = World(pods=2)
+    world.jobset["spec"]["failurePolicy"] = policy
+    world.jobset["status"]["restartsCountTowardsMax"] = used
+    world.terminated(1, 137, reason="OOMKilled", ago=20)
+    world.pods[0]["metadata"] |= {"deletionTimestamp": at(-10), "deletionGracePeriodSeconds": 30}
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    job["spec"] |= {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never"}}}
+    job["status"] = {"conditions": [ends] if ends else []}
+    found = world.explained()
+    assert (found.outcome, found.cause.message.partition(" (OOMKilled")[0]) == (outcome, "rank 1 was killed for memory")
+    assert told in found.cause.message
 
 
 # ---------------------------------------------------------------------- pods that the cluster ended

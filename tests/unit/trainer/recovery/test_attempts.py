@@ -240,6 +240,36 @@ def test_without_own_words_the_verdict_waits_for_evidence() -> None:
     assert (other.look().summary.replace, other.causes) == ("", {"Code": 1})
 
 
+@pytest.mark.parametrize(
+    ("seconds", "causes", "row"),
+    [(50, {"Infrastructure": 1}, {"infrastructure": 1}), (61, {"Code": 1}, {"retries": 1})],
+)
+def test_another_attempt_that_is_certain_is_not_waited_for(
+    seconds: int, causes: dict[str, int], row: dict[str, int]
+) -> None:
+    """Kubernetes has no retry left, and the job has: whatever the cause turns out to be, a new JobSet follows."""
+    life = Life(Declaration(mode="gang", retries=3))
+    life.logs[0] = PEER
+    life.run(pod(0, code=1), pod(1, node="gpu-2"))
+    step = life.give_up()
+    assert (step.summary.replace, step.uncertain, life.causes) == ("s1", 0, {"Code": 1})
+    life.follow(base=1)
+    life.now += timedelta(seconds=seconds)
+    life.known.witnesses[0].lost("gpu-2", START + timedelta(seconds=40))
+    life.look()
+    # The charge may still be taken back, for as long as any other.
+    assert (life.causes, life.known.summary.counts.row) == (causes, row)
+
+
+@pytest.mark.parametrize("how", ["volumes", "spent"])
+def test_an_end_that_is_certain_is_not_waited_for(how: str) -> None:
+    life = Life(Declaration(mode="gang", retries=0, infrastructure=0))
+    life.replaceable = how != "volumes"
+    life.logs[0] = PEER
+    life.run(pod(0, code=1))
+    assert life.give_up().summary.end_reason == "ReachedMaxRestarts"
+
+
 def test_a_charge_is_taken_back_when_a_node_turns_out_to_be_lost() -> None:
     """Scenario 18; a minute later nothing changes any more."""
     for seconds, cause in ((50, "Infrastructure"), (61, "Code")):

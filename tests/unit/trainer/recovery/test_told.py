@@ -32,17 +32,18 @@ def owned(kind: str, api: str, name: str, owner: str, uid: str, **more: Any) -> 
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **more}
 
 
-def said(summary: Summary, *pods: Document, **more: Any) -> Explanation:
-    return explain(pictured(summary, *pods, **more))
+def said(summary: Summary, *more: Document, **settings: Any) -> Explanation:
+    return explain(pictured(summary, *more, **settings))
 
 
 def pictured(
     summary: Summary,
-    *pods: Document,
+    *more: Document,
     suspended: bool = False,
     failed: dict[str, str] | None = None,
     complete: bool = False,
     record: dict[str, str] | None = None,
+    gave_up: list[dict[str, str]] | None = None,
 ) -> Picture:
     counts = [{"name": "node", "ready": 1, "active": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
     conditions = (
@@ -71,11 +72,11 @@ def pictured(
         "TrainJob",
         "job",
         spec=spec,
-        status={"restarts": 2, "replicatedJobsStatus": counts},
+        status={"restarts": 2, "replicatedJobsStatus": counts, "conditions": gave_up or []},
     )
     data = {KEY: text_of(summary), **(record or {})}
     kept = owned("ConfigMap", "v1", "j-failures", "TrainJob", "job", data=data)
-    return GivenObjects((job, jobset, kept, *pods)).picture(job, NOW)
+    return GivenObjects((job, jobset, kept, *more)).picture(job, NOW)
 
 
 def running(rank: int) -> Document:
@@ -104,6 +105,36 @@ def test_between_two_attempts_it_says_when_the_next_begins_and_why() -> None:
     assert said(over).cause.message == f"attempt 3 begins, 2 of 3 retries used: {WHY}"
     hang = Summary(judged=2, hang=True, paid="1 of 2 hang retries used", why="no report for 15 min")
     assert said(hang).cause.message.startswith("attempt 3 begins when all ranks have stopped, 1 of 2 hang retries used")
+
+
+def ended(rank: int, code: int) -> Document:
+    found = running(rank)
+    state = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": "2026-11-25T09:59:30Z"}}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "node", "state": state}]}
+    labels = {**found["metadata"]["labels"], "batch.kubernetes.io/job-name": "j-node-0"}
+    return {**found, "metadata": {**found["metadata"], "labels": labels}, "status": status}
+
+
+def test_a_jobset_that_has_given_up_is_not_stuck_while_the_verdict_waits_for_evidence() -> None:
+    """Kubernetes has no retry left: either a new JobSet follows, or the job fails."""
+    at = {"status": "True", "lastTransitionTime": "2026-11-25T09:59:35Z"}
+    given_up = [{"type": "Failed", "reason": "ReachedMaxRestarts", "message": "", **at}]
+    failed = {"conditions": [{"type": "Failed", "reason": "BackoffLimitExceeded", **at}]}
+    job = owned("Job", "batch/v1", "j-node-0", "JobSet", "uid-j", spec={"backoffLimit": 0}, status=failed)
+    labels = {"jobset.sigs.k8s.io/jobset-name": "j", "jobset.sigs.k8s.io/replicatedjob-name": "node"}
+    job["metadata"]["labels"] = {**labels, "jobset.sigs.k8s.io/restart-attempt": "2"}
+    objects = (job, ended(0, 137))
+    found = said(Summary(judged=2, why=WHY), *objects, gave_up=given_up)
+    assert (found.outcome, found.cause.reason) == ("Waiting", "Ending")
+    told = "; the job fails at 10:00:35 UTC, unless it shows by then that the cluster was the reason"
+    assert "failed with exit code 137 (killed)" in found.cause.message
+    assert told in found.cause.message
+    follows = Summary(judged=3, why="rank 0 failed with exit code 137", paid="3 of 4 retries used", replace="uid-j")
+    found = said(follows, *objects, gave_up=given_up)
+    assert (found.outcome, found.cause.message) == (
+        "Restarting",
+        "attempt 4 begins, 3 of 4 retries used: rank 0 failed with exit code 137",
+    )
 
 
 def test_while_an_attempt_runs_it_says_what_those_before_have_cost() -> None:

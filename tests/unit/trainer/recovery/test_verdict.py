@@ -3,8 +3,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from trainwright.api.trainer.v1alpha1 import TrainerStatus
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.recovery.causes import Attribution, FailureCause
 from trainwright.controller.trainer.recovery.verdict import (
@@ -16,6 +18,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     Summary,
     at_least,
     judge,
+    position_of,
     retries_left,
     summary_of,
     text_of,
@@ -27,10 +30,14 @@ INFRASTRUCTURE, PREEMPTED, SUSPENDED = FailureCause.INFRASTRUCTURE, FailureCause
 
 
 def ended(
-    cause: FailureCause = CODE, step: float | None = None, percent: int | None = None, **more: Any
+    cause: FailureCause = CODE,
+    step: float | None = None,
+    percent: int | None = None,
+    checkpoint: float | None = None,
+    **more: Any,
 ) -> EndedAttempt:
     why = Attribution(cause, "rank 1 failed with exit code 1")
-    return EndedAttempt(why=why, position=Position(step, percent), **more)
+    return EndedAttempt(why=why, position=Position(step, percent, checkpoint=checkpoint), **more)
 
 
 def lived(*attempts: EndedAttempt, wanted: Declaration = WANTED) -> list[Judgement]:
@@ -76,6 +83,29 @@ def test_progress_clears_the_counts() -> None:
     assert len(lived(*[ended(step=7.0, percent=n) for n in range(9)])) == 4
 
 
+@pytest.mark.parametrize(
+    ("lives", "used"),
+    [
+        # Each attempt as step and checkpoint; how many retries are used up afterwards.
+        pytest.param([(24, 20), (24, None)], 2, id="repeats-the-steps-after-its-checkpoint"),
+        pytest.param([(24, 20), (29, None), (28, 20)], 3, id="further-and-without-a-newer-checkpoint"),
+        pytest.param([(24, 20), (24, None), (24, None), (31, 30)], 1, id="a-newer-checkpoint"),
+        pytest.param([(24, 20), (15, 10), (20, 20)], 3, id="repeats-its-checkpoints"),
+        pytest.param([(24, None), (15, 10)], 1, id="its-first-checkpoint"),
+        pytest.param([(24, None), (25, None)], 1, id="keeps-none-and-comes-further"),
+        pytest.param([(24, None), (24, None)], 2, id="keeps-none-and-comes-as-far"),
+        pytest.param([(None, None), (5, None)], 1, id="its-first-report"),
+    ],
+)
+def test_progress_is_a_newer_checkpoint_else_a_later_step(
+    lives: list[tuple[float | None, float | None]], used: int
+) -> None:
+    many = Declaration(mode="gang", retries=9)
+    found = lived(*[ended(step=step, checkpoint=checkpoint) for step, checkpoint in lives], wanted=many)
+    assert found[-1].counts.row == {"retries": used}
+    assert (found[-1].pause > 0) == (used > 1)
+
+
 def test_without_reports_an_hour_is_progress() -> None:
     assert len(lived(*[ended(seconds=3600.0)] * 9)) == 9
     assert len(lived(*[ended(seconds=3599.0)] * 9)) == 4
@@ -90,6 +120,29 @@ def test_the_same_failure_three_times_ends_the_job() -> None:
         "SameFailure",
         "the same failure three times at step 120, so a retry would not help: rank 1 failed with exit code 1",
     )
+
+
+def test_a_failure_at_one_step_is_the_same_also_where_checkpoints_are_kept() -> None:
+    """A script that always fails at step 25: its first attempt notes a checkpoint, the others begin from it."""
+    words = "1 ValueError: bad batch"
+    first, again = ended(fingerprint=words, step=25, checkpoint=20), ended(fingerprint=words, step=25)
+    found = lived(first, *[again] * 9)
+    assert (len(found), found[-1].reason) == (3, "SameFailure")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "position"),
+    [
+        ({"current_step": "24", "checkpoint_step": "20"}, Position(24.0, checkpoint=20.0)),
+        ({"current_step": "19", "checkpoint_step": "20"}, Position(20.0, checkpoint=20.0)),
+        ({"checkpoint_step": "20"}, Position(20.0, checkpoint=20.0)),
+        ({"current_step": "24"}, Position(24.0)),
+        ({"current_step": "nan", "checkpoint_step": "many"}, Position()),
+    ],
+)
+def test_how_far_a_report_says_the_attempt_came(metrics: dict[str, str], position: Position) -> None:
+    said = {"metrics": [{"name": name, "value": value} for name, value in metrics.items()]}
+    assert position_of(msgspec.convert(said, TrainerStatus)) == position
 
 
 def test_what_is_not_the_same_failure() -> None:
