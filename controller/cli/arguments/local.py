@@ -128,7 +128,7 @@ def stop(parser: argparse.ArgumentParser) -> None:
 
 def delete(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Delete jobs and wait until their pods have ended. Their logs and records go with them; files that "
+        "Delete jobs and wait until their pods have ended. Their logs, curves and records go with them; files that "
         "the trainings wrote elsewhere stay."
     )
     several(parser, "*")
@@ -138,8 +138,8 @@ def delete(parser: argparse.ArgumentParser) -> None:
 def clean(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List the jobs that have ended, and the size of the lines of their ranks. With --yes, delete them: "
-        "the TrainJobs with all objects that they made, their records of failures and their lines. What jobs wrote "
-        "into outputs and other folders stays."
+        "the TrainJobs with all objects that they made, their records of failures, their curves and their lines. "
+        "What jobs wrote into outputs and other folders stays."
     )
     _add_namespaces(parser)
     parser.add_argument(

@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends a job of `trainwright local run` so that it stays as it is, and says how many jobs stay, and how they go.
+"""Ends a job of `trainwright local run` so that it stays as it is, and says whose lines go when they take too much.
 
 A job that failed or was interrupted gets the condition `Failed`, which is written once and for all: nothing is built
 for such a job any more. Then its JobSet is suspended, which deletes the pods that run, with their grace, and leaves
 those that have failed. Neither the controllers nor the next start of the cluster run it again.
 
-A job is kept with its objects, its record of failures and the lines of its pods. The last ones are kept; an earlier one
-is deleted when a further one has ended. What a job wrote elsewhere, such as its models, is never deleted with it. The
-claims of its JobSet are, and may hold a model, so only users delete such a job.
+A job is kept with its objects, its record of failures, its curves and the lines of its pods, until a user deletes it.
+Where the lines of all jobs that have ended take more than MOST_BYTES, those of the oldest ones go, a day after `run`
+has said so.
 """
 
 import asyncio
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Pod
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, dig, name_of, namespace_of, owners_of, uid_of
-from trainwright.api.times import format_time, parse, wall_clock
+from trainwright.api.objects import Document, annotations_of, dig, name_of, namespace_of, owners_of, uid_of
+from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
 from trainwright.controller.cli.ended import end_of
@@ -38,12 +39,12 @@ RECORD_SECONDS = 2.0
 """How long to wait for the record of the failure, which is taken from the pods."""
 GRACE_SECONDS = 40.0
 _LOOK_SECONDS = 0.05
-MOST = 20
-"""Jobs of `run` that are kept when they have ended."""
-MOST_BYTES = 1 << 30
-"""Of the lines of all jobs that are kept; the latest stays whatever it takes."""
-LABEL = "local.trainwright.dev/run"
-"""Of the jobs that `run` made: those of others are never deleted by a bound."""
+MOST_BYTES = 2 << 30
+"""Of the lines of all jobs that have ended; those of the latest stay whatever they take."""
+NOTICE = timedelta(days=1)
+"""From the moment when a user is told that lines will go to the moment when they may."""
+ANNOTATION_LINES_UNTIL = "local.trainwright.dev/lines-until"
+"""Of a job whose lines take too much: how long they stay at least; RFC 3339."""
 
 
 async def end(client: Client, namespace: str, name: str, reason: str, message: str) -> bool:
@@ -113,11 +114,6 @@ async def _recorded(client: Client, namespace: str, name: str) -> None:
                 await asyncio.sleep(_LOOK_SECONDS)
 
 
-def mark(job: Document) -> None:
-    """Make it a job of `run`."""
-    job["metadata"].setdefault("labels", {})[LABEL] = "true"
-
-
 @dataclass(frozen=True, slots=True)
 class EndedJob:
     job: Document
@@ -137,17 +133,52 @@ def ended_jobs(jobs: Iterable[Document]) -> list[EndedJob]:
     return sorted(found, key=lambda one: (one.ended, name_of(one.job)), reverse=True)
 
 
-async def drop_old(client: Client, logs: Path) -> list[str]:
-    """Delete the jobs of `run` beyond the last ones that have ended; returns their names. Raises KubernetesError."""
-    listed = await client.list(TrainJob.RESOURCE, label_selector=LABEL)
-    ended = ended_jobs(listed.items)
+async def drop_lines(client: Client, logs: Path, now: datetime) -> list[str]:
+    """Make room on the disk; returns what a user is told of it. Raises KubernetesError.
+
+    The lines of the oldest jobs beyond the bound are deleted if that was said a day ago, else it is said now.
+    """
+    ended = ended_jobs((await client.list(TrainJob.RESOURCE)).items)
     taken = await asyncio.to_thread(bytes_of, logs, [one.job for one in ended])
-    old = beyond([taken[uid_of(one.job)] for one in ended])
-    return [
-        name_of(one.job)
-        for one in ended[old:]
-        if not await claims_of(client, one.job) and await delete(client, one.job)
-    ]
+    old = [one.job for one in beyond(ended, taken) if taken[uid_of(one.job)]]
+    told: list[str] = []
+    for job in [one.job for one in ended if one.job not in old and lines_until(one.job) is not None]:
+        if taken[uid_of(job)]:  # there is room again: they stay, and are announced anew if they have to go
+            await _announce(client, job, None)
+    due = [job for job in old if (until := lines_until(job)) is not None and until <= now]
+    for job in due:
+        await asyncio.to_thread(_remove_lines, logs, uid_of(job))
+        told.append(f"the lines of TrainJob {name_of(job)} are deleted; its curves, parameters and record stay")
+    announced = [job for job in old if lines_until(job) is None]
+    end = format_time(now + NOTICE)
+    for job in announced:
+        await _announce(client, job, end)
+    if announced:
+        names = ", ".join(map(name_of, announced))
+        told.append(
+            f"warning: the lines of jobs that have ended take {size(sum(taken.values()))}, "
+            f"more than {size(MOST_BYTES)}; "
+            f"from {end} on, those of {names} will be deleted. To keep some: trainwright local logs JOB > FILE"
+        )
+    return told
+
+
+async def _announce(client: Client, job: Document, until: str | None) -> None:
+    marks = {"metadata": {"annotations": {ANNOTATION_LINES_UNTIL: until}}}
+    with suppress(NotFound):
+        await client.patch(TrainJob.RESOURCE, name_of(job), namespace_of(job), marks)
+
+
+def lines_until(job: Document) -> datetime | None:
+    """How long the lines of a job stay at least; None: there is no such limit."""
+    return moment(annotations_of(job).get(ANNOTATION_LINES_UNTIL))
+
+
+def _remove_lines(logs: Path, uid: str) -> None:
+    """Remove the lines of a job, and leave what is known of its pods. Blocks."""
+    for pod in ended_pods(logs, uid):
+        for file in pod.folder.glob("*/*.log*"):
+            file.unlink(missing_ok=True)
 
 
 async def claims_of(client: Client, job: Document) -> list[str]:
@@ -158,15 +189,10 @@ async def claims_of(client: Client, job: Document) -> list[str]:
     return sorted(name_of(claim) for claim in listed.items if owners_of(claim))
 
 
-def beyond(sizes: Sequence[int]) -> int:
-    """How many are kept of those that take so many bytes, the latest first."""
-    kept, total = 0, 0
-    for size in sizes[:MOST]:
-        total += size
-        if kept and total > MOST_BYTES:
-            break
-        kept += 1
-    return kept
+def beyond(ended: Sequence[EndedJob], taken: Mapping[str, int]) -> list[EndedJob]:
+    """The jobs whose lines do not fit, of jobs with the latest first."""
+    sums = itertools.accumulate(taken[uid_of(one.job)] for one in ended)
+    return [one for place, (one, total) in enumerate(zip(ended, sums, strict=True)) if place and total > MOST_BYTES]
 
 
 async def delete(client: Client, job: Document) -> bool:

@@ -167,7 +167,7 @@ async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     taken = await asyncio.to_thread(ending.bytes_of, folder / "logs", [one.job for one in ended])
     number = f"{len(ended)} job{'s' if len(ended) > 1 else ''}"
     print(*ending.table(ended, taken, wall_clock()), sep="\n")
-    what = "with all objects that they made, their records of failures and their lines"
+    what = "with all objects that they made, their records of failures, their curves and their lines"
     claims = [claim for one in ended for claim in await ending.claims_of(jobs.client, one.job)]
     if claims:
         print(f"\nvolumes that are deleted with them, and what jobs wrote into these: {', '.join(claims)}")
@@ -249,12 +249,15 @@ async def follow_lines(jobs: LocalJobs, name: str, wanted: WantedLines) -> int:
 async def show_lines(jobs: LocalJobs, name: str, wanted: WantedLines, out: TextIO | None = None) -> int:
     """Show the lines there are; returns the exit code. Raises RefusedError where there is nothing to show."""
     there: TextIO = sys.stdout if out is None else out
-    pods = await jobs.all_pods(await jobs.get(name))
+    job = await jobs.get(name)
+    pods = await jobs.all_pods(job)
     present = max((attempt_of(pod) + 1 for pod in pods), default=0)
     attempt = wanted.attempt or present
     shown = [pod for pod in pods if attempt_of(pod) + 1 == attempt and wanted.takes(pod)]
     if shown:
         logs = await asyncio.gather(*(_log(jobs, pod, container, wanted) for pod in shown for container in _names(pod)))
+        if not any(logs) and (until := ending.lines_until(job)) is not None and until <= wall_clock():
+            print(f"the lines of TrainJob {name} are deleted: those of all jobs took too much", file=sys.stderr)
         for lines in logs:
             print(*lines, sep="\n", end="\n" if lines else "", file=there)
         return 0

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ON_STALL,
     ANNOTATION_PROGRESS_STALL_AFTER,
@@ -125,8 +126,8 @@ async def _run(
             ended, unread = None, error
         await _end(client, job, ended, interrupted, arguments)
         if not arguments.rm:
-            for old in await ending.drop_old(client, options.folder / "logs"):
-                print(f"| TrainJob {old} is deleted: the last {ending.MOST} that have ended are kept", flush=True)
+            for said in await ending.drop_lines(client, options.folder / "logs", wall_clock()):
+                print(f"| {said}", flush=True)
         interrupted.ends_the_command()
         if unread is not None:
             raise unread
@@ -314,7 +315,6 @@ async def _prepare(
         why = await feasibility.unserved(objects, client)
     if why:
         raise WrongUseError(f"runtime {runtime.name} cannot run on a local cluster: {why}")
-    ending.mark(job)
     if arguments.output is not None:
         outputs.check(arguments.output, job)
         await _check_alone(arguments.output, options.folder)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which jobs that have ended are kept."""
+"""What is kept of jobs that have ended."""
 
+import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import ending
 from trainwright.controller.cli.local.running import _make_room
+from trainwright.controller.local.node.pod.ended import ended_pods
 
 MIB = 1 << 20
 
@@ -32,21 +35,6 @@ def test_jobs_that_have_ended_come_latest_first() -> None:
     assert [(one.job["metadata"]["name"], one.how) for one in found] == [("last", "Complete"), ("first", "Failed")]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "wanted"),
-    [
-        ([], 0),
-        ([1] * 19, 19),
-        ([1] * 25, ending.MOST),
-        ([600 * MIB, 400 * MIB, 100 * MIB, 1], 2),
-        # The latest stays, whatever it takes, and nothing else then.
-        ([5000 * MIB, 1], 1),
-    ],
-)
-def test_the_last_ones_are_kept_as_far_as_there_is_room(sizes: list[int], wanted: int) -> None:
-    assert ending.beyond(sizes) == wanted
-
-
 class Cluster:
     """Lists jobs and claims, and notes which jobs are deleted."""
 
@@ -54,7 +42,11 @@ class Cluster:
         self.jobs, self.claims = jobs, claims
         self.deleted: Any = []
 
-    async def list(self, resource: Any, _namespace: str = "", *, label_selector: str) -> Any:
+    async def patch(self, _resource: Any, name: str, _namespace: str, marks: dict[str, Any]) -> None:
+        found = await self.get(_resource, name, _namespace)
+        found["metadata"].setdefault("annotations", {}).update(marks["metadata"]["annotations"])
+
+    async def list(self, resource: Any, _namespace: str = "", *, label_selector: str = "") -> Any:
         if resource.plural == "trainjobs":
             return SimpleNamespace(items=self.jobs)
         return SimpleNamespace(
@@ -77,13 +69,60 @@ def claim(job: str, *, retained: bool) -> dict[str, Any]:
     return {"metadata": {"name": f"initializer-{job}", "labels": {LABEL_JOBSET: job}, "ownerReferences": owners}}
 
 
-async def test_a_job_whose_claims_go_with_it_is_never_deleted_by_a_bound(tmp_path: Path) -> None:
-    """A torchtune runtime writes the trained model into such a claim."""
-    jobs = [job(f"j{number:02}", "Complete", f"2026-11-25T10:{number:02}:00Z") for number in range(ending.MOST + 3)]
-    cluster: Any = Cluster(jobs, [claim("j00", retained=False), claim("j01", retained=True)])
-    assert await ending.drop_old(cluster, tmp_path) == ["j02", "j01"]
-    assert cluster.deleted == ["j02", "j01"]
-    assert await ending.claims_of(cluster, jobs[0]) == ["initializer-j00"]
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+def lines(folder: Path, name: str, size: int) -> Path:
+    """The lines of a pod of a job, in a file of so many bytes."""
+    file = folder / f"n_{name}-node-0_{name}" / "node" / "0.log"
+    file.parent.mkdir(parents=True)
+    top = {"api_version": "v1", "kind": "TrainJob", "namespace": "n", "name": name, "uid": name}
+    (file.parent.parent / "pod.json").write_text(json.dumps({"top": top, "pod": {"metadata": {"uid": name}}}))
+    with file.open("wb") as stream:
+        stream.truncate(size)
+    return file
+
+
+async def test_many_small_runs_are_all_kept(tmp_path: Path) -> None:
+    cluster: Any = Cluster([job(f"j{n}", "Complete", f"2026-11-25T10:00:{n % 60:02}Z") for n in range(100)], [])
+    for one in cluster.jobs:
+        lines(tmp_path, one["metadata"]["name"], MIB)
+    assert await ending.drop_lines(cluster, tmp_path, NOW) == []
+    assert cluster.deleted == []
+
+
+async def test_the_oldest_lines_go_a_day_after_that_was_said_and_nothing_else(tmp_path: Path) -> None:
+    cluster: Any = Cluster(
+        [job(name, "Complete", f"2026-11-25T10:0{n}:00Z") for n, name in enumerate(("old", "middle", "last"))], []
+    )
+    files = {name: lines(tmp_path, name, size * MIB) for name, size in (("old", 1), ("middle", 900), ("last", 1500))}
+    (said,) = await ending.drop_lines(cluster, tmp_path, NOW)
+    assert said.startswith("warning: the lines of jobs that have ended take 2401.0 MiB, more than 2048.0 MiB; from ")
+    assert "2026-11-26T12:00:00Z on, those of middle, old will be deleted" in said
+    # It is said once, and nothing goes before its time.
+    assert await ending.drop_lines(cluster, tmp_path, NOW + timedelta(hours=23)) == []
+    assert all(file.exists() for file in files.values())
+    told = await ending.drop_lines(cluster, tmp_path, NOW + timedelta(hours=24))
+    assert [words.split(";")[0] for words in told] == [
+        "the lines of TrainJob middle are deleted",
+        "the lines of TrainJob old are deleted",
+    ]
+    assert [name for name, file in files.items() if file.exists()] == ["last"]
+    assert len(ended_pods(tmp_path)) == 3
+    assert cluster.deleted == []
+
+
+async def test_lines_that_fit_again_are_announced_anew(tmp_path: Path) -> None:
+    cluster: Any = Cluster(
+        [job("old", "Complete", "2026-11-25T10:00:00Z"), job("b", "Failed", "2026-11-25T11:00:00Z")], []
+    )
+    lines(tmp_path, "old", MIB)
+    large = lines(tmp_path, "b", 2048 * MIB)
+    assert len(await ending.drop_lines(cluster, tmp_path, NOW)) == 1
+    with large.open("r+b") as stream:
+        stream.truncate(MIB)
+    assert await ending.drop_lines(cluster, tmp_path, NOW) == []
+    assert ending.lines_until(cluster.jobs[0]) is None
 
 
 async def test_a_job_whose_claims_go_with_it_is_not_replaced() -> None:

@@ -13,6 +13,7 @@ any pod, or from the files.
 import asyncio
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,8 +28,8 @@ from trainwright.controller.runtime import Client, Discovery, KubernetesError, N
 log = logging.getLogger(__name__)
 
 RECORD = "pod.json"
-KEPT_BYTES = 1 << 30
-"""Of the logs of pods that are gone, together; the oldest go first."""
+FREE_BYTES = 512 << 20
+"""Where the disk has less room, the oldest logs of pods that are gone are removed, so that those that run may write."""
 _LEVELS = 8
 """Owners above a pod that are looked up: a Job, a JobSet, a TrainJob, and whoever makes those."""
 
@@ -195,7 +196,7 @@ class EndedLogs:
                     await self._changed.wait()
 
     async def sweep(self) -> None:
-        """Remove the logs of pods whose top owner is gone, and the oldest ones beyond the limit."""
+        """Remove the logs of pods whose top owner is gone, and the oldest ones while the disk is nearly full."""
         async with self._sweeping:  # two would remove the same files
             await self._sweep()
 
@@ -210,8 +211,9 @@ class EndedLogs:
                 stay.append(one)
             else:
                 await asyncio.to_thread(remove, one.folder)
-        for one in await asyncio.to_thread(lambda: list(_beyond(KEPT_BYTES, stay))):
-            log.warning("the logs of pod %s are removed: those of pods that are gone take too much", one.folder.name)
+        missing = FREE_BYTES - await asyncio.to_thread(_free, self._logs)
+        for one in await asyncio.to_thread(lambda: list(_oldest(missing, stay))):
+            log.warning("the logs of pod %s are removed: the disk is nearly full", one.folder.name)
             await asyncio.to_thread(remove, one.folder)
 
     async def _is_there(self, top: Top) -> bool:
@@ -228,10 +230,16 @@ def _uid(pod: EndedPod) -> str:
     return uid_of(pod.document)
 
 
-def _beyond(limit: int, pods: Sequence[EndedPod]) -> Iterator[EndedPod]:
-    """The oldest, as far as all together take more than the limit."""
+def _free(folder: Path) -> int:
+    """Bytes of the disk that are free."""
+    return shutil.disk_usage(folder).free if folder.is_dir() else FREE_BYTES
+
+
+def _oldest(missing: int, pods: Sequence[EndedPod]) -> Iterator[EndedPod]:
+    """The oldest, until so many bytes are free."""
     with suppress(FileNotFoundError):
-        for one in sorted(pods, key=lambda pod: (pod.folder / RECORD).stat().st_mtime, reverse=True):
-            limit -= one.size
-            if limit < 0:
-                yield one
+        for one in sorted(pods, key=lambda pod: (pod.folder / RECORD).stat().st_mtime):
+            if missing <= 0:
+                return
+            missing -= one.size
+            yield one

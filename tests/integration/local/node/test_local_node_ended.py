@@ -70,7 +70,6 @@ async def fail(jobs: LocalJobs, meeting: Path) -> Document:
     wanted = job()
     parts = [{"kind": "JobSet", "spec": {"replicatedJobs": [{"name": "node"}]}}]
     feasibility.never_restart(wanted, parts)
-    ending.mark(wanted)
     await jobs.client.create(wanted, kind=TrainJob.RESOURCE)
     follower = Follower(jobs.transport, "default", "j", out=io.StringIO())
     ended = await follower.follow(

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -145,14 +146,17 @@ async def test_a_sweep_that_fails_is_done_again(world: World, monkeypatch: pytes
         running.cancel()
 
 
-async def test_the_oldest_go_when_all_take_too_much(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended, "KEPT_BYTES", 25)
+@pytest.mark.parametrize(("free", "left"), [(0, ["a", "b", "c"]), (15, ["b"])])
+async def test_the_oldest_go_while_the_disk_is_nearly_full(
+    world: World, monkeypatch: pytest.MonkeyPatch, free: int, left: list[str]
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=ended.FREE_BYTES - free))
     for index, uid in enumerate(("c", "a", "b")):
         await world.pod(uid, text="x" * 10)
         (record,) = world.folder.glob(f"*_{uid}/pod.json")
         os.utime(record, (1000 + index, 1000 + index))
     await world.logs.sweep()
-    assert world.left() == ["a", "b"]
+    assert world.left() == left
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"top": {}, "pod": {}}'])
