@@ -5,6 +5,7 @@ Everything is asked of the API server, so it makes no difference in which proces
 """
 
 import asyncio
+import shutil
 import signal
 import sys
 from collections import deque
@@ -84,7 +85,7 @@ class Follower:
         self._client = Client(transport, user_agent="trainwright-local")
         self._namespace = namespace
         self._name = name
-        self._out = out
+        self._lines = Lines(out)
         self._stop_at_failure = stop_at_failure
         self._takes = takes
         self._stalls = stalls
@@ -279,17 +280,17 @@ class Follower:
         self._last = text
         if text not in self._told:
             self._told.add(text)
-            print(f"| {text}", file=self._out, flush=True)
+            self._lines.print(f"| {text}")
 
     def _tell_progress(self, job: Document) -> None:
         if line := self._reports.line(job):
-            print(f"| {line}", file=self._out, flush=True)
+            self._lines.print(f"| {line}")
 
     def _tell_stall(self, job: Document) -> str:
         """Warn once of each stall. Returns how the job stands still; empty: it does not, or that is not asked."""
         text = self._stalls.look(job, self._present()) if self._stalls is not None else ""
         if text and self._hang != text:
-            print(f"| warning: {text}", file=self._out, flush=True)
+            self._lines.print(f"| warning: {text}")
         self._hang = text
         return text
 
@@ -346,12 +347,15 @@ class Follower:
                     if stream.status == HTTPStatus.OK:
                         number = 0
                         async with aclosing(stream.chunks()) as chunks:
-                            async for line in _lines(chunks):
+                            async for line, is_whole in lines_in(chunks):
+                                if not is_whole:
+                                    self._lines.show(f"{prefix} {line}")
+                                    continue
                                 number += 1
                                 if number > shown:
                                     shown = number
                                     last.append(line)
-                                    print(f"{prefix} {line}", file=self._out, flush=True)
+                                    self._lines.print(f"{prefix} {line}")
                         return
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -477,14 +481,45 @@ def rank_of(pod: Document) -> str:
     return f"{labels.get(LABEL_REPLICATED_JOB, 'pod')}-{labels.get(LABEL_INDEX, '0')}"
 
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+def last_state(line: bytes) -> str:
+    """A line as a terminal shows it in the end: after a carriage return, it is written over."""
+    return line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
+
+
+async def lines_in(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bool]]:
+    """The lines, and whether they have ended. One that has not is given if it is written over, as a bar is."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            yield line.decode(errors="replace").rstrip("\r")
+            yield last_state(line), True
+        if b"\r" in rest:
+            rest = rest[max(0, rest.rstrip(b"\r").rfind(b"\r")) :]  # what was before is not seen any more
+            yield last_state(rest), False
     if rest:
-        yield rest.decode(errors="replace")
+        yield last_state(rest), True
+
+
+class Lines:
+    """Prints lines; on a terminal, below them the line that is written over and over, such as a progress bar."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._moves = out.isatty()
+        self._below = ""
+
+    def print(self, line: str) -> None:
+        self.show("")
+        print(line, file=self._out, flush=True)
+
+    def show(self, line: str) -> None:
+        """Show the state of a line that has not ended, in place of the one before; empty: none."""
+        if not self._moves or (not line and not self._below):
+            return
+        self._below = line
+        # One row: a longer line would wrap, and the beginning of a row cannot be reached again.
+        most = shutil.get_terminal_size().columns - 1
+        print(f"\r\x1b[K{line[:most]}", end="", file=self._out, flush=True)
 
 
 QUIET = timedelta(minutes=1)

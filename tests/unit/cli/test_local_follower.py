@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.cli.test_local_failures import ended, failed, pod
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local.jobs import Followed, Follower
+from trainwright.controller.cli.local.jobs import Followed, Follower, Lines, lines_in
 from trainwright.controller.runtime.client.transport import Request, Response, Transport
 from trainwright.controller.runtime.errors import ConnectionLost
 
@@ -128,6 +128,60 @@ async def test_a_log_that_breaks_goes_on_with_the_next_line() -> None:
     )
     found, lines = await follow(cluster)
     assert (found.code, lines) == (3, ["[node-0] one", "[node-0] two"])
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+BAR = [b"loading\n", b"\r 20%|#", b"\r 40%|##", b"\r", b" 60%|###\r\n", b"done\n"]
+CLEAR = "\r\x1b[K"
+
+
+@pytest.mark.parametrize(
+    ("out", "shown"),
+    [
+        # A log has its last state only.
+        (io.StringIO, "[node-0] loading\n[node-0]  60%|###\n[node-0] done\n"),
+        (
+            Terminal,
+            (
+                f"[node-0] loading\n{CLEAR}[node-0]  20%|#{CLEAR}[node-0]  40%|##{CLEAR}[node-0]  40%|##"
+                f"{CLEAR}[node-0]  60%|###\n[node-0] done\n"
+            ),
+        ),
+    ],
+)
+async def test_a_progress_bar_moves_on_a_terminal(out: type[io.StringIO], shown: str) -> None:
+    end = failed(0, 3, "00.100000")
+    cluster = Cluster(("ADDED", end), ("DELETED", end), logs={(name(0), "0"): BAR})
+    made = out()
+    await Follower(cast("Transport", cluster), "default", "job", out=made).follow(
+        start_seconds=10, end_job=cluster.end_job
+    )
+    assert made.getvalue() == shown
+
+
+async def test_a_bar_that_is_longer_than_a_terminal_takes_one_row_and_no_line_is_put_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "10")
+    out = Terminal()
+    lines = Lines(out)
+    lines.show("123456789012")
+    lines.print("a line")
+    lines.print("another")
+    assert out.getvalue() == f"{CLEAR}123456789{CLEAR}a line\nanother\n"
+
+
+async def test_a_bar_for_hours_takes_no_memory_and_its_last_state_stays_without_a_newline() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for number in range(20_000):
+            yield b"\r%d of 20000" % number
+
+    seen = [one async for one in lines_in(chunks())]
+    assert (seen[0], seen[-1]) == (("0 of 20000", False), ("19999 of 20000", True))
 
 
 async def test_who_failed_first_may_report_it_when_the_job_is_ended() -> None:

@@ -58,6 +58,10 @@ class LogFile:
     def __init__(self, path: str, limit: int, keep: int, *, prompts: bool = False) -> None:
         self._path, self._limit, self._keep, self._prompts = path, limit, keep, prompts
         self._rest = {"stdout": b"", "stderr": b""}
+        self._moving = {"stdout": b"", "stderr": b""}
+        """What is seen of a line that is written over, such as a progress bar, and has not ended."""
+        self._last = ""
+        """The stream of the line at the end of the log, if that is such a line."""
         self._file = -1
         self._size = 0
         self._torn = False
@@ -74,7 +78,7 @@ class LogFile:
             self._size = os.fstat(self._file).st_size
 
     def write(self, stream: str, data: bytes) -> None:
-        """Write what one read gave; an unfinished line waits for its rest."""
+        """Write what one read gave; an unfinished line waits for its rest, unless it is written over, as by a bar."""
         head = self._head(stream)
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         entries = []
@@ -86,12 +90,25 @@ class LogFile:
         while len(rest) >= LINE_BYTES:
             entries.append(head + b"P " + rest[:LINE_BYTES])
             rest = rest[LINE_BYTES:]
-        if rest and self._prompts:
-            entries.append(head + b"P " + rest)
-            rest = b""
+        # A return at the end may belong to the end of a line.
+        shown = rest if self._prompts else rest.removesuffix(b"\r") if b"\r" in rest else b""
+        if shown:
+            entries.append(head + b"P " + shown)
+            rest = rest[len(shown) :]
         self._rest[stream] = rest
         if entries:
+            entries[0] = self._over_the_other(stream, entries[0], len(head) + 2)
+            self._last = stream if b"\r" in shown else ""
+            self._moving[stream] = shown.rpartition(b"\r")[2] if self._last else b""
             self._append(b"\n".join(entries) + b"\n")
+
+    def _over_the_other(self, stream: str, entry: bytes, start: int) -> bytes:
+        """An entry that writes over a moving line of the other stream, and begins with what its own line showed."""
+        if self._last == stream:
+            return entry
+        text = entry[start:]
+        own = b"" if text.startswith(b"\r") else self._moving[stream]
+        return entry[:start] + (b"\r" if self._last else b"") + own + text
 
     @staticmethod
     def _head(stream: str) -> bytes:

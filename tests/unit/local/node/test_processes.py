@@ -550,6 +550,44 @@ async def test_a_log_that_cannot_be_opened_does_not_stop_the_program(folder: Pat
     assert (await process.wait()).code == 0
 
 
+def test_a_line_that_is_written_over_is_in_the_log_as_it_moves(folder: Path) -> None:
+    log = guard_module.LogFile(str(folder / "0.log"), 10**6, 2)
+    seen = []
+    for data in (b"no bar", b"\r\n", b"\r 20%", b"\r 40%\r", b" 60%", b"\ndone"):
+        log.write("stderr", data)
+        entries = filter(None, map(parse, (folder / "0.log").read_bytes().split(b"\n")))
+        seen.append(b"".join(one.text + (b"" if one.partial else b"\n") for one in entries))
+    assert seen == [
+        b"",
+        b"no bar\n",
+        b"no bar\n\r 20%",
+        b"no bar\n\r 20%\r 40%",
+        b"no bar\n\r 20%\r 40%\r 60%",
+        b"no bar\n\r 20%\r 40%\r 60%\n",
+    ]
+    log.close()
+
+
+def test_a_line_of_the_other_stream_is_written_over_one_that_moves(folder: Path) -> None:
+    """As a program that prints while its bar runs, and as a bar whose end comes after that."""
+    log = guard_module.LogFile(str(folder / "0.log"), 10**6, 2)
+    for stream, data in (
+        ("stderr", b"\r 20%"),
+        ("stdout", b"epoch 1\n"),
+        ("stderr", b"\r 40%"),
+        ("stdout", b"epoch 2\nepoch 3\n"),
+        ("stderr", b"\nTrace"),
+        ("stdout", b"end\n"),
+        ("stderr", b"back\n"),
+    ):
+        log.write(stream, data)
+    log.close()
+    entries = [entry for line in (folder / "0.log").read_bytes().split(b"\n") if (entry := parse(line)) is not None]
+    text = b"".join(entry.text + (b"" if entry.partial else b"\n") for entry in entries)
+    shown = [line.rpartition(b"\r")[2] for line in text.split(b"\n")]
+    assert shown == [b"epoch 1", b"epoch 2", b"epoch 3", b" 40%", b"end", b"Traceback", b""]
+
+
 def test_a_log_says_what_it_could_not_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = guard_module.LogFile(str(folder / "0.log"), 10**6, 2)
     log.write("stdout", b"before\n")
