@@ -86,6 +86,8 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         assert status(lost)["reason"] == "NodeLost"
         ended = container(lost)["state"]["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (137, "NodeLost")
+        (target,) = [one for one in status(lost)["conditions"] if one["type"] == "DisruptionTarget"]
+        assert (target["status"], target["reason"]) == ("True", "NodeRestarted")
         assert status(await pods.get("done"))["phase"] == "Succeeded"
         await pods.gone("gone")
         chunks = [chunk async for chunk in await node.logs(pods.namespace, "running", LogRequest(container="main"))]
