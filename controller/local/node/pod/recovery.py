@@ -52,6 +52,13 @@ def end_survivors(pods: Path) -> frozenset[str]:
     return uids
 
 
+def has_started(pod: Document) -> bool:
+    """Whether the status of a pod shows that a container of it has run."""
+    status = status_of(pod)
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return any("waiting" not in (one.get("state") or {"waiting": {}}) or one.get("lastState") for one in containers)
+
+
 def lost_status(pod: Document, now: datetime) -> Document:
     """The status of a pod whose processes ended with the cluster: Failed, containers that ran with code 137.
 
