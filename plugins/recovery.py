@@ -119,6 +119,8 @@ class RecoveryPlugin:
         wanted, _ = self._declared(info, job)
         if wanted.checkpoints or wanted.resume_from:
             _keep_checkpoints(info, job, wanted)
+        if wanted.checkpoints or wanted.is_gang:
+            _tell_attempt(info, why=_WHY if wanted.is_gang else ANNOTATION_CHECKPOINTS)
         if not wanted.is_gang:
             return
         for pods in _ranks(info) if wanted.restarts_stalled else ():
@@ -187,12 +189,17 @@ def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
             mount = core.VolumeMount(name=CHECKPOINTS_VOLUME, mount_path=CHECKPOINTS_FOLDER)
             container.set_mount(mount, why=ANNOTATION_CHECKPOINTS)
         container.set_env(VARIABLE_CHECKPOINTS, folder, why=ANNOTATION_CHECKPOINTS)
+
+
+def _tell_attempt(info: Info, *, why: str) -> None:
+    """Tell each trainer container the number of its attempt, in two parts: nothing in Kubernetes can add them."""
+    for container in filter(None, (pods.container(NODE) for pods in _ranks(info))):
         for name, field in (
             (VARIABLE_ATTEMPT, f"metadata.labels['{LABEL_ATTEMPT}']"),
             (VARIABLE_BASE, f"metadata.annotations['{ANNOTATION_ATTEMPT_BASE}']"),
         ):
             origin = core.EnvVarSource(field_ref=core.ObjectFieldSelector(field_path=field))
-            container.set_variable(core.EnvVar(name=name, value_from=origin), why=ANNOTATION_CHECKPOINTS)
+            container.set_variable(core.EnvVar(name=name, value_from=origin), why=why)
 
 
 def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:

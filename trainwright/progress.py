@@ -26,6 +26,7 @@ import os
 import queue
 import re
 import signal
+import stat
 import sys
 import threading
 import time
@@ -40,6 +41,7 @@ __all__ = [
     "Report",
     "Reporter",
     "TorchtuneLogger",
+    "attempt",
     "extremes",
     "latest_checkpoint",
     "lightning_callback",
@@ -60,6 +62,13 @@ ATTEMPTS = ("TRAINWRIGHT_ATTEMPT_BASE", "TRAINWRIGHT_ATTEMPT")
 """Variables whose sum is the attempt, from 0."""
 LATEST = "latest"
 """The file in the folder of checkpoints that says which one is whole."""
+EARLIER = 2
+"""So many earlier checkpoints the file names as well, for the case that the last one is damaged."""
+NOTED_FILES = 100
+"""Of each checkpoint, so many files are noted and checked."""
+LATEST_BYTES = 1048576
+SMALL_BYTES = 65536
+"""The content of files up to this size is checked, of others the size."""
 DEFAULT_FILE = "/var/run/trainwright/progress.json"
 DEFAULT_FINAL = "/dev/termination-log"
 
@@ -1205,30 +1214,97 @@ if hasattr(os, "register_at_fork"):
 # --- Checkpoints ------------------------------------------------------------------------------------------------------
 
 
+def attempt() -> int:
+    """The number of the attempt that this process belongs to, from 1, as the record of the job counts them.
+
+    1 outside a job that recovers.
+    """
+    texts = [os.environ.get(name, "") for name in ATTEMPTS]
+    return 1 + sum(int(text) for text in texts if text.isascii() and text.isdigit())
+
+
 def latest_checkpoint() -> "str | None":
     """The path of the last whole checkpoint, or where the first attempt begins from; None: begin at the start.
 
-    It reads the file that Reporter.checkpoint has written. Never raises.
+    It reads the file that Reporter.checkpoint has written. A checkpoint that has changed since it was noted is damaged:
+    the one before takes its place, and the logger trainwright.progress warns of it. Never raises.
     """
     try:
         folder = os.environ.get(CHECKPOINT_DIR, "")
-        known = _latest(folder) if folder else {}
-        path = known.get("path")
-        if isinstance(path, str) and path:
-            found = os.path.join(folder, path)
-            if "://" in path or os.path.exists(found):
-                return path if "://" in path else found
+        for note in _notes(folder) if folder else []:
+            path = note["path"]
+            found = path if "://" in path else os.path.join(folder, path)
+            damage = "" if "://" in path else _damage(found, note.get("files"))
+            if not damage:
+                return found
+            import logging
+
+            logging.getLogger("trainwright.progress").warning("checkpoint %s is passed over: %s", found, damage)
         start = os.environ.get(RESUME_FROM, "")
         return start if start and ("://" in start or os.path.exists(start)) else None
     except Exception:  # whatever a file system raises: the training begins at the start
         return None
 
 
+def _notes(folder: str) -> "list[dict[str, Any]]":
+    """What the file says of the last checkpoint and of those before, the newest first."""
+    known = _latest(folder)
+    earlier = known.get("earlier")
+    notes = [known, *(earlier if isinstance(earlier, list) else [])]
+    return [note for note in notes if isinstance(note, dict) and isinstance(note.get("path"), str) and note["path"]]
+
+
+def _content(path: str) -> "dict[str, list[Any]]":
+    """Of each file of a checkpoint its size, its number in the file system, and for a small one what it holds."""
+    names = [""]
+    if os.path.isdir(path):
+        found = (os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files)
+        names = sorted(os.path.relpath(name, path) for name in found)
+    files = {name: _facts(os.path.join(path, name) if name else path) for name in names[:NOTED_FILES]}
+    return {name: facts for name, facts in files.items() if facts is not None}
+
+
+def _facts(path: str) -> "list[Any] | None":
+    """None: it is no file, or cannot be read."""
+    try:
+        known = os.stat(path)
+        if not stat.S_ISREG(known.st_mode):
+            return None
+        digest = ""
+        if known.st_size <= SMALL_BYTES:
+            import hashlib  # which others do not need
+
+            with open(path, "rb") as stream:
+                digest = hashlib.sha256(stream.read()).hexdigest()
+    except OSError:
+        return None
+    return [known.st_size, known.st_ino, digest]
+
+
+def _damage(path: str, files: Any) -> str:
+    """What is wrong with a checkpoint, compared with what was noted; empty: nothing is known to be."""
+    if not os.path.exists(path):
+        return "it does not exist"
+    for name, noted in files.items() if isinstance(files, dict) else ():
+        if not isinstance(noted, list) or len(noted) != 3:
+            continue  # somebody has edited the file
+        size, number, digest = noted
+        what, found = f"its file {name}" if name else "it", _facts(os.path.join(path, name) if name else path)
+        if found is None:
+            return f"{what} cannot be read"
+        # Another file was renamed to its place since, as by a training that ended before it noted the next one.
+        if found[1] == number and found[0] != size:
+            return f"{what} has {found[0]} bytes, and had {size} when it was noted"
+        if found[1] == number and found[2] != digest:
+            return f"{what} does not hold what it held when it was noted"
+    return ""
+
+
 def _latest(folder: str) -> "dict[str, Any]":
     """What the file says; nothing if it is missing or torn. Raises OSError if the folder is out of reach."""
     try:
         with open(os.path.join(folder, LATEST), "rb") as stream:
-            known = json.loads(stream.read(FILE_BYTES))
+            known = json.loads(stream.read(LATEST_BYTES))
     except (FileNotFoundError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
@@ -1236,23 +1312,32 @@ def _latest(folder: str) -> "dict[str, Any]":
 
 def _note_checkpoint(folder: str, path: str, step: "float | None") -> None:
     """Write the file, whole or not at all. Raises OSError; ValueError if a later attempt has written it."""
-    attempt, known = _attempt(), _latest(folder)
-    if isinstance(known.get("attempt"), int) and known["attempt"] > attempt:
-        raise ValueError(f"attempt {known['attempt']} has begun, so attempt {attempt} may no longer say what is latest")
+    number, notes = attempt(), _notes(folder)
+    if notes and isinstance(notes[0].get("attempt"), int) and notes[0]["attempt"] > number:
+        later = notes[0]["attempt"]
+        raise ValueError(f"attempt {later} has begun, so attempt {number} may no longer say what is latest")
+    files: dict[str, list[Any]] = {}
     if "://" not in path:
         whole = os.path.abspath(path)
         if not os.path.exists(whole):
             raise FileNotFoundError(f"{path} does not exist")
         _flush(whole)
+        files = _content(whole)
         inside = os.path.relpath(whole, os.path.abspath(folder))
         # Relative, so that the folder may be mounted elsewhere.
         path = whole if inside.startswith("..") else inside
+    note: dict[str, Any] = {"path": path, "step": step, "attempt": number}
+    if files:
+        note["files"] = files
+    earlier = [{key: one[key] for key in one if key != "earlier"} for one in notes if one["path"] != path]
+    if earlier:
+        note["earlier"] = earlier[:EARLIER]
     name = os.path.join(folder, LATEST)
     # A rank of an earlier attempt that was cut off may write as well, in another container with the same numbers.
-    temporary = os.path.join(folder, f".{LATEST}.{attempt}.{os.getpid()}.{threading.get_ident()}")
+    temporary = os.path.join(folder, f".{LATEST}.{number}.{os.getpid()}.{threading.get_ident()}")
     try:
         with open(temporary, "wb") as stream:
-            stream.write(json.dumps({"path": path, "step": step, "attempt": attempt}).encode() + _LINE_END)
+            stream.write(json.dumps(note).encode() + _LINE_END)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, name)
@@ -1287,12 +1372,6 @@ def _flush_one(path: str) -> None:
         # Any other error says that it cannot be flushed: not readable, gone again, a file system without fsync.
         if error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
             raise
-
-
-def _attempt() -> int:
-    """The attempt that this process belongs to, from 1."""
-    texts = [os.environ.get(name, "") for name in ATTEMPTS]
-    return 1 + sum(int(text) for text in texts if text.isascii() and text.isdigit())
 
 
 # --- Frameworks -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -331,6 +331,7 @@ async def local_cluster(
     for_others: bool = False,
     snapshot: Snapshot | None = None,
     request_log: Path | None = None,
+    beside: Callable[[RunningServer], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
     now: Now = wall_clock,
 ) -> AsyncIterator[RunningCluster]:
     """Run a whole cluster for the length of the block: the API server, JobSet and the other controllers, one node.
@@ -343,6 +344,8 @@ async def local_cluster(
         for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
         snapshot: of an API server, to begin with; see there.
         request_log: file for a line about each request, in the form of kube-apiserver's audit log.
+        beside: runs a manager of an operator. It is entered before the controllers and the node begin, so that it sees
+            what becomes of pods that an earlier run left behind, and left before they end.
         now: the time of day.
 
     Raises:
@@ -388,15 +391,18 @@ async def local_cluster(
         api.server.handle_specially("", "pods", "attach", attaches.connect)
         api.server.serve_group(METRICS, PodMetrics(api.server.store, node.usage, now))
         async with TaskScope("local cluster") as tasks:
-            running = tasks.start("controllers", manager.run())
+            running: set[asyncio.Task[None]] = set()
             try:
-                await manager.wait_ready()
-                await node.wait_running()
-                yield RunningCluster(api, manager, node)
+                async with beside(api):
+                    running.add(tasks.start("controllers", manager.run()))
+                    await manager.wait_ready()
+                    await node.wait_running()
+                    yield RunningCluster(api, manager, node)
             finally:
                 # Pods end with their grace while the API server still answers.
                 manager.stop()
-                await asyncio.wait({running})
+                if running:
+                    await asyncio.wait(running)
 
 
 _NO_NODE = "no node of this API server runs pods"

@@ -62,7 +62,7 @@ class Laptop:
         """Start cluster and manager."""
         self._cluster = AsyncExitStack()
         self._running = await self._cluster.enter_async_context(local_cluster(self._settings))
-        await training.install_definitions(self._running)
+        await training.install_definitions(self._running.api)
         await self.start_manager()
 
     async def down(self) -> None:
@@ -75,7 +75,7 @@ class Laptop:
         """Start the manager."""
         assert self._running is not None
         self._manager = AsyncExitStack()
-        await self._manager.enter_async_context(training.training_manager(self._running, self._settings.folder))
+        await self._manager.enter_async_context(training.training_manager(self._running.api, self._settings.folder))
 
     async def stop_manager(self) -> None:
         """End it."""

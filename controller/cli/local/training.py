@@ -17,7 +17,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.cli.dashboard.keys import is_free
 from trainwright.controller.cli.versions import public_objects
 from trainwright.controller.local.apiserver.http.serving import HOST
-from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
+from trainwright.controller.local.cluster import RunningCluster, RunningServer, install, local_cluster
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
@@ -62,35 +62,42 @@ async def training_cluster(
         ConfigurationError: the port cannot be used.
         KubernetesError: something could not be set up.
     """
-    async with local_cluster(settings, port=port, memory=memory, rbac=rbac, request_log=request_log) as cluster:
-        await install_definitions(cluster)
-        async with training_manager(cluster, settings.folder):
-            client = Client(cluster.api.transport(), user_agent=_OWNER)
-            await install(client, await asyncio.to_thread(_shipped, *sorted(_RUNTIMES.glob("*.yaml"))), owner=_OWNER)
-            if rbac:
-                await install(client, await asyncio.to_thread(_shipped, _USER_ROLES), owner=_OWNER)
-            yield cluster
+
+    @asynccontextmanager
+    async def managed(api: RunningServer) -> AsyncIterator[None]:
+        await install_definitions(api)
+        async with training_manager(api, settings.folder):
+            yield
+
+    async with local_cluster(
+        settings, port=port, memory=memory, rbac=rbac, request_log=request_log, beside=managed
+    ) as cluster:
+        client = Client(cluster.api.transport(), user_agent=_OWNER)
+        await install(client, await asyncio.to_thread(_shipped, *sorted(_RUNTIMES.glob("*.yaml"))), owner=_OWNER)
+        if rbac:
+            await install(client, await asyncio.to_thread(_shipped, _USER_ROLES), owner=_OWNER)
+        yield cluster
 
 
-async def install_definitions(cluster: RunningCluster) -> None:
+async def install_definitions(api: RunningServer) -> None:
     """Our definitions, and the namespace that the manager keeps its certificate in."""
-    client = Client(cluster.api.transport(), user_agent=_OWNER)
+    client = Client(api.transport(), user_agent=_OWNER)
     await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
 
 
 @asynccontextmanager
-async def training_manager(cluster: RunningCluster, folder: Path) -> AsyncIterator[None]:
-    """Run the manager beside a cluster that has our definitions, for the length of the block."""
-    client = Client(cluster.api.transport(), user_agent=_OWNER)
+async def training_manager(api: RunningServer, folder: Path) -> AsyncIterator[None]:
+    """Run the manager of an API server that has our definitions, for the length of the block."""
+    client = Client(api.transport(), user_agent=_OWNER)
 
     def answer_here(handlers: Mapping[str, AdmissionHandler]) -> None:
-        cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
+        api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
 
     manager = await make_manager(
-        cluster.api.config,
+        api.config,
         _settings(await asyncio.to_thread(status_port, folder)),
         user_agent="trainwright",
-        transport=cluster.api.transport(),
+        transport=api.transport(),
         answer_here=answer_here,
     )
     async with TaskScope("training cluster") as tasks:

@@ -405,9 +405,14 @@ class LocalNode:
             return
         worker = self._workers.get(uid)
         if worker is None:
-            if is_finished(pod) or uid in self._lost:
+            is_left = uid in self._lost
+            if is_finished(pod) or (is_left and (is_deleted(pod) or await asyncio.to_thread(self._has_run, pod))):
                 await self._finish(pod)
                 return
+            if is_left:
+                # The cluster ended before a container of it ran, so nothing is lost: it begins once more.
+                await self._remove(uid)
+                self._lost -= {uid}
             worker = self._begin(pod)
             await self._tell_peers(worker)
         worker.update(pod)
@@ -416,6 +421,11 @@ class LocalNode:
             await self._note_end(worker)
             if await self._delete(pod):
                 await self._forget(worker)
+
+    def _has_run(self, pod: Document) -> bool:
+        """Whether a container of a pod of an earlier run has run: its status says so, or its log exists. Blocks."""
+        logs = log_folder(self.settings.logs, pod, "").glob("*/*.log")
+        return recovery.has_started(pod) or any(True for _ in logs)
 
     def _begin(self, pod: Document) -> PodWorker:
         assert self._tasks is not None

@@ -53,6 +53,8 @@ CHARGED: Mapping[FailureCause, str] = {
 BY_SCHEDULER = "PreemptionByScheduler"
 DELETED = "Deleted"
 NODE_LOST = "NodeLost"
+NODE_RESTARTED = "NodeRestarted"
+"""A node of the local cluster says so of pods that ended with it: it is back already."""
 _ON_REQUEST = frozenset({DELETED, "EvictionByEvictionAPI", "DeletionByTaintManager"})
 """Ends that say nothing of the node: it is drained, or somebody deletes the pod."""
 _HARDWARE = re.compile(
@@ -185,6 +187,8 @@ class Attribution:
     """The node that may be the reason; empty: none, or it is not known."""
     is_hardware: bool = False
     """Whether the log reports broken hardware."""
+    is_past: bool = False
+    """Whether what was the reason is over, so that the next attempt need not wait for that."""
 
     @property
     def charged(self) -> str:
@@ -206,7 +210,7 @@ def _reasons(entry: Entry | None, witness: Witness, wanted: Declaration) -> Iter
     """All that explains the end, what counts most first."""
     signs = _in_time(witness.signs, entry)
     yield from (_of(sign, "was preempted") for sign in signs if sign.cause is FailureCause.PREEMPTED)
-    yield from (Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign)) for sign in signs)
+    yield from map(_of_cluster, signs)
     told = _told(entry) if entry is not None else ""
     own = list(_by_end(entry, told, witness, wanted)) if entry is not None else []
     yield from (one for one in own if one.cause is FailureCause.INFRASTRUCTURE)
@@ -218,6 +222,11 @@ def _reasons(entry: Entry | None, witness: Witness, wanted: Declaration) -> Iter
         # A signal from outside may come with a lost node.
         is_certain = not entry.is_victim and entry.exit_code not in (_SIGKILL, _SIGTERM)
         yield Attribution(FailureCause.CODE, told, is_certain=is_certain, node=_own_node(entry, witness))
+
+
+def _of_cluster(sign: Sign) -> Attribution:
+    is_past = sign.reason == NODE_RESTARTED
+    return Attribution(sign.cause, f"{sign.where}: {sign.reason}", node=_blamed(sign), is_past=is_past)
 
 
 def _blamed(sign: Sign) -> str:

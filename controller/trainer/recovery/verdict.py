@@ -170,7 +170,7 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
         text = f"the job failed after {counts.attempts} attempts, the most that are made; the last: {ended.why.text}"
         return _ends(counts, REASON_RESTARTS_EXHAUSTED, text, paid)
     pauses = _PAUSES_OF_INFRASTRUCTURE if budget in (INFRASTRUCTURE, FREE) else _PAUSES
-    pause = pauses[min(used, len(pauses)) - 1]
+    pause = 0.0 if ended.why.is_past else pauses[min(used, len(pauses)) - 1]
     pause = min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause
     return Judgement(counts=counts, pause=pause, paid=paid)
 

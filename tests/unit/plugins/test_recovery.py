@@ -131,6 +131,8 @@ def without_recovery(spec: dict[str, Any]) -> dict[str, Any]:
         pod.pop("restartPolicy", None)
         for one in (*pod["containers"], *pod.get("initContainers", ())):
             one.pop("terminationMessagePolicy", None)
+            if env := [var for var in one.pop("env", ()) if not var["name"].startswith("TRAINWRIGHT_ATTEMPT")]:
+                one["env"] = env
     return spec
 
 
@@ -325,7 +327,26 @@ def test_a_restart_of_stalled_ranks_needs_a_time() -> None:
     # The writer of progress prints where it stands when its rank is stopped.
     asks = {"name": "TRAINWRIGHT_ON_STALL", "value": "restart"}
     assert asks in result.container()["env"]
-    assert "env" not in outcome(blueprint(ONE), marked(**GANG)).container()
+    assert "TRAINWRIGHT_ON_STALL" not in attempts_told(marked(**GANG))
+
+
+def attempts_told(asked: TrainJob) -> dict[str, str]:
+    """The variables of the trainer container, with their values or the fields that they come from."""
+    env = outcome(blueprint(ONE), asked).container().get("env", ())
+    return {one["name"]: one.get("value") or one["valueFrom"]["fieldRef"]["fieldPath"] for one in env}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "is_told"),
+    [(GANG, True), ({"checkpoints": "/c"}, True), ({**GANG, "checkpoints": "/c"}, True), ({"recovery": "none"}, False)],
+)
+def test_each_job_that_recovers_learns_its_attempt(annotations: dict[str, str], is_told: bool) -> None:
+    told = attempts_told(marked(**annotations))
+    expected = {
+        "TRAINWRIGHT_ATTEMPT": "metadata.labels['jobset.sigs.k8s.io/restart-attempt']",
+        "TRAINWRIGHT_ATTEMPT_BASE": "metadata.annotations['trainwright.dev/attempt-base']",
+    }
+    assert {name: field for name, field in told.items() if "ATTEMPT" in name} == (expected if is_told else {})
 
 
 def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
@@ -347,7 +368,7 @@ def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
     assert (plain["failurePolicy"]["maxRestarts"], later["failurePolicy"]["maxRestarts"]) == (5, 2)
     pod = later["replicatedJobs"][0]["template"]["spec"]["template"]
     assert pod["metadata"]["annotations"] == {"trainwright.dev/attempt-base": "3"}
-    assert "trainwright.dev/attempt-base" not in str(plain)
+    assert "annotations" not in plain["replicatedJobs"][0]["template"]["spec"]["template"].get("metadata", {})
 
 
 def test_avoided_nodes_are_kept_out_beside_what_the_affinity_asks_for() -> None:

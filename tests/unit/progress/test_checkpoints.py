@@ -5,7 +5,9 @@ import errno
 import json
 import logging
 import os
+import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,8 @@ def test_the_next_attempt_begins_from_the_last_whole_checkpoint(folder: Path) ->
     for step in (10, 20):
         reporter.checkpoint(saved(folder, step), step=step)
     assert latest_checkpoint() == str(folder / "step-20")
-    assert json.loads((folder / "latest").read_text()) == {"path": "step-20", "step": 20, "attempt": 1}
+    noted = json.loads((folder / "latest").read_text())
+    assert {name: noted[name] for name in ("path", "step", "attempt")} == {"path": "step-20", "step": 20, "attempt": 1}
     # The folder may be mounted elsewhere.
     folder.rename(folder.parent / "moved")
     assert latest_checkpoint() is None
@@ -134,6 +137,87 @@ def test_a_torn_file_counts_as_none(folder: Path, text: str, monkeypatch: pytest
     assert latest_checkpoint() == str(folder / "step-10")
     monkeypatch.setenv(progress.CHECKPOINT_DIR, str(folder / "latest"))
     assert latest_checkpoint() is None
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def rewrite(file: Path) -> None:
+    with file.open("r+b") as stream:
+        stream.write(b"?")
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut": (cut, "has 5 bytes, and had 10 when it was noted"),
+    "rewritten": (rewrite, "does not hold what it held when it was noted"),
+    "gone": (Path.unlink, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    folder: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    reporter, (damage, said) = Reporter(rank=0), DAMAGE[how]
+    for step in (10, 20, 30):
+        (saved(folder, step) / "weights.json").write_text("{'w': 1.5}")
+        reporter.checkpoint(folder / f"step-{step}", step=step)
+    damage(folder / "step-30" / "weights.json")
+    assert latest_checkpoint() == str(folder / "step-20")
+    last = f"checkpoint {folder / 'step-30'} is passed over: its file weights.json {said}"
+    assert [record.getMessage() for record in caplog.records] == [last]
+    damage(folder / "step-20" / "weights.json")
+    assert latest_checkpoint() == str(folder / "step-10")
+    shutil.rmtree(folder / "step-10")
+    assert latest_checkpoint() is None
+    assert caplog.messages[-1] == f"checkpoint {folder / 'step-10'} is passed over: it does not exist"
+    # What is noted next comes first again.
+    reporter.checkpoint(saved(folder, 40), step=40)
+    assert latest_checkpoint() == str(folder / "step-40")
+
+
+def test_only_the_size_of_a_large_file_is_checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SMALL_BYTES", 9)
+    folder.mkdir()
+    for step in (10, 20):
+        (folder / f"{step}.pt").write_text("0123456789")
+        Reporter(rank=0).checkpoint(folder / f"{step}.pt", step=step)
+    rewrite(folder / "20.pt")
+    assert latest_checkpoint() == str(folder / "20.pt")
+    cut(folder / "20.pt")
+    assert latest_checkpoint() == str(folder / "10.pt")
+
+
+def test_a_checkpoint_that_was_renamed_to_the_place_of_the_last_one_is_whole(folder: Path) -> None:
+    """The training ended before it noted it."""
+    folder.mkdir()
+    path, draft = folder / "model.json", folder / "draft"
+    path.write_text("{}")
+    Reporter(rank=0).checkpoint(path, step=10)
+    draft.write_text('{"step": 20}')
+    draft.replace(path)
+    assert latest_checkpoint() == str(path)
+    Reporter(rank=0).checkpoint(path, step=20)
+    cut(path)  # written in place, and not to its end
+    assert latest_checkpoint() is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "number"),
+    [
+        ({}, 1),
+        ({"ATTEMPT": "2"}, 3),
+        ({"ATTEMPT": "2", "ATTEMPT_BASE": ""}, 3),
+        ({"ATTEMPT": "1", "ATTEMPT_BASE": "4"}, 6),
+    ],
+)
+def test_the_attempt_is_one_number(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], number: int
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"TRAINWRIGHT_{name}", value)
+    assert progress.attempt() == number
 
 
 def test_a_rank_of_an_earlier_attempt_that_was_cut_off_changes_nothing(

@@ -52,17 +52,29 @@ def end_survivors(pods: Path) -> frozenset[str]:
     return uids
 
 
+def has_started(pod: Document) -> bool:
+    """Whether the status of a pod shows that a container of it has run."""
+    status = status_of(pod)
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return any("waiting" not in (one.get("state") or {"waiting": {}}) or one.get("lastState") for one in containers)
+
+
 def lost_status(pod: Document, now: datetime) -> Document:
-    """The status of a pod whose processes ended with the cluster: Failed, containers that ran with code 137."""
+    """The status of a pod whose processes ended with the cluster: Failed, containers that ran with code 137.
+
+    The pod was disrupted: rules of Jobs and JobSets must not take that for a failure of its own.
+    """
     status = status_of(pod)
     document: Document = {"phase": "Failed", "reason": REASON, "message": MESSAGE}
     for kind in ("initContainerStatuses", "containerStatuses"):
         if listed := status.get(kind):
             document[kind] = [_lost_container(one, now) for one in listed]
-    conditions = []
-    for kind in ("Ready", "ContainersReady"):
-        since = times.format_time(now)
-        conditions.append({"type": kind, "status": "False", "reason": "PodFailed", "lastTransitionTime": since})
+    since = {"lastTransitionTime": times.format_time(now)}
+    conditions: list[Document] = [
+        {"type": kind, "status": "False", "reason": "PodFailed", **since} for kind in ("Ready", "ContainersReady")
+    ]
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "NodeRestarted", "message": MESSAGE}
+    conditions.append({**target, **since})
     return document | {"conditions": conditions}
 
 

@@ -27,6 +27,7 @@ _WHY = {
     "EvictionByEvictionAPI": "was evicted, as when a node is drained",
     "DeletionByTaintManager": "was removed because its node does not answer",
     "TerminationByKubelet": "was ended by its node, as when the node shuts down",
+    "NodeRestarted": "ended with its node, which has started again",
 }
 _FAILED = re.compile(r"(Liveness|Startup) probe failed: ")
 """The event `Unhealthy` of a probe that ends its container; a readiness probe does not."""

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, running_node, status
-from trainwright.api.objects import annotations_of, uid_of
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import annotations_of, dig, uid_of
 from trainwright.controller.local.node.pod.status import FAILURES
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.podaccess import LogRequest
@@ -86,6 +87,8 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         assert status(lost)["reason"] == "NodeLost"
         ended = container(lost)["state"]["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (137, "NodeLost")
+        (target,) = [one for one in status(lost)["conditions"] if one["type"] == "DisruptionTarget"]
+        assert (target["status"], target["reason"]) == ("True", "NodeRestarted")
         assert status(await pods.get("done"))["phase"] == "Succeeded"
         await pods.gone("gone")
         chunks = [chunk async for chunk in await node.logs(pods.namespace, "running", LogRequest(container="main"))]
@@ -96,6 +99,29 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         await pods.gone("running")
         uids = uid_of(made), uid_of(gone)
         await eventually(lambda: [uid for uid in uids if (settings.pods / uid).exists()], is_empty)
+
+
+async def test_after_a_crash_a_pod_that_has_not_run_begins_once_more(
+    control_plane: ControlPlane, config: ClusterConfig, unmanaged: Pods, settings: NodeSettings
+) -> None:
+    """It waited for a key when the node was killed: nothing of it is lost."""
+    pods, reference = unmanaged, {"configMapKeyRef": {"name": "settings", "key": "rate"}}
+    env = [{"name": "RATE", "valueFrom": reference}]
+    with start(str(control_plane.kubeconfig), str(settings.folder), str(settings.isolation)) as crashing:
+        command = python("import os; print(os.environ['RATE'])")
+        main = {"name": "main", "image": "python", "command": list(command), "env": env}
+        made = await pods.create("waiting", containers=[main])
+        await eventually(
+            lambda: pods.get("waiting"),
+            lambda pod: dig(container(pod), "state.waiting.reason") == "CreateContainerConfigError",
+        )
+        assert (settings.pods / uid_of(made)).is_dir()
+        crashing.kill()
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": pods.namespace}}
+    await pods.client.create({**data, "data": {"rate": "3"}}, kind=ConfigMap.RESOURCE)
+    async with running_node(config, settings):
+        pod = await pods.reach("waiting", "Succeeded")
+        assert uid_of(pod) == uid_of(made)
 
 
 def start(*arguments: str) -> "subprocess.Popen[bytes]":

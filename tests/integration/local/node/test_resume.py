@@ -5,6 +5,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +19,24 @@ from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from trainwright.controller.cli.local.training import training_cluster
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
+
+async def main():
+    async with training_cluster(NodeSettings(name="laptop", folder=Path(sys.argv[1]), isolation=Isolation.REWRITE)):
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def started(folder: Path) -> "subprocess.Popen[bytes]":
+    """A cluster in a process of its own."""
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)])
 
 
 @pytest.fixture
@@ -99,3 +119,26 @@ async def test_a_training_goes_on_after_the_cluster_was_down(folders: tuple[Path
     assert entry.cause == "Infrastructure"
     assert sorted(path.name for path in killed.iterdir()) == ["1-0", "1-1", "2-0", "2-1", "model"]
     assert (killed / "model").read_text() == (calm / "model").read_text()
+
+
+async def test_a_cluster_that_was_killed_costs_one_attempt_and_no_retry(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Again and again without a further checkpoint: the node knows that it was away, so there is no pause, either."""
+    _, killed = folders
+    settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
+    async with training_cluster(settings) as cluster:
+        client = Client(cluster.api.transport())
+        await begin(client, killed, "killed", stands_after=(2, 2, 2), retries="0")
+        await pid(killed, 1, 0)
+    for attempt in (2, 3):
+        with started(settings.folder) as crashing:
+            for rank in range(2):
+                await pid(killed, attempt, rank)
+            crashing.kill()
+    async with training_cluster(settings) as cluster:
+        client = Client(cluster.api.transport())
+        assert await end_of(client, "killed") == "Complete"
+        entries = (await record_of(client, "killed")).values()
+    assert [(entry.cause, entry.held_seconds) for entry in entries] == [("Infrastructure", 0)] * 3
+    assert [entry.message for entry in entries][1:] == ["rank 0: NodeRestarted"] * 2

@@ -222,6 +222,18 @@ def test_a_wrong_charge_is_corrected_by_a_new_jobset() -> None:
     assert life.causes == {"Infrastructure": 1, "Code": 1}
 
 
+def test_a_node_that_was_away_and_is_back_is_not_waited_for() -> None:
+    """A local cluster that is killed again and again; another disruption without progress has its pause."""
+    life = Life(Declaration(mode="gang", retries=0))
+    for number, (reason, pause) in enumerate(
+        (("NodeRestarted", 0), ("NodeRestarted", 0), ("EvictionByEvictionAPI", 120))
+    ):
+        life.run(*(pod(rank, code=137, status=disrupted(reason)) for rank in range(2)))
+        step = life.restart(counted=False)
+        assert held_for(step.summary, life.now) == pause
+        assert life.causes == {"Infrastructure": number + 1}
+
+
 def test_without_own_words_the_verdict_waits_for_evidence() -> None:
     """A Failed JobSet whose ranks only lost their peers: a node may turn out to be lost, for a minute."""
     life = Life(Declaration(mode="gang", retries=0))
