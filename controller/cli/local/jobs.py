@@ -31,9 +31,8 @@ from trainwright.controller.runtime import Client, KubernetesError, Request, Tas
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
-    is_consequence,
+    is_victim,
     program_ended,
-    telling_line,
 )
 from trainwright.controller.trainer.job.pods import container_statuses
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
@@ -364,8 +363,9 @@ def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | Non
     """The container of the job that failed first, and not because of another one.
 
     As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
-    One that the node has stopped is a victim. So is one whose last words, if they are known, tell of a lost peer, where
-    another one failed by itself a little later: programs close their connections before they end.
+    One that the node has stopped is a victim, unless its launcher says that its process had failed before. So is one
+    whose last words, if they are known, tell of a lost peer, where another one failed by itself a little later:
+    programs close their connections before they end.
     """
     written = sorted(
         ((pod, entry) for pod in pods for entry in written_failures(pod)), key=lambda one: (one[1].stopped, one[1].at)
@@ -389,11 +389,11 @@ def _first_cause(written: Sequence[_Written], words: Mapping[Run, Sequence[str]]
     began = parse(program_ended(_words(written[0], words), first.at))
     for one in written:
         _, ended = one
-        if ended.stopped or (parse(ended.at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
-            break
+        if (parse(ended.at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
+            continue
         lines = _words(one, words)
         is_late = (parse(program_ended(lines, ended.at)) - began).total_seconds() > LATE_SECONDS
-        if not is_late and not is_consequence(telling_line(lines, ended.code)):
+        if not is_late and not is_victim(lines, ended.code, stopped=ended.stopped):
             return one
     return written[0]
 

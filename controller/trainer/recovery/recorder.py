@@ -147,8 +147,9 @@ class RecoveryRecorder(FailureRecorder):
             recorded.read.pop(attempt, None)
             recorded.looked.pop(attempt, None)
         for attempt, failures in _of_ranks(glance).items():
-            if attempt >= known.summary.judged and known.summary.replace != uid:
-                held = entries.get(attempt)
+            held = entries.get(attempt)
+            is_open = attempt >= known.summary.judged or (held is not None and held.provisional)
+            if is_open and known.summary.replace != uid:
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
                 await self._look(job, recorded, entries, attempt, failures)

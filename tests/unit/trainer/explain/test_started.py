@@ -726,7 +726,8 @@ def test_a_rank_that_lost_another_one_is_a_victim() -> None:
     # torchrun may end late, and its summary says when its process did.
     killed = summary(2, -9).replace("2026-01-15_05:44:28", at(100)[:-1].replace("T", "_"))
     world.logs["j-node-0-2-abcde/node"] = killed.split("\n")
-    assert world.says().startswith("RankFailed: rank 2 failed with exit code 1; 3 others failed too; ")
+    # The number of its pod is that of a node; the processes have ranks.
+    assert world.says().startswith("RankFailed: node 2 failed with exit code 1; 3 others failed too; ")
 
 
 def test_the_time_that_a_node_tells_exactly_counts() -> None:

@@ -189,6 +189,28 @@ def test_a_failure_that_kubernetes_restarts_is_put_on_record() -> None:
     assert life.look().told == []
 
 
+def test_a_provisional_entry_is_corrected_by_another_culprit_or_settled() -> None:
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.logs[0] = PEER
+    life.run(pod(0, code=1), pod(1))
+    life.restart()
+    assert life.entries[0].provisional
+    settled, life.known = life.known.summary, KnownAttempts(life.known.summary, life.known.witnesses)
+    culprit = failures_by_attempt([pod(1, code=1)])[0][0]
+    victim = life.entries[0]
+    life.entries[0] = Entry.of(culprit, "ValueError: bad shape").in_place_of(victim)
+    found = life.look()
+    assert (life.entries[0].provisional, life.entries[0].rank, life.causes) == (False, 1, {"Code": 1})
+    assert "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape" in found.summary.why
+    # Without another one, it stands after a minute.
+    life.known.summary, life.entries[0] = settled, victim
+    life.now += timedelta(seconds=61)
+    life.look()
+    assert (life.entries[0].provisional, life.known.summary.provisional_until) == (False, "")
+    assert life.look().look_again is None
+
+
 def test_the_next_attempt_is_held_back_unless_it_runs_already() -> None:
     """Scenario 38."""
     for runs, seconds in ((False, 10.0), (True, 0.0)):
