@@ -45,6 +45,8 @@ _FAILURES = "Failures:"
 _SIGNAL = re.compile(r"Signal (\d+) \((\w+)\)")
 _AGENT = re.compile(r"torch[./]distributed[./](?:elastic|run|launcher)|torchelastic|Sending process \d+ closing signal")
 """Lines of torchrun itself."""
+_CLOSES = re.compile(r"Sending process \d+ closing signal")
+"""What it does to the other processes of the node."""
 _AGENT_SAW = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 _LAUNCHED = re.compile(r"\b(?:torchrun|mpirun|accelerate): .*\bexit code -?\d+")
 """What is said here of a process below a launcher."""
@@ -170,6 +172,8 @@ class _Process:
     rank: str = ""
     code: str = ""
     time: str = ""
+    is_one_of_many: bool = False
+    """Whether its node has other processes, by its number there."""
     trace: tuple[str, ...] = ()
     """What the summary has of its traceback, or of the signal that ended it."""
 
@@ -213,7 +217,8 @@ def _summary(lines: Sequence[str]) -> tuple[list[_Process], int]:
 def _process(fields: dict[str, str], trace: Sequence[str]) -> _Process:
     rank, code = (fields.get(name, "").partition(" ")[0] for name in ("rank", "exitcode"))
     own = [line for line in trace if not re.fullmatch(r"\[\d+\]:", line)]
-    return _Process(rank, code, fields.get("time", ""), (fields.get("traceback", ""), *own))
+    is_one_of_many = re.search(r"local_rank: [1-9]", fields.get("rank", "")) is not None
+    return _Process(rank, code, fields.get("time", ""), is_one_of_many, (fields.get("traceback", ""), *own))
 
 
 def _first_process(lines: Sequence[str]) -> tuple[_Process, str]:
@@ -225,14 +230,15 @@ def _first_process(lines: Sequence[str]) -> tuple[_Process, str]:
     found, begin = _summary(lines)
     if not found:
         return _Process(), ""
-    said = _exceptions_of_workers(lines[:begin]) if found[1:] else []
+    is_shared = found[1:] or found[0].is_one_of_many or any(_CLOSES.search(line) for line in lines[:begin])
+    said = _exceptions_of_workers(lines[:begin]) if is_shared else []
     first = [one for one in said if not is_consequence(one)]
     unnamed = [one for one in found if one.code == str(_EXCEPTION_CODE) and not one.exception]
 
     def words(one: _Process) -> str:
         if one.exception or one.code.startswith("-"):
             return one.exception
-        if not found[1:]:
+        if not said:
             return _of_worker(lines[:begin], one.rank)
         own = _exceptions_of_workers(lines[:begin], one.rank)
         # Lines that do not name their rank are of one of the processes that an exception ended.

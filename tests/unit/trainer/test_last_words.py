@@ -194,6 +194,16 @@ NONE, KILLED = "To enable traceback see: https://pytorch.org", "Signal 9 (SIGKIL
             failures((0, 1, f"{TRACEBACK}    File x\n  {GLOO}"), (1, 1, f"{TRACEBACK}    File x\n  KeyError: 'x'")),
             "KeyError: 'x' (torchrun: rank 1, exit code 1)",
         ),
+        # The other one has lost it, and has written more before it was stopped.
+        (
+            f"{TRACEBACK}{FRAME}ValueError: bad shape\n{TRACEBACK}{FRAME}{GLOO}\n{AGENT}{failures((0, 1, NONE))}",
+            "ValueError: bad shape (torchrun: rank 0, exit code 1)",
+        ),
+        # What was caught before says nothing of the end.
+        (
+            f"{TRACEBACK}{FRAME}KeyError: 'x'\nstep 3\n{TRACEBACK}{FRAME}{GLOO}\n{OLD_AGENT}{failures((0, 1, NONE))}",
+            f"{GLOO} (torchrun: rank 0, exit code 1)",
+        ),
         # No line says whose it is.
         (
             (
