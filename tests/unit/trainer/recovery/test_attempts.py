@@ -570,8 +570,8 @@ def test_a_job_that_reported_in_an_earlier_attempt_promised_to_report() -> None:
 
 
 def test_a_rank_that_fails_while_it_is_stopped_does_not_end_the_job() -> None:
-    """Kubernetes has no retry left, and saw the failure before the suspension."""
-    life = Life(Declaration(mode="gang", retries=0, restarts_stalled=True))
+    """Kubernetes saw the failure before the suspension."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
     life.run(pod(0), pod(1))
     life.stall = STANDS
     assert life.notice()
