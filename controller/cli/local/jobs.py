@@ -34,7 +34,9 @@ from trainwright.controller.trainer.failures.last_words import (
     is_victim,
     program_ended,
 )
+from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses
+from trainwright.controller.trainer.job.stall import rank_name
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
 TRAINJOB = TrainJob.RESOURCE
@@ -251,7 +253,9 @@ class Follower:
         await stop_job()
         await self._until(lambda: all(map(has_ended, self._present())), _DRAIN_SECONDS)
         await self._finish([*self._copies.values()], _DRAIN_SECONDS)
-        return Followed(STALLED, f"the job was stopped because it seems to hang: {hang}")
+        logs = {rank_name(self._pods[uid]): "\n".join(lines) for (uid, *_), lines in self._last_lines.items()}
+        where = f"{hang.partition(';')[0]}; {found}" if (found := whereabouts(logs)) else hang
+        return Followed(STALLED, f"the job was stopped because it seems to hang: {where}")
 
     def _present(self) -> list[Document]:
         return [pod for uid, pod in self._pods.items() if uid in self._watch.present]

@@ -301,6 +301,25 @@ def restart_stalled(
     return step
 
 
+def stood(known: KnownAttempts, before: Progression, attempt: int, where: str, end: tuple[str, str]) -> Progression:
+    """Add where the ranks of an attempt stood that was stopped, and then let the job end, if it does.
+
+    `end`: reason and message; two empty texts: it goes on.
+    """
+    step = Progression(copied(known.summary), dict(before.entries))
+    found, (reason, message) = step.summary, end
+    if where:
+        text = f"{found.why}; {where}"
+        if attempt in step.entries:
+            step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], message=text)
+        message = message.replace(found.why, text) if found.why else message
+        found.why = text
+        step.told.append(f"attempt {attempt + 1} stood still: {where}")
+    if reason:
+        found.hang, found.end_reason, found.end_message = False, reason, message
+    return step
+
+
 def _go_on_after_hang(glance: Glance, step: Progression) -> None:
     """The next attempt begins once no pod of the one that stood still runs.
 

@@ -27,6 +27,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     observe,
     restart_stalled,
     stalled,
+    stood,
 )
 from trainwright.controller.trainer.recovery.causes import Span
 from trainwright.controller.trainer.recovery.verdict import (
@@ -475,6 +476,25 @@ def test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt() -> No
     life.base = 1
     life.run(pod(0), pod(1))
     assert life.known.summary.judged == 1
+
+
+@pytest.mark.parametrize(
+    "end", [("", ""), ("Hang", "the job failed after 1 attempt; the last: it stands; see the logs")]
+)
+def test_the_rank_that_is_elsewhere_gets_into_the_record_and_the_last_sentence(end: tuple[str, str]) -> None:
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.run(pod(0), pod(1))
+    how = "it stands; it may hang"
+    step = restart_stalled(life.known, life.glance, {}, life.wanted, how)
+    life.known.summary = step.summary
+    where = 'rank 1 was elsewhere: File "/code/train.py", line 42, in load_batch'
+    found = stood(life.known, step, 0, where, end)
+    assert (found.summary.why, found.entries[0].message) == (f"it stands; {where}", f"it stands; {where}")
+    assert found.told == [f"attempt 1 stood still: {where}"]
+    assert (found.summary.hang, found.summary.end_reason) == (not end[0], end[0])
+    assert found.summary.end_message == end[1].replace("it stands", f"it stands; {where}")
+    # Without stacks, nothing is claimed.
+    assert stood(life.known, step, 0, "", ("", "")).summary == step.summary
 
 
 def test_ranks_that_have_ended_do_not_keep_the_next_attempt_from_beginning() -> None:
