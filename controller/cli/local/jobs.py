@@ -31,6 +31,7 @@ from trainwright.controller.runtime import Client, KubernetesError, Request, Tas
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
+    ended_below,
     is_victim,
     program_ended,
 )
@@ -38,6 +39,7 @@ from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses
 from trainwright.controller.trainer.job.stall import rank_name
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.plugins.contract.picture import index_of
 
 TRAINJOB = TrainJob.RESOURCE
 _LOOK_SECONDS = 0.1
@@ -48,6 +50,8 @@ _OTHERS_SECONDS = 0.5
 _STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
 """Reasons of containers that wait for nothing but their node."""
 _LAST_LINES = 200
+_ENDED_SECONDS = 3.0
+"""How long a launcher may take to end after its process, before users are told."""
 _SIGNALS = 128
 """Exit codes above it stand for a signal."""
 OUT_OF_TIME = 124
@@ -90,6 +94,8 @@ class Follower:
         self._takes = takes
         self._stalls = stalls
         self._copies: dict[tuple[str, str, int], asyncio.Task[None]] = {}
+        self._waiting: dict[tuple[str, str, int], float] = {}
+        """Since when the launcher of a run is seen to wait for others after the end of its process."""
         self._last_lines: dict[tuple[str, str, int], deque[str]] = {}
         """Of each run whose log is copied: they may tell that it failed because of another one."""
         self._pods: dict[str, Document] = {}
@@ -146,6 +152,7 @@ class Follower:
                         continue  # just now, and its pods fail because of that
                 if ended is not None:
                     return await self._concluded(ended, end_job)
+                self._tell_ended_processes(loop.time())
                 hang = self._tell_stall(job)
                 if hang and stop_job is not None:
                     return await self._stopped(hang, stop_job)
@@ -287,6 +294,16 @@ class Follower:
     def _tell_progress(self, job: Document) -> None:
         if line := self._reports.line(job):
             print(f"| {line}", file=self._out, flush=True)
+
+    def _tell_ended_processes(self, now: float) -> None:
+        """Warn of a launcher that waits for others after the end of its process. Mostly it ends within a moment."""
+        running = {uid_of(pod): pod for pod in self._present() if dig(pod, "status.phase") == "Running"}
+        for run, lines in self._last_lines.items():
+            said = ended_below(lines) if run[0] in running else ""
+            since = self._waiting.setdefault(run, now) if said else now
+            if said and now - since >= _ENDED_SECONDS:
+                who = f"node {index_of(running[run[0]])}"
+                self._say(f"warning: a process of {who} has ended, and the others wait for it: {said}")
 
     def _tell_stall(self, job: Document) -> str:
         """Warn once of each stall. Returns how the job stands still; empty: it does not, or that is not asked."""

@@ -118,6 +118,17 @@ def is_victim(lines: Sequence[str], exit_code: int | None, *, stopped: bool) -> 
     return stopped and not is_launched(line) and not raised
 
 
+def ended_below(lines: Sequence[str]) -> str:
+    """What torchrun, which runs on, has said of a process of its that ended; empty: nothing, or more came after it.
+
+    It waits for the other nodes then, for 300 s at most, and they may wait for that process.
+    """
+    told = _told(without_answers(lines))
+    saw = next((n for n in range(len(told) - 1, -1, -1) if _AGENT_SAW.search(told[n])), None)
+    is_last = saw is not None and all(_AGENT.search(line) for line in told[saw:])
+    return _of_torchrun(told) if is_last else ""
+
+
 def is_launched(line: str) -> bool:
     """Whether the line tells of a process below a launcher, so that the number of its pod is that of a node."""
     return _LAUNCHED.search(line) is not None

@@ -71,7 +71,7 @@ def _places(lines: Sequence[str]) -> Iterator[_Place]:
         own = next((n for n, (file, _, _) in enumerate(frames) if not _LIBRARY.search(file)), 0)
         file, line, function = frames[own]
         waits = any(_WAITS.search(file) or _WAITS.search(function) for file, _, function in frames[: own + 1])
-        yield _Place(f'File "{shortened(file, 100)}", line {line}, in {function}', waits)
+        yield _Place(f'File "{shortened(file, 60)}", line {line}, in {function}', waits)
 
 
 def _threads(lines: Sequence[str]) -> Iterator[list[tuple[str, str, str]]]:

@@ -292,7 +292,7 @@ def restart_stalled(
     outcome = _Look(known, glance, step, wanted).charge(glance.current, Attribution(FailureCause.HANG, text))
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
     if outcome.reason:
-        found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
+        found.end_reason, found.end_message = outcome.reason, outcome.message
         return step
     found.hang = True
     found.hold_until = format_time(glance.now + timedelta(seconds=outcome.pause)) if outcome.pause else ""
@@ -301,20 +301,22 @@ def restart_stalled(
     return step
 
 
-def stood(known: KnownAttempts, before: Progression, attempt: int, where: str, end: tuple[str, str]) -> Progression:
+def stood(known: KnownAttempts, before: Progression, glance: Glance, where: str, end: tuple[str, str]) -> Progression:
     """Add where the ranks of an attempt stood that was stopped, and then let the job end, if it does.
 
     `end`: reason and message; two empty texts: it goes on.
     """
     step = Progression(copied(known.summary), dict(before.entries))
-    found, (reason, message) = step.summary, end
+    found, attempt, (reason, message) = step.summary, glance.current, end
     if where:
-        text = f"{found.why}; {where}"
+        # The sentence of the end is short: where the ranks stood says more than since when.
+        message = message.replace(found.why, f"it stood still: {where}")
+        found.why = f"{found.why}; {where}"
         if attempt in step.entries:
-            step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], message=text)
-        message = message.replace(found.why, text) if found.why else message
-        found.why = text
+            step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], message=found.why)
         step.told.append(f"attempt {attempt + 1} stood still: {where}")
+    elif reason:
+        message = f"{message}; ConfigMap {name_of_record(glance.job.name)} has the last lines of all ranks"
     if reason:
         found.hang, found.end_reason, found.end_message = False, reason, message
     return step

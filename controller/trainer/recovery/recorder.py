@@ -216,7 +216,7 @@ class RecoveryRecorder(FailureRecorder):
         )
         if is_kept:
             known.evidence = {name: _evidence(last)} if last else known.evidence
-            step = stood(known, step, glance.current, whereabouts(last), end)
+            step = stood(known, step, glance, whereabouts(last), end)
             recorded.unwritten = True
             await self._keep(job, known, recorded, step)
         return RetryAfter(NODE_SECONDS, reason="hang")

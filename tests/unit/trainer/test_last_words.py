@@ -3,7 +3,13 @@
 
 import pytest
 
-from trainwright.controller.trainer.failures.last_words import is_consequence, is_victim, program_ended, telling_line
+from trainwright.controller.trainer.failures.last_words import (
+    ended_below,
+    is_consequence,
+    is_victim,
+    program_ended,
+    telling_line,
+)
 
 TRACE = """\
 Traceback (most recent call last):
@@ -152,6 +158,21 @@ torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got sig
 )
 def test_who_was_stopped_is_a_victim_unless_its_process_had_failed_before(log: str, code: int, victim: bool) -> None:
     assert is_victim(log.split("\n"), code, stopped=True) is victim
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("step 3\n", ""),
+        (f"step 3\n{OLD_AGENT.replace(': 1)', ': -9)')}", "torchrun: local rank 0, exit code -9, signal 9"),
+        (f"ValueError: bad shape\n{AGENT}", "ValueError: bad shape (torchrun: local rank 0, exit code 1)"),
+        # It has started the process again.
+        (f"ValueError: bad shape\n{AGENT}step 4\n", ""),
+        ("", ""),
+    ],
+)
+def test_torchrun_that_waits_for_others_has_said_that_its_process_ended(log: str, told: str) -> None:
+    assert ended_below(log.split("\n")) == told
 
 
 GLOO = "RuntimeError: [./gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:53907: Connection reset by peer"

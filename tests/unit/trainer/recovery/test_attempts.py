@@ -488,13 +488,13 @@ def test_the_rank_that_is_elsewhere_gets_into_the_record_and_the_last_sentence(e
     step = restart_stalled(life.known, life.glance, {}, life.wanted, how)
     life.known.summary = step.summary
     where = 'rank 1 was elsewhere: File "/code/train.py", line 42, in load_batch'
-    found = stood(life.known, step, 0, where, end)
+    found = stood(life.known, step, life.glance, where, end)
     assert (found.summary.why, found.entries[0].message) == (f"it stands; {where}", f"it stands; {where}")
     assert found.told == [f"attempt 1 stood still: {where}"]
     assert (found.summary.hang, found.summary.end_reason) == (not end[0], end[0])
-    assert found.summary.end_message == end[1].replace("it stands", f"it stands; {where}")
+    assert found.summary.end_message == end[1].replace("it stands", f"it stood still: {where}")
     # Without stacks, nothing is claimed.
-    assert stood(life.known, step, 0, "", ("", "")).summary == step.summary
+    assert stood(life.known, step, life.glance, "", ("", "")).summary == step.summary
 
 
 def test_ranks_that_have_ended_do_not_keep_the_next_attempt_from_beginning() -> None:
@@ -558,7 +558,10 @@ def test_three_hangs_at_one_step_end_the_job() -> None:
         life.known.summary.hang = False
         life.base = number + 1
     assert life.known.summary.end_reason == "Hang"
-    assert life.known.summary.end_message.startswith("the job failed after 3 attempts without progress; the last:")
+    assert life.known.summary.end_message.startswith(
+        "the job failed after 3 attempts without progress; the last: reports come, and have shown step 50 for 15 min; "
+        "its 2 retries for hangs are used up: raise annotation trainwright.dev/retries-hang"
+    )
     assert not life.notice()
 
 

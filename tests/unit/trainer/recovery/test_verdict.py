@@ -61,8 +61,8 @@ def test_failures_in_a_row_use_up_the_retries() -> None:
     assert (found[-1].reason, found[-1].message) == (
         "RestartsExhausted",
         (
-            "the job failed after 4 attempts without progress; its 3 retries are used up: raise annotation "
-            "trainwright.dev/retries (local run: --retries); the last: rank 1 failed with exit code 1"
+            "the job failed after 4 attempts without progress; the last: rank 1 failed with exit code 1; "
+            "its 3 retries are used up: raise annotation trainwright.dev/retries (local run: --retries)"
         ),
     )
 
@@ -203,7 +203,7 @@ def test_suspensions_cost_nothing() -> None:
             [HANG],
             3,
             "2 of 3 retries used, 2 of 2 for hangs",
-            "its 2 retries for hangs are used up: raise annotation {}-hang;",
+            "its 2 retries for hangs are used up: raise annotation {}-hang",
         ),
     ],
 )
