@@ -318,7 +318,7 @@ def stood(known: KnownAttempts, before: Progression, glance: Glance, where: str,
     elif reason:
         message = f"{message}; ConfigMap {name_of_record(glance.job.name)} has the last lines of all ranks"
     if reason:
-        found.hang, found.end_reason, found.end_message = False, reason, message
+        found.end_reason, found.end_message = reason, message
     return step
 
 

@@ -491,7 +491,8 @@ def test_the_rank_that_is_elsewhere_gets_into_the_record_and_the_last_sentence(e
     found = stood(life.known, step, life.glance, where, end)
     assert (found.summary.why, found.entries[0].message) == (f"it stands; {where}", f"it stands; {where}")
     assert found.told == [f"attempt 1 stood still: {where}"]
-    assert (found.summary.hang, found.summary.end_reason) == (not end[0], end[0])
+    # Its ranks stay stopped.
+    assert (found.summary.hang, found.summary.end_reason) == (True, end[0])
     assert found.summary.end_message == end[1].replace("it stands", f"it stood still: {where}")
     # Without stacks, nothing is claimed.
     assert stood(life.known, step, life.glance, "", ("", "")).summary == step.summary
