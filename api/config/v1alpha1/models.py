@@ -205,20 +205,20 @@ class Recovery(Struct, kw_only=True):
     max_retries: int | None = field(name="maxRetries", default=None)
     """The most that the annotation trainwright.dev/retries may ask for."""
     default_retries_memory: int | None = field(name="defaultRetriesMemory", default=None)
-    """Ends by lack of memory that such a TrainJob survives, unless its annotation trainwright.dev/retries-memory
-    says otherwise. At most maxRetriesMemory.
+    """Ends by lack of memory that such a TrainJob survives, unless its annotation trainwright.dev/retries-memory,
+    or else trainwright.dev/retries, says otherwise. At most maxRetriesMemory.
     """
     max_retries_memory: int | None = field(name="maxRetriesMemory", default=None)
     """The most that the annotation trainwright.dev/retries-memory may ask for."""
     default_retries_infrastructure: int | None = field(name="defaultRetriesInfrastructure", default=None)
     """Ends by the cluster that such a TrainJob survives, unless its annotation trainwright.dev/retries-
-    infrastructure says otherwise. At most maxRetriesInfrastructure.
+    infrastructure says otherwise; not fewer than trainwright.dev/retries. At most maxRetriesInfrastructure.
     """
     max_retries_infrastructure: int | None = field(name="maxRetriesInfrastructure", default=None)
     """The most that the annotation trainwright.dev/retries-infrastructure may ask for."""
     default_retries_hang: int | None = field(name="defaultRetriesHang", default=None)
     """Restarts of ranks that stand still that such a TrainJob survives, unless its annotation
-    trainwright.dev/retries-hang says otherwise. At most maxRetriesHang.
+    trainwright.dev/retries-hang, or else trainwright.dev/retries, says otherwise. At most maxRetriesHang.
     """
     max_retries_hang: int | None = field(name="maxRetriesHang", default=None)
     """The most that the annotation trainwright.dev/retries-hang may ask for."""

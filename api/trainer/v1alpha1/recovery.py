@@ -124,7 +124,7 @@ def declared(
 ) -> tuple[Declaration, tuple[Problem, ...]]:
     """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
     found, problems = read_by(_readers(allowed), job, runtime)
-    fields = {**{field: getattr(allowed, field).default for field in SETTINGS}, **found}
+    fields = {**_defaults(allowed, found.get("retries")), **found}
     both = sorted({*fields.get("free", ())} & {*fields.get("no_retry", ())})
     if both:
         unusable = {problem.of_job for problem in problems if problem.annotation == ANNOTATION_FREE_EXIT_CODES}
@@ -134,6 +134,15 @@ def declared(
         problems.append(Problem(ANNOTATION_FREE_EXIT_CODES, value, f"{both[0]} is in {name} too", of_job))
         fields["free"] = tuple(code for code in fields["free"] if code not in both)
     return Declaration(**fields), tuple(problems)
+
+
+def _defaults(allowed: Allowed, retries: int | None) -> dict[str, int]:
+    """The budgets of a job that does not name them. One that names its `retries` has so many, whatever the cause."""
+    found = {field: getattr(allowed, field).default for field in SETTINGS}
+    if retries is not None:
+        wanted = {"memory": retries, "hang": retries, "infrastructure": max(retries, found["infrastructure"])}
+        found |= {field: min(number, getattr(allowed, field).most) for field, number in wanted.items()}
+    return found
 
 
 @cache

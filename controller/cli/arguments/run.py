@@ -122,8 +122,8 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
         "--retries",
         type=whole(f"a number of retries: use 0 to {_MOST_RETRIES}", 0, _MOST_RETRIES),
         metavar="N",
-        help="restart all ranks together when one fails, for so many failures in a row without progress, 0 to 100 "
-        "(default: a failure ends the job)",
+        help="restart all ranks together when one fails, for so many failures in a row without progress, whatever "
+        "the cause, 0 to 100 (default: a failure ends the job)",
     )
     how.add_argument(
         "--resume-from",

@@ -32,12 +32,15 @@ from trainwright.controller.runtime import Client, KubernetesError, Request, Tas
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
-    is_consequence,
+    ended_below,
+    is_victim,
     program_ended,
-    telling_line,
 )
+from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses
+from trainwright.controller.trainer.job.stall import rank_name
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.plugins.contract.picture import index_of
 
 TRAINJOB = TrainJob.RESOURCE
 _LOOK_SECONDS = 0.1
@@ -48,6 +51,8 @@ _OTHERS_SECONDS = 0.5
 _STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
 """Reasons of containers that wait for nothing but their node."""
 _LAST_LINES = 200
+_ENDED_SECONDS = 3.0
+"""How long a launcher may take to end after its process, before users are told."""
 _SIGNALS = 128
 """Exit codes above it stand for a signal."""
 OUT_OF_TIME = 124
@@ -90,6 +95,8 @@ class Follower:
         self._takes = takes
         self._stalls = stalls
         self._copies: dict[tuple[str, str, int], asyncio.Task[None]] = {}
+        self._waiting: dict[tuple[str, str, int], float] = {}
+        """Since when the launcher of a run is seen to wait for others after the end of its process."""
         self._last_lines: dict[tuple[str, str, int], deque[str]] = {}
         """Of each run whose log is copied: they may tell that it failed because of another one."""
         self._pods: dict[str, Document] = {}
@@ -146,6 +153,7 @@ class Follower:
                         continue  # just now, and its pods fail because of that
                 if ended is not None:
                     return await self._concluded(ended, end_job)
+                self._tell_ended_processes(loop.time())
                 hang = self._tell_stall(job)
                 if hang and stop_job is not None:
                     return await self._stopped(hang, stop_job)
@@ -253,7 +261,9 @@ class Follower:
         await stop_job()
         await self._until(lambda: all(map(has_ended, self._present())), _DRAIN_SECONDS)
         await self._finish([*self._copies.values()], _DRAIN_SECONDS)
-        return Followed(STALLED, f"the job was stopped because it seems to hang: {hang}")
+        logs = {rank_name(self._pods[uid]): "\n".join(lines) for (uid, *_), lines in self._last_lines.items()}
+        where = f"{hang.partition(';')[0]}; {found}" if (found := whereabouts(logs)) else hang
+        return Followed(STALLED, f"the job was stopped because it seems to hang: {where}")
 
     def _present(self) -> list[Document]:
         return [pod for uid, pod in self._pods.items() if uid in self._watch.present]
@@ -285,6 +295,16 @@ class Follower:
     def _tell_progress(self, job: Document) -> None:
         if line := self._reports.line(job):
             self._lines.print(f"| {line}")
+
+    def _tell_ended_processes(self, now: float) -> None:
+        """Warn of a launcher that waits for others after the end of its process. Mostly it ends within a moment."""
+        running = {uid_of(pod): pod for pod in self._present() if dig(pod, "status.phase") == "Running"}
+        for run, lines in self._last_lines.items():
+            said = ended_below(lines) if run[0] in running else ""
+            since = self._waiting.setdefault(run, now) if said else now
+            if said and now - since >= _ENDED_SECONDS:
+                who = f"node {index_of(running[run[0]])}"
+                self._say(f"warning: a process of {who} has ended, and the others wait for it: {said}")
 
     def _tell_stall(self, job: Document) -> str:
         """Warn once of each stall. Returns how the job stands still; empty: it does not, or that is not asked."""
@@ -368,8 +388,9 @@ def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | Non
     """The container of the job that failed first, and not because of another one.
 
     As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
-    One that the node has stopped is a victim. So is one whose last words, if they are known, tell of a lost peer, where
-    another one failed by itself a little later: programs close their connections before they end.
+    One that the node has stopped is a victim, unless its launcher says that its process had failed before. So is one
+    whose last words, if they are known, tell of a lost peer, where another one failed by itself a little later:
+    programs close their connections before they end.
     """
     written = sorted(
         ((pod, entry) for pod in pods for entry in written_failures(pod)), key=lambda one: (one[1].stopped, one[1].at)
@@ -393,11 +414,11 @@ def _first_cause(written: Sequence[_Written], words: Mapping[Run, Sequence[str]]
     began = parse(program_ended(_words(written[0], words), first.at))
     for one in written:
         _, ended = one
-        if ended.stopped or (parse(ended.at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
-            break
+        if (parse(ended.at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
+            continue
         lines = _words(one, words)
         is_late = (parse(program_ended(lines, ended.at)) - began).total_seconds() > LATE_SECONDS
-        if not is_late and not is_consequence(telling_line(lines, ended.code)):
+        if not is_late and not is_victim(lines, ended.code, stopped=ended.stopped):
             return one
     return written[0]
 

@@ -60,6 +60,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.controller.trainer.job.status import REASON_INTERRUPTED, REASON_LATE, REASON_STALLED
 from trainwright.plugins.contract import Runtime
+from trainwright.progress import ON_STALL
 
 LOST = (KubernetesError, StateLostError)
 """What ends a run that was not refused. Of the first, ConfigurationErrors refuse it."""
@@ -354,6 +355,9 @@ def _stops_at_failure(arguments: argparse.Namespace) -> bool:
 def _recover(job: Document, arguments: argparse.Namespace) -> None:
     """Annotate the job as the options about recovery say; they take precedence over a manifest."""
     marks = {}
+    if arguments.stall_stop and arguments.retries is None:
+        # The writer of progress then prints where each thread stands when its rank is stopped.
+        job["spec"].setdefault("trainer", {}).setdefault("env", []).append({"name": ON_STALL, "value": "restart"})
     if arguments.retries is not None:
         marks = {ANNOTATION_RECOVERY: RECOVERY_GANG, ANNOTATION_RETRIES: str(arguments.retries)}
         if arguments.stall_stop:

@@ -18,11 +18,13 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX,
 from trainwright.api.messages import plain
 from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, number_in, uid_of
 from trainwright.api.times import format_time, parse
+from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.job.pods import (
     ANNOTATION_FAILURES,
     DISRUPTED,
     attempt_of,
     container_statuses,
+    has_several_processes,
 )
 
 _UNTOLD = frozenset({"", "Error", "Completed"})
@@ -68,6 +70,13 @@ class FailedRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     """When the program ended, where the log tells that its launcher ended later."""
     stopped: bool = False
     """Whether the pod was being ended before: a victim, unless nothing else failed."""
+    several: bool = False
+    """Whether several processes train in the pod, so that its number is that of a node and not a rank."""
+
+    @property
+    def is_node(self) -> bool:
+        """Whether the number of the pod is that of a node, whose processes have ranks of their own."""
+        return self.several
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -96,8 +105,10 @@ class FailedRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
     @property
     def where(self) -> str:
-        """The rank, as users name it."""
+        """The rank or the node, as users name it."""
         job = self.replicated_job if not self.job_index else f"{self.replicated_job}[{self.job_index}]"
+        if self.is_node and job:
+            return f"node {self.rank}" if job == NODE else f"{job}-{self.rank}"
         return f"{job} rank {self.rank}" if job else f"pod {self.pod}"
 
     @property
@@ -227,7 +238,8 @@ def _of_containers(pod: Document, status: Document) -> Iterable[Failure]:
                     ended,
                     container=container["name"],
                     exact=exact,
-                    stopped=stopped or ended_by_deletion(pod, finished),
+                    # A node that writes down exact times knows what it has stopped.
+                    stopped=stopped if exact else ended_by_deletion(pod, finished),
                     previous=previous,
                     ended_again=previous and bool(runs[1]),
                     node_run=_node_run(ended),
@@ -259,6 +271,7 @@ def _failure(
         reason=ended.get("reason") or "",
         message=plain(ended.get("message") or ""),
         finished_at=ended.get("finishedAt") or "",
+        several=has_several_processes(pod),
         previous=previous,
         **more,
     )

@@ -2,11 +2,13 @@
 """What the end of a log says of a failure: the one line to quote, and whether it tells of a failure elsewhere.
 
 Logs are foreign text. What a kubelet answers in place of a log is no log, and launchers write more after the program
-has ended than the program itself: torchrun ends with a traceback of its own and a summary between rulers.
+has ended than the program itself: torchrun ends with a traceback of its own and a summary between rulers, mpirun with a
+paragraph. They know more than the exit code of their container, which is theirs: which process ended, and how.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from trainwright.api.messages import plain
 from trainwright.api.times import moment
@@ -29,7 +31,8 @@ _ELSEWHERE = re.compile(
     r"|remote (?:process|peer|end) (?:has )?(?:exit|closed|gone|died)"
     r"|lost connection|lost communication|ncclremoteerror|collective operation timeout|watchdog .*tim(?:ed ?out|eout)"
     r"|heartbeat time(?:d )?out|rendezvous\w*(?:closed|timeout|connection)\w*|client socket has timed out"
-    r"|(?:got|received) signal:? (?:15|sigterm)|unhealthy tasks|another task died|preempted by",
+    r"|(?:got|received) signal:? (?:15|sigterm)|unhealthy tasks|another task died|preempted by"
+    r"|gloo/transport/.*(?:timed out|timeout)|connectfullmesh failed|failed to recv, got 0 bytes|distnetworkerror",
     re.IGNORECASE,
 )
 """Words of a rank that failed since another one did, which it waited for or spoke to."""
@@ -38,16 +41,38 @@ _FIELD = re.compile(r"(time|rank|exitcode|traceback)\s*:\s(.*)")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
 LAUNCHER_SECONDS = 600.0
 """torchrun ends up to that long after its process: it waits for the other nodes first, for 300 s at most."""
+_FAILURES = "Failures:"
 _SIGNAL = re.compile(r"Signal (\d+) \((\w+)\)")
 _AGENT = re.compile(r"torch[./]distributed[./](?:elastic|run|launcher)|torchelastic|Sending process \d+ closing signal")
 """Lines of torchrun itself."""
-_AGENT_SAW = re.compile(r"failed \(exitcode: ")
+_CLOSES = re.compile(r"Sending process \d+ closing signal")
+"""What it does to the other processes of the node."""
+_AGENT_SAW = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+_LAUNCHED = re.compile(r"\b(?:torchrun|mpirun|accelerate): .*\bexit code -?\d+")
+"""What is said here of a process below a launcher."""
+_MPI = (
+    re.compile(r"noticed that process rank (?P<rank>\d+) with PID \d+ on node \S+ exited on signal (?P<signal>\d+)"),
+    re.compile(r"first process to do so was:\s+Process name: \[.*?,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
+    re.compile(r"RANK (?P<rank>\d+) PID \d+ RUNNING AT \S+[\s=]+KILLED BY SIGNAL: (?P<signal>\d+)"),
+    re.compile(r"RANK (?P<rank>\d+) PID \d+ RUNNING AT \S+[\s=]+EXIT (?:CODE|STATUS): (?P<code>\d+)"),
+)
+"""What mpirun of Open MPI and of Intel MPI says of the process that failed first."""
+_ACCELERATE = re.compile(
+    r"CalledProcessError: Command .* (?:returned non-zero exit status (?P<code>\d+)"
+    r"|died with <Signals\.\w+: (?P<signal>\d+)>)"
+)
+"""The last line of `accelerate launch` with one process; with several it is torchrun."""
+_LAST_LINES = 40
+"""Among which mpirun's words are."""
 _TRACEBACK = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[(?:rank|default)\d+\]:\s*")
 _RANK = re.compile(r"^\[(?:rank|default)\d+\]: ?")
 """The same without the indentation that follows."""
 _EXCEPTION = re.compile(r"(?:\w+\.)*[A-Z_]\w*(?::(?: .*)?)?")
 """The line below the frames of a traceback of Python."""
+_RAISED = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:: .*|:?)$")
+"""The same where indentation is gone, among the frames."""
+_SIGTERM = 15
 _EXCEPTION_CODE = 1
 """The exit code of Python after an exception that nobody caught."""
 _BUFFER = 8192
@@ -69,11 +94,44 @@ def telling_line(lines: Sequence[str], exit_code: int | None = None) -> str:
     line then goes before what was written after it.
     """
     own = without_answers(lines)
-    told = [line for raw in own if (line := plain(raw).strip(" \t\n\ufffd")) if not _RULER.fullmatch(line)]
-    if summed_up := _of_torchrun(told):
+    told = _told(own)
+    if summed_up := _of_torchrun(told) or _of_mpirun(told) or _of_accelerate(own, told):
         return summed_up
     uncaught = _uncaught(own) if exit_code == _EXCEPTION_CODE else ""
     return uncaught or (told[-1] if told else "")
+
+
+def _told(lines: Sequence[str]) -> list[str]:
+    return [line for raw in lines if (line := plain(raw).strip(" \t\n\ufffd")) if not _RULER.fullmatch(line)]
+
+
+def is_victim(lines: Sequence[str], exit_code: int | None, *, stopped: bool) -> bool:
+    """Whether a container failed since another one did, or since it was `stopped`.
+
+    A launcher may be stopped while it waits for the others after the end of its process. An exception that nobody
+    caught is no answer to a signal, either.
+    """
+    line = telling_line(lines, exit_code)
+    if is_consequence(line):
+        return True
+    raised = exit_code == _EXCEPTION_CODE and _uncaught(without_answers(lines))
+    return stopped and not is_launched(line) and not raised
+
+
+def ended_below(lines: Sequence[str]) -> str:
+    """What torchrun, which runs on, has said of a process of its that ended; empty: nothing, or more came after it.
+
+    It waits for the other nodes then, for 300 s at most, and they may wait for that process.
+    """
+    told = _told(without_answers(lines))
+    saw = next((n for n in range(len(told) - 1, -1, -1) if _AGENT_SAW.search(told[n])), None)
+    is_last = saw is not None and all(_AGENT.search(line) for line in told[saw:])
+    return _of_torchrun(told) if is_last else ""
+
+
+def is_launched(line: str) -> bool:
+    """Whether the line tells of a process below a launcher, so that the number of its pod is that of a node."""
+    return _LAUNCHED.search(line) is not None
 
 
 def program_ended(lines: Sequence[str], finished_at: str) -> str:
@@ -81,7 +139,7 @@ def program_ended(lines: Sequence[str], finished_at: str) -> str:
 
     The summary has the local time of its container. One that does not fit to the end of the container is no UTC.
     """
-    told = _MOMENT.match(_summary([plain(line).strip() for line in lines])[0].get("time", ""))
+    told = _MOMENT.match(_first_process(_told(lines))[0].time)
     if told is None:
         return finished_at
     text = f"{told[1]}T{told[2]}Z"
@@ -118,35 +176,147 @@ def _uncaught(lines: Sequence[str]) -> str:
     return line if _EXCEPTION.fullmatch(line) else ""
 
 
-def _summary(lines: Sequence[str]) -> tuple[dict[str, str], list[str], int]:
-    """The fields of torchrun's summary, the lines of its traceback, and where it begins; no fields without one."""
-    begin = next((n for n in range(len(lines) - 1, -1, -1) if _SUMMARY.search(lines[n])), None)
-    fields: dict[str, str] = {}
-    trace: list[str] = []
-    for line in lines[begin + 1 :] if begin is not None else ():
-        if found := _FIELD.match(_PREFIX.sub("", line)):
-            fields.setdefault(found[1], found[2].strip())
-        elif "traceback" in fields:
-            trace.append(line)
-    return fields, trace, begin or 0
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """A process in torchrun's summary; without a summary, or a rank in it, all is empty."""
+
+    rank: str = ""
+    code: str = ""
+    time: str = ""
+    is_one_of_many: bool = False
+    """Whether its node has other processes, by its number there."""
+    trace: tuple[str, ...] = ()
+    """What the summary has of its traceback, or of the signal that ended it."""
+
+    @property
+    def exception(self) -> str:
+        return self.trace[-1] if self.trace[:1] == (_TRACEBACK,) else ""
+
+    def told(self, number: str = "") -> str:
+        signal = _SIGNAL.search(self.trace[0]) if self.trace else None
+        return f"torchrun: {number or f'rank {self.rank}'}, {_ended(self.code, signal[2] if signal else '')}"
+
+
+def _ended(code: str, name: str = "") -> str:
+    if not code.startswith("-"):
+        return f"exit code {code}"
+    return f"exit code {code}, signal {code[1:]}{f' ({name})' if name else ''}"
+
+
+def _summary(lines: Sequence[str]) -> tuple[list[_Process], int]:
+    """The processes of torchrun's summary, the one first that it calls the root cause, and where that begins."""
+    root = next((n for n in range(len(lines) - 1, -1, -1) if _SUMMARY.search(lines[n])), None)
+    if root is None:
+        return [], 0
+    begin = next((n for n in range(root - 1, -1, -1) if lines[n].endswith(_FAILURES)), root)
+    found: list[_Process] = []
+    for part in (lines[root + 1 :], lines[begin + 1 : root]):
+        fields: dict[str, str] = {}
+        trace: list[str] = []
+        for line in (*part, "time : "):
+            field = _FIELD.match(_PREFIX.sub("", line))
+            if field is None:
+                trace += [line] if "traceback" in fields else []
+                continue
+            if field[1] in fields or (field[1] == "time" and fields):
+                found.append(_process(fields, trace))
+                fields, trace = {}, []
+            fields[field[1]] = field[2].strip()
+    return [one for one in found if one.rank and one.code], begin
+
+
+def _process(fields: dict[str, str], trace: Sequence[str]) -> _Process:
+    rank, code = (fields.get(name, "").partition(" ")[0] for name in ("rank", "exitcode"))
+    own = [line for line in trace if not re.fullmatch(r"\[\d+\]:", line)]
+    is_one_of_many = re.search(r"local_rank: [1-9]", fields.get("rank", "")) is not None
+    return _Process(rank, code, fields.get("time", ""), is_one_of_many, (fields.get("traceback", ""), *own))
+
+
+def _first_process(lines: Sequence[str]) -> tuple[_Process, str]:
+    """The process that failed first by torchrun's summary, and what is told of it.
+
+    The times of the summary have whole seconds, so that the root cause may be a process which lost the one that failed:
+    words of a lost peer go last, and what torchrun itself has stopped.
+    """
+    found, begin = _summary(lines)
+    if not found:
+        return _Process(), ""
+    is_shared = found[1:] or found[0].is_one_of_many or any(_CLOSES.search(line) for line in lines[:begin])
+    said = _exceptions_of_workers(lines[:begin]) if is_shared else []
+    first = [one for one in said if not is_consequence(one)]
+    unnamed = [one for one in found if one.code == str(_EXCEPTION_CODE) and not one.exception]
+
+    def words(one: _Process) -> str:
+        if one.exception or one.code.startswith("-"):
+            return one.exception
+        if not said:
+            return _of_worker(lines[:begin], one.rank)
+        own = _exceptions_of_workers(lines[:begin], one.rank)
+        # Lines that do not name their rank are of one of the processes that an exception ended.
+        return (own or (first or said if one in unnamed else []) or [""])[-1]
+
+    def is_late(one: _Process) -> bool:
+        return one.code == f"-{_SIGTERM}" or is_consequence(words(one))
+
+    chosen = min(found, key=is_late)  # the first one among equals
+    own = words(chosen)
+    is_one_of = chosen in unnamed and unnamed[1:] and own in first and not _is_of_rank(lines[:begin], chosen.rank)
+    told = chosen.told(f"one of ranks {', '.join(sorted(one.rank for one in unnamed))}" if is_one_of else "")
+    return chosen, f"{own} ({told})" if own else told
+
+
+def _exceptions_of_workers(lines: Sequence[str], rank: str = "") -> list[str]:
+    """The lines that end a traceback of Python, without those of torchrun; `rank`: those that name it alone."""
+    own = [line for line in _before_agent(lines) if not _AGENT.search(line)]
+    own = [line for line in own if line.startswith(f"[rank{rank}]:")] if rank else own
+    told = [_PREFIX.sub("", line) for line in own]
+    begins = [n for n, line in enumerate(told) if line == _TRACEBACK]
+    ends = (told[begin + 1 : end] for begin, end in zip(begins, [*begins[1:], len(told)], strict=False))
+    return [line for part in ends if (line := next(filter(_RAISED.match, part), ""))]
+
+
+def _is_of_rank(lines: Sequence[str], rank: str) -> bool:
+    return any(line.startswith(f"[rank{rank}]:") for line in lines)
 
 
 def _of_torchrun(lines: Sequence[str]) -> str:
-    """What torchrun's summary says of the process that failed first; empty without a summary.
+    """What torchrun says of the process that failed first; empty where it says nothing.
 
     torchrun itself ends with exit code 1, whatever its processes did.
     """
-    fields, trace, begin = _summary(lines)
-    rank, code = fields.get("rank", "").partition(" ")[0], fields.get("exitcode", "").partition(" ")[0]
-    if not rank or not code:
+    if told := _first_process(lines)[1]:
+        return told
+    # One that is stopped while it waits for the other nodes has no summary.
+    saw = next((found for line in reversed(lines) if (found := _AGENT_SAW.search(line))), None)
+    if saw is None or saw[1] == f"-{_SIGTERM}":
         return ""
-    which = f"torchrun: rank {rank}, exit code {code}"
-    if signal := _SIGNAL.search(fields.get("traceback", "")):
-        return f"{which}, signal {signal[1]} ({signal[2]})"
-    if code.startswith("-"):
-        return f"{which}, signal {code[1:]}"
-    own = trace[-1] if fields.get("traceback") == _TRACEBACK and trace else _of_worker(lines[:begin], rank)
-    return f"{own} ({which})" if own else which
+    own = "" if saw[1].startswith("-") else _of_worker(lines, "")
+    told = f"torchrun: local rank {saw[2]}, {_ended(saw[1])}"
+    return f"{own} ({told})" if own else told
+
+
+def _of_mpirun(lines: Sequence[str]) -> str:
+    """What mpirun says of the process that failed first."""
+    text = " ".join(lines[-_LAST_LINES:])
+    found = next((found for one in _MPI if (found := one.search(text))), None)
+    if found is None:
+        return ""
+    said = found.groupdict()
+    code = f"-{said['signal']}" if said.get("signal") else said["code"]
+    raised = [one for one in _exceptions_of_workers(lines) if not is_consequence(one)]
+    told = f"mpirun: rank {said['rank']}, {_ended(code)}"
+    return f"{raised[-1]} ({told})" if raised and code == str(_EXCEPTION_CODE) else told
+
+
+def _of_accelerate(lines: Sequence[str], told: Sequence[str]) -> str:
+    """What `accelerate launch` says of its process."""
+    found = _ACCELERATE.search(told[-1]) if told else None
+    if found is None:
+        return ""
+    begin = next((n for n in range(len(lines) - 1, -1, -1) if lines[n].rstrip() == _TRACEBACK), 0)
+    own = _uncaught(lines[:begin])
+    ended = f"accelerate: {_ended(found['code'] or '-' + found['signal'])}"
+    return f"{own} ({ended})" if own else ended
 
 
 def _of_worker(lines: Sequence[str], rank: str) -> str:
@@ -162,6 +332,6 @@ def _of_worker(lines: Sequence[str], rank: str) -> str:
 def _before_agent(lines: Sequence[str]) -> Sequence[str]:
     """The lines before a traceback of torchrun, which ends the log."""
     last = next((n for n in range(len(lines) - 1, -1, -1) if lines[n] == _TRACEBACK), None)
-    if last is None or not any(_AGENT.search(line) or "torchrun" in line for line in lines[last + 1 : last + 3]):
+    if last is None or not any(_AGENT.search(line) or "torchrun" in line for line in lines[last + 1 : last + 4]):
         return lines
     return lines[:last]

@@ -19,6 +19,8 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.failures.first import FailedRun
 from trainwright.controller.trainer.failures.last_words import (
     is_consequence,
+    is_launched,
+    is_victim,
     program_ended,
     telling_line,
     without_answers,
@@ -78,7 +80,12 @@ class Entry(FailedRun, frozen=True, kw_only=True):
         # A reader finds it in the lines that are kept, unless a launcher has written much after it.
         told = shortened(line) if line != telling_line(kept.split("\n"), self.exit_code) else ""
         own = ended if ended != self.finished_at else ""
-        return msgspec.structs.replace(self, program_finished_at=own, last_line=told, log=kept)
+        stopped = self.stopped and is_victim(lines, self.exit_code, stopped=True)
+        return msgspec.structs.replace(self, program_finished_at=own, last_line=told, log=kept, stopped=stopped)
+
+    def in_place_of(self, held: "Entry") -> "Entry":
+        """The entry of another failure of the same attempt, with what is known of the attempt."""
+        return msgspec.structs.replace(self, **{name: getattr(held, name) for name in _OF_ATTEMPT})
 
     @property
     def ended_at(self) -> str:
@@ -93,6 +100,25 @@ class Entry(FailedRun, frozen=True, kw_only=True):
     def is_victim(self) -> bool:
         """Whether it failed since another pod did, or since it was stopped."""
         return self.stopped or is_consequence(self.said)
+
+    @property
+    def is_node(self) -> bool:
+        return self.several or is_launched(self.said)
+
+
+_OF_ATTEMPT = (
+    "cause",
+    "charged",
+    "provisional",
+    "started",
+    "ended",
+    "nodes",
+    "step",
+    "percent",
+    "checkpoint",
+    "held_seconds",
+)
+"""Fields of an entry that are not of the failure."""
 
 
 @lru_cache(maxsize=16)

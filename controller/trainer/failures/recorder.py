@@ -182,7 +182,7 @@ class FailureRecorder:
             text = await self._log(job.namespace, failure)
             entry = Entry.of(failure, text or "")
             if precedes(entry, held):
-                entries[attempt] = held = entry
+                entries[attempt] = held = entry if held is None else entry.in_place_of(held)
                 recorded.read[attempt] = failure
 
     def _tell(self, job: TrainJob, recorded: Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
@@ -249,10 +249,10 @@ def may_precede(failure: Failure, held: Entry | None) -> bool:
     """Whether a failure may be the culprit in place of the one that is held, if its log says so."""
     if held is None:
         return True
-    if held.is_victim and not failure.stopped:
-        # A launcher may have ended later than its program did; its log tells.
+    if held.is_victim:
+        # A launcher may have ended later than its program did, or have been stopped while it waited; its log tells.
         return not is_later(failure.finished_at, held.ended_at, LATE_SECONDS + LAUNCHER_SECONDS)
-    return not (failure.stopped and not held.is_victim) and failure.end < held.end
+    return not failure.stopped and failure.end < held.end
 
 
 def precedes(entry: Entry, held: Entry | None) -> bool:

@@ -52,6 +52,9 @@ _STATUSES = ("initContainerStatuses", "containerStatuses")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime")
 _LIMITED = "memoryLimited"
 """What the cache keeps of the limits of containers: the names of those with one for memory."""
+_SEVERAL = "severalProcesses"
+"""What the cache keeps of the variables of containers: whether torchrun starts several processes in the pod."""
+_PROCESSES = "PET_NPROC_PER_NODE"
 DISRUPTED = "DisruptionTarget"
 """The condition of a pod that the cluster ends."""
 
@@ -69,7 +72,9 @@ def trimmed(pod: Document) -> Document:
         kept["status"]["message"] = shortened(status["message"])
     if disrupted := [one for one in status.get("conditions") or () if one.get("type") == DISRUPTED]:
         kept["status"]["conditions"] = [_some(one, _CONDITION) for one in disrupted]
-    spec = _some(pod.get("spec") or {}, ("nodeName", _LIMITED))
+    spec = _some(pod.get("spec") or {}, ("nodeName", _LIMITED, _SEVERAL))
+    if has_several_processes(pod):
+        spec[_SEVERAL] = True
     containers = dig(pod, "spec.containers") or ()
     if limited := [one.get("name", "") for one in containers if "memory" in (dig(one, "resources.limits") or {})]:
         spec[_LIMITED] = limited
@@ -87,6 +92,18 @@ def limited_of(pod: Document) -> Sequence[str]:
     """The containers of a pod of the cache that have a limit of memory."""
     found: Sequence[str] = (pod.get("spec") or {}).get(_LIMITED) or ()
     return found
+
+
+def has_several_processes(pod: Document) -> bool:
+    """Whether several processes train in the pod, so that its number is that of a node and not of a rank."""
+    spec = pod.get("spec") or {}
+    values = (
+        one.get("value")
+        for container in spec.get("containers") or ()
+        for one in container.get("env") or ()
+        if one.get("name") == _PROCESSES
+    )
+    return _SEVERAL in spec or any(value not in (None, "1") for value in values)
 
 
 def _terminated(container: Document, state: str) -> Any:

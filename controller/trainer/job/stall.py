@@ -22,7 +22,7 @@ from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER, NODE
 from trainwright.api.trainer.v1alpha1.progress import Problem, declared
-from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of
+from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, has_several_processes
 from trainwright.controller.trainer.job.state import State, state_of
 from trainwright.plugins.contract.picture import index_of
 
@@ -171,7 +171,7 @@ def _named(pods: Collection[str]) -> str:
     while len(shown) > 1 and len(", ".join(shown)) > NAMES_LENGTH:
         shown.pop()
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    noun = "" if names[0].startswith("rank ") else "pod " if len(names) == 1 else "pods "
+    noun = "" if names[0].startswith(("rank ", "node ")) else "pod " if len(names) == 1 else "pods "
     return f"{noun}{', '.join(shown)}{more}"
 
 
@@ -222,14 +222,14 @@ def standing(ended: Sequence[EndedRank], after: float, now: datetime) -> tuple[s
 
 
 def rank_name(pod: Document, *, several: bool = False) -> str:
-    """The pod as people call it: `rank 1` of the trainer, else its replicated job with numbers.
+    """The pod as people call it: `rank 1` or `node 1` of the trainer, else its replicated job with numbers.
 
     `several`: the replicated job has replicas, each of which counts its ranks from 0.
     """
     labels = labels_of(pod)
     role, rank = labels.get(LABEL_REPLICATED_JOB, ""), index_of(pod)
     if role in (NODE, "") and not several:
-        return f"rank {rank}"
+        return f"{'node' if has_several_processes(pod) else 'rank'} {rank}"
     replica = f"-{labels.get(LABEL_JOB_INDEX, '0')}" if several else ""
     return f"{role}{replica}-{rank}"
 

@@ -171,8 +171,9 @@ class StallController:
         """The ranks that reported, or their pods where the cache does not have all of them."""
         names = list(reports.pods) if reports is not None else []
         known = {name_of(pod): rank_name(pod) for pod in (self._pods_of(job) if self._pods_of is not None else ())}
-        ranks = [known.get(name, "") for name in names]
-        return ranks if all(rank.startswith("rank ") for rank in ranks) else names
+        # Pods of earlier attempts are gone.
+        ranks = [known[name] for name in names if name in known]
+        return ranks if ranks and all(rank.startswith(("rank ", "node ")) for rank in ranks) else names
 
     async def _runtime_annotations(self, job: TrainJob) -> Mapping[str, str] | None:
         """Those of the job's runtime; None: its snapshot is missing, or cannot be used."""

@@ -262,7 +262,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     witness = known.witnesses.get(glance.current)
     if found.judged < glance.ended or (witness is not None and (witness.ended or witness.signs)):
         return False
-    if found.hang or found.provisional_until > format_time(glance.now) or found.replace == uid_of(glance.jobset):
+    if found.hang or found.provisional_until or found.replace == uid_of(glance.jobset):
         return False
     return not glance.job.spec_or_empty.suspend
 
@@ -292,12 +292,33 @@ def restart_stalled(
     outcome = _Look(known, glance, step, wanted).charge(glance.current, Attribution(FailureCause.HANG, text))
     where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
     if outcome.reason:
-        found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
+        found.end_reason, found.end_message = outcome.reason, outcome.message
         return step
     found.hang = True
     found.hold_until = format_time(glance.now + timedelta(seconds=outcome.pause)) if outcome.pause else ""
     number = f"{found.counts.row.get(HANG, 0)} of {wanted.hang}"
     step.told.append(f"{text}; the ranks are restarted ({number}); {where}")
+    return step
+
+
+def stood(known: KnownAttempts, before: Progression, glance: Glance, where: str, end: tuple[str, str]) -> Progression:
+    """Add where the ranks of an attempt stood that was stopped, and then let the job end, if it does.
+
+    `end`: reason and message; two empty texts: it goes on.
+    """
+    step = Progression(copied(known.summary), dict(before.entries))
+    found, attempt, (reason, message) = step.summary, glance.current, end
+    if where:
+        # The sentence of the end is short: where the ranks stood says more than since when.
+        message = message.replace(found.why, f"it stood still: {where}")
+        found.why = f"{found.why}; {where}"
+        if attempt in step.entries:
+            step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], message=found.why)
+        step.told.append(f"attempt {attempt + 1} stood still: {where}")
+    elif reason:
+        message = f"{message}; ConfigMap {name_of_record(glance.job.name)} has the last lines of all ranks"
+    if reason:
+        found.end_reason, found.end_message = reason, message
     return step
 
 
@@ -374,7 +395,7 @@ class _Look:
         if pause and attempt in step.entries:
             step.entries[attempt] = msgspec.structs.replace(step.entries[attempt], held_seconds=int(pause))
         if not why.is_certain and left > 0:
-            found.provisional_until = format_time(now + timedelta(seconds=left))
+            self._leave_open(attempt, format_time(now + timedelta(seconds=left)))
             step.uncertain, step.look_again = attempt, 10.0
         return True
 
@@ -403,9 +424,12 @@ class _Look:
             self.charge(attempt, attribute(None, witness, self.wanted, suspended=True))
 
     def correct(self) -> None:
-        """Take a charge back, if evidence has come that the cluster was the reason."""
+        """Judge the last attempt again, if evidence has come of another culprit, or that the cluster was the reason."""
         step, found, attempt = self.step, self.step.summary, self.step.summary.judged - 1
-        if not found.provisional_until or found.provisional_until <= format_time(self.glance.now):
+        if not found.provisional_until:
+            return
+        if found.provisional_until <= format_time(self.glance.now):
+            self._leave_open(attempt, "")
             return
         step.uncertain = attempt
         step.look_again = min(step.look_again or 10.0, 10.0)
@@ -414,7 +438,7 @@ class _Look:
             return
         entry = step.entries.get(attempt)
         why = attribute(entry, witness, self.wanted)
-        if why.cause == found.last_cause:
+        if (why.cause, why.text) == (found.last_cause, found.why):
             return
         until, hold = found.provisional_until, found.hold_until
         position = Position()
@@ -424,7 +448,7 @@ class _Look:
         outcome = judge(found.before, ended, self.wanted)
         self._take(attempt, ended, outcome)
         found.hold_until = hold
-        found.provisional_until = "" if why.is_certain else until
+        self._leave_open(attempt, "" if why.is_certain else until)
         if outcome.reason:
             found.end_reason, found.end_message = outcome.reason, outcome.message
         step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")
@@ -508,14 +532,15 @@ class _Look:
         found, why = self.step.summary, ended.why
         found.judged, found.counts = attempt + 1, outcome.counts
         found.last_cause, found.why, found.paid = why.cause, why.text, outcome.paid
-        found.provisional_until = found.hold_until = ""
+        found.hold_until = ""
+        self._leave_open(attempt - 1, "")
         entry = self.step.entries.get(attempt) or Entry(attempt=attempt, pod="", message=why.text)
         began = self._span(attempt).began
         self.step.entries[attempt] = msgspec.structs.replace(
             entry,
             cause=why.cause,
             charged=why.charged,
-            provisional=not why.is_certain,
+            provisional=False,
             started=format_time(began) if began is not None else "",
             ended=entry.ended or format_time(self.glance.now),
             nodes=self._nodes_of(attempt),
@@ -525,6 +550,12 @@ class _Look:
             percent=ended.position.percent if ended.position.is_own else None,
             checkpoint=ended.position.checkpoint if ended.position.is_own else None,
         )
+
+    def _leave_open(self, attempt: int, until: str) -> None:
+        """Let later evidence correct the cause of the last attempt until then; empty: no more."""
+        self.step.summary.provisional_until = until
+        if attempt in self.step.entries:
+            self.step.entries[attempt] = msgspec.structs.replace(self.step.entries[attempt], provisional=bool(until))
 
     def _nodes_of(self, attempt: int) -> tuple[str, ...]:
         """The nodes of an attempt for the record: eight of them, then how many more."""

@@ -19,7 +19,13 @@ from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, NO_PROGRAM, NOT_STARTED, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
-from trainwright.controller.trainer.job.pods import DISRUPTED, container_statuses, is_of_initializer, limited_of
+from trainwright.controller.trainer.job.pods import (
+    DISRUPTED,
+    container_statuses,
+    has_several_processes,
+    is_of_initializer,
+    limited_of,
+)
 from trainwright.plugins.contract.picture import index_of
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
@@ -63,7 +69,10 @@ _HARDWARE = re.compile(
     re.IGNORECASE,
 )
 """Words of drivers and libraries about a device that is broken."""
-_TORCHRUN_KILLED = re.compile(r"torchrun: rank \d+, exit code -9\b")
+_KILLED = re.compile(r"\bexit code -(?:9|15)\b")
+"""Of a process below a launcher."""
+_NO_MEMORY = "for lack of memory"
+"""In the message of a container: what the kernel said of processes that it killed, as a local node writes it."""
 _SIGKILL, _SIGTERM = 137, 143
 _SAID = 200
 """Characters of a log's line in a message."""
@@ -252,7 +261,7 @@ def fingerprint(entry: Entry) -> str:
 
     A rank that lost its peers, or that a signal ended from outside, does not say what was wrong.
     """
-    if entry.is_victim or entry.exit_code in (None, _SIGKILL, _SIGTERM):
+    if entry.is_victim or entry.exit_code in (None, _SIGKILL, _SIGTERM) or _KILLED.search(entry.said):
         return ""
     words = re.sub(r"(?:0x[0-9a-f]+|\d+)", "#", entry.said or entry.message, flags=re.IGNORECASE).strip()
     return f"{entry.exit_code} {words}" if words else ""
@@ -274,12 +283,12 @@ def _by_end(entry: Entry, told: str, witness: Witness, wanted: Declaration) -> I
         yield Attribution(FailureCause.INFRASTRUCTURE, text, node=node, is_hardware=True)
     if code in CANNOT_RUN or code in wanted.no_retry or no_program:
         yield Attribution(FailureCause.CONFIGURATION, told)
-    if is_memory or _TORCHRUN_KILLED.search(said):
+    if is_memory or (_NO_MEMORY in entry.message and _KILLED.search(said)):
         yield Attribution(FailureCause.MEMORY, told, node=_own_node(entry, witness))
 
 
 def _told(entry: Entry) -> str:
-    where = _named(entry.replicated_job, entry.job_index, entry.rank) or f"pod {entry.pod}"
+    where = _named(entry.replicated_job, entry.job_index, entry.rank, is_node=entry.is_node) or f"pod {entry.pod}"
     if not entry.container:
         return f"{where} failed ({entry.reason or 'no reason given'})"
     reason = f" ({entry.reason})" if entry.reason not in ("", "Error") else ""
@@ -327,18 +336,18 @@ def _deletion_of(pod: Document) -> Sign | None:
 
 
 def rank_of(pod: Document) -> str:
-    """The rank of a pod, as messages of failures name it."""
+    """The rank of a pod, or the node that it is, as messages of failures name it."""
     labels = labels_of(pod)
     job, replica = labels.get(LABEL_REPLICATED_JOB, ""), number_in(labels.get(LABEL_JOB_INDEX))
-    return _named(job, replica, index_of(pod)) or f"pod {name_of(pod)}"
+    return _named(job, replica, index_of(pod), is_node=has_several_processes(pod)) or f"pod {name_of(pod)}"
 
 
-def _named(job: str, replica: int, rank: int) -> str:
-    """`rank 1` of the trainer, else its replicated job with its numbers; empty for a pod without labels."""
+def _named(job: str, replica: int, index: int, *, is_node: bool) -> str:
+    """`rank 1` or `node 1` of the trainer, else its replicated job with its numbers; empty for a pod without labels."""
     if job == NODE and not replica:
-        return f"rank {rank}"
+        return f"{'node' if is_node else 'rank'} {index}"
     name = job if not replica else f"{job}[{replica}]"
-    return f"{name} rank {rank}" if name else ""
+    return f"{name}-{index}" if name and is_node else f"{name} rank {index}" if name else ""
 
 
 def _ends(statuses: Iterable[Document], *, failed: bool = True) -> list[Document]:

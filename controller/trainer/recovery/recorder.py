@@ -41,6 +41,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines
 from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, Recorded, is_deleted_record
+from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.events import EVENT_ATTEMPT_ENDED, EVENT_NODE_AVOIDED, JobEvents
 from trainwright.controller.trainer.job.pods import (
     INITIALIZERS,
@@ -64,6 +65,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     observe,
     restart_stalled,
     stalled,
+    stood,
 )
 from trainwright.controller.trainer.recovery.causes import rank_of
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
@@ -147,8 +149,9 @@ class RecoveryRecorder(FailureRecorder):
             recorded.read.pop(attempt, None)
             recorded.looked.pop(attempt, None)
         for attempt, failures in _of_ranks(glance).items():
-            if attempt >= known.summary.judged and known.summary.replace != uid:
-                held = entries.get(attempt)
+            held = entries.get(attempt)
+            is_open = attempt >= known.summary.judged or (held is not None and held.provisional)
+            if is_open and known.summary.replace != uid:
                 if held is not None and _is_initializer(held) and not _is_initializer(failures[0]):
                     del entries[attempt]  # it ran again; this failure is the one that counts
                 await self._look(job, recorded, entries, attempt, failures)
@@ -193,7 +196,7 @@ class RecoveryRecorder(FailureRecorder):
         recorded = await self._recorded(job)
         if (glance := self._recoveries.glance(job)) is None:
             return Done()
-        evidence = await self._last_lines(job, glance)
+        evidence = _evidence(await self._last_lines(job, glance))
         # The training may have gone on meanwhile.
         latest = self._cache.get(TrainJob, job.name, job.namespace)
         glance = self._recoveries.glance(latest) if latest is not None else None
@@ -203,24 +206,29 @@ class RecoveryRecorder(FailureRecorder):
         name = f"attempt-{glance.current + 1}{HANG_KEY}"
         known.evidence = {name: evidence} if evidence else {}
         step = restart_stalled(known, glance, recorded.entries or {}, wanted, how)
-        # What ranks write while they are stopped says where they stood. A log that is read later may be gone.
+        # What ranks write while they are stopped says where they stood. A log that is read later may be gone. It
+        # belongs into the last sentence of a job that ends, which is written once: so its ranks are stopped first.
+        end = step.summary.end_reason, step.summary.end_message
+        if end[0]:
+            step.summary.end_reason, step.summary.end_message, step.summary.hang = "", "", True
         last, is_kept = await asyncio.gather(
             self._last_lines(job, glance, until_stopped=True), self._keep(job, known, recorded, step)
         )
-        if is_kept and last not in ("", evidence):
-            known.evidence = {name: last}
-            await self._write(job, step.entries, {KEY: text_of(known.summary), **known.evidence})
+        if is_kept:
+            known.evidence = {name: _evidence(last)} if last else known.evidence
+            step = stood(known, step, glance, whereabouts(last), end)
+            recorded.unwritten = True
+            await self._keep(job, known, recorded, step)
         return RetryAfter(NODE_SECONDS, reason="hang")
 
-    async def _last_lines(self, job: TrainJob, glance: Glance, *, until_stopped: bool = False) -> str:
+    async def _last_lines(self, job: TrainJob, glance: Glance, *, until_stopped: bool = False) -> dict[str, str]:
         """The last lines of each rank, of the first ranks; `until_stopped`: once they have ended."""
         running = [pod for pod in glance.pods if (pod.get("status") or {}).get("phase") == "Running"]
         pods = sorted(running, key=lambda pod: (index_of(pod), name_of(pod)))[:_EVIDENCE_RANKS]
         read = self._followed if until_stopped else self._tail
         logs = await asyncio.gather(*(read(job.namespace, name_of(pod)) for pod in pods))
         most = _EVIDENCE_BYTES // max(1, len(pods))
-        parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True) if log]
-        return "\n".join(parts)
+        return {rank_of(pod): last_lines(log, most) for pod, log in zip(pods, logs, strict=True) if log}
 
     async def _tail(self, namespace: str, pod: str) -> bytes:
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
@@ -311,6 +319,10 @@ class RecoveryRecorder(FailureRecorder):
         self._nodes = {name: seen for name, seen in self._nodes.items() if now - seen[0] < NODE_SECONDS}
         self._nodes[node] = (now, answers)
         return answers
+
+
+def _evidence(logs: Mapping[str, str]) -> str:
+    return "\n".join(f"{rank}:\n{log}" for rank, log in logs.items())
 
 
 def _of_ranks(glance: Glance) -> dict[int, list[Failure]]:

@@ -2,8 +2,8 @@
 """What follows from the end of an attempt, what is on record of it, and how far it came.
 
 `judge` is a pure function of the counts so far and of why the attempt ended. Failures count in a row: an attempt that
-has come further than every one before clears the counts. Infrastructure is paid by a budget of its own, over the whole
-life of the job; preemptions and suspensions cost nothing.
+has come further than every one before clears the counts. Lack of memory and hangs have budgets within the retries.
+Infrastructure is paid by a budget of its own, over the whole life of the job; preemptions and suspensions cost nothing.
 
 The summary is a key of the record of failures. It is written before what it justifies, so a manager that starts goes on
 from it. Lost or edited, the counts begin from those of the JobSet, and are never lower.
@@ -24,6 +24,7 @@ from trainwright.api.manifest import ManifestError, dump, load
 from trainwright.api.messages import counted
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RETRIES
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.job.status import (
     REASON_CANNOT_RUN,
@@ -159,12 +160,12 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
         times = "three times" if counts.times == SAME else f"{counts.times} times"
         text = f"the same failure {times}{at}, so a retry would not help: {ended.why.text}"
         return _ends(counts, REASON_SAME_FAILURE, text, paid)
-    if _spent(counts, budget) > _limit(budget, wanted):
+    if exceeded := [one for one in _paying(budget) if _spent(counts, one) > _limit(one, wanted)]:
         what = "without progress" if budget != INFRASTRUCTURE else "because of infrastructure"
-        number = used if budget != INFRASTRUCTURE else _spent(counts, budget)
-        total = sum(counts.causes.values())
+        number, total = _spent(counts, exceeded[0]), sum(counts.causes.values())
         which = f" {what}" if number == total else f", {number} of them {what}"
         text = f"the job failed after {counted(total, 'attempt')}{which}; the last: {ended.why.text}"
+        text = f"{text}; {_advice(exceeded[0], wanted)}"
         return _ends(counts, REASON_HANG if budget == HANG else REASON_RESTARTS_EXHAUSTED, text, paid)
     if counts.attempts >= MOST_ATTEMPTS:
         text = f"the job failed after {counts.attempts} attempts, the most that are made; the last: {ended.why.text}"
@@ -176,8 +177,8 @@ def judge(before: Counts, ended: EndedAttempt, wanted: Declaration) -> Judgement
 
 
 def retries_left(counts: Counts, wanted: Declaration) -> int:
-    """How many failures by code the next JobSet may restart after."""
-    return max(0, wanted.retries - counts.row.get(RETRIES, 0))
+    """How many failures of the training the next JobSet may restart after."""
+    return max(0, wanted.retries - _spent(counts, RETRIES))
 
 
 def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
@@ -212,10 +213,19 @@ def _compare(counts: Counts, ended: EndedAttempt) -> None:
         counts.times = 1 if ended.fingerprint else 0
 
 
+_WITHIN = (MEMORY, HANG)
+"""Budgets within the retries."""
+
+
+def _paying(budget: str) -> tuple[str, ...]:
+    """The budgets that a failure counts against, the one first that most of them count against."""
+    return (RETRIES, budget) if budget in _WITHIN else (budget,)
+
+
 def _spent(counts: Counts, budget: str) -> int:
     if budget == INFRASTRUCTURE:
         return counts.causes.get(FailureCause.INFRASTRUCTURE, 0)
-    return counts.row.get(budget, 0)
+    return sum(counts.row.get(one, 0) for one in ((RETRIES, *_WITHIN) if budget == RETRIES else (budget,)))
 
 
 def _limit(budget: str, wanted: Declaration) -> float:
@@ -223,12 +233,35 @@ def _limit(budget: str, wanted: Declaration) -> float:
     return limits.get(budget, float("inf"))
 
 
+_FOR: Mapping[str, str] = {
+    RETRIES: "",
+    MEMORY: " for lack of memory",
+    HANG: " for hangs",
+    INFRASTRUCTURE: " for ends by the cluster",
+}
+
+
 def _paid(counts: Counts, budget: str, wanted: Declaration) -> str:
     if budget in (FREE, FINAL):
         return "at no charge" if budget == FREE else ""
-    words = {RETRIES: "", MEMORY: "memory ", INFRASTRUCTURE: "infrastructure ", HANG: "hang "}
+    first, *within = _paying(budget)
+    limit = int(_limit(first, wanted))
+    noun = "infrastructure retries" if first == INFRASTRUCTURE else "retries"
+    text = f"{min(_spent(counts, first), limit)} of {limit} {noun} used"
+    for one in within:
+        if (own := int(_limit(one, wanted))) < limit:
+            text += f", {min(_spent(counts, one), own)} of {own}{_FOR[one]}"
+    return text
+
+
+def _advice(budget: str, wanted: Declaration) -> str:
+    """Which budget is used up, and what raises it."""
     limit = int(_limit(budget, wanted))
-    return f"{min(_spent(counts, budget), limit)} of {limit} {words[budget]}retries used"
+    name = f"annotation {ANNOTATION_RETRIES}" + (f"-{budget}" if budget != RETRIES else " (local run: --retries)")
+    if not limit:
+        return f"it has no retries{_FOR[budget]}: {name} gives it some"
+    used = f"its {limit} retries{_FOR[budget]} are" if limit > 1 else f"its only retry{_FOR[budget]} is"
+    return f"{used} used up: raise {name}"
 
 
 class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):

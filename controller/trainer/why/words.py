@@ -8,6 +8,8 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLIC
 from trainwright.api.messages import counted, plain, shortened
 from trainwright.api.objects import Document, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
+from trainwright.controller.trainer.failures.last_words import is_launched
+from trainwright.controller.trainer.job.pods import has_several_processes
 from trainwright.plugins.contract.picture import Picture, index_of
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -34,14 +36,17 @@ def role_of(pod: Document) -> str:
     return labels_of(pod).get(LABEL_REPLICATED_JOB, "")
 
 
-def rank_of(picture: Picture, pod: Document) -> str:
-    """The pod as people call it: `rank 3` of the trainer, else its replicated job, with numbers if it has several."""
+def rank_of(picture: Picture, pod: Document, said: str = "") -> str:
+    """The pod as people call it: `rank 3` of the trainer, else its replicated job, with numbers if it has several.
+
+    A pod with several processes that train is `node 3`, and so is one whose launcher has `said` which rank failed.
+    """
     role = role_of(pod)
     found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
     replicas = dig(found, "replicas") or 1
     is_trainer = step_of(found) == "trainer" if found is not None else role in ("node", "")
     if is_trainer and replicas == 1:
-        return f"rank {index_of(pod)}"
+        return f"{'node' if has_several_processes(pod) or is_launched(said) else 'rank'} {index_of(pod)}"
     if found is not None and pods_of(found) == 1:
         return role
     replica = f"-{labels_of(pod).get(LABEL_JOB_INDEX, '0')}" if replicas > 1 else ""

@@ -37,6 +37,12 @@ def test_options_become_annotations() -> None:
     assert marks(resume_from="first") == {"resume-from": str(Path("first").absolute())}
 
 
+def test_ranks_that_are_stopped_since_they_stand_still_say_where() -> None:
+    job: dict[str, Any] = {"metadata": {"name": "j"}, "spec": {"trainer": {"env": [{"name": "A", "value": "b"}]}}}
+    _recover(job, arguments(stall_stop=True))
+    assert job["spec"]["trainer"]["env"][1:] == [{"name": "TRAINWRIGHT_ON_STALL", "value": "restart"}]
+
+
 def test_a_job_with_retries_is_not_ended_at_its_first_failure() -> None:
     assert _stops_at_failure(arguments())
     assert not _stops_at_failure(arguments(retries=0))

@@ -462,7 +462,7 @@ async def test_the_end_of_torchrun_tells_what_its_process_did() -> None:
     assert len(entry.log) <= LOG_BYTES
     assert world.notes == [
         (
-            "attempt 1: node rank 0 failed first: container c0 ended with exit code 1 (Error): "
+            "attempt 1: node 0 failed first: container c0 ended with exit code 1 (Error): "
             f"{'x' * 80} (torchrun: rank 3, exit code 1)"
         )
     ]
@@ -513,6 +513,46 @@ def test_a_pod_that_is_ended_goes_before_those_that_lost_it() -> None:
     assert told(preempted, pod(0, state(1, "11"))) == [(0, 2, "", None)]
     (failure,) = first_failures([preempted, pod(0, state(1, "11"))]).values()
     assert failure.what == "the pod failed (PreemptionByScheduler)"
+
+
+AGENT_SAW = b"ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 0 (pid: 9)\n"
+STOPPED = b"torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15\n"
+
+
+@pytest.mark.parametrize(("saw", "culprit"), [(AGENT_SAW, 1), (b"step 3\n", 0)])
+async def test_a_launcher_that_is_stopped_while_it_waits_knows_how_its_process_ended(saw: bytes, culprit: int) -> None:
+    world = World()
+    world.logs = {0: LOST, 1: saw + STOPPED}
+    victim, launcher = pod(0, state(1)), deleted(pod(1, state(1, "12")), at="41")
+    assert (await world.see(victim, pod(1, phase="Running")))[0].rank == 0
+    found = (await world.see(victim, launcher))[0]
+    assert (found.rank, found.stopped) == (culprit, False)
+    # The record is read back as it was.
+    world.begin()
+    assert (await world.see(victim, launcher))[0].rank == culprit
+
+
+def test_a_node_that_tells_exact_times_knows_what_it_has_stopped() -> None:
+    """Its pod is deleted in the second in which it ended by itself."""
+    one = deleted(pod(0, state(42)), at="40")
+    (failure,) = first_failures([one, pod(1, state(1, "11"))]).values()
+    assert (failure.rank, failure.stopped) == (1, False)
+    one["metadata"]["annotations"] = {
+        "node.trainwright.dev/failures": json.dumps(
+            [{"container": "c0", "run": 0, "exitCode": 42, "at": "2026-01-01T00:00:10.5Z"}]
+        )
+    }
+    one["status"]["containerStatuses"][0]["state"]["terminated"]["containerID"] = "local://u/c0/0"
+    (failure,) = first_failures([one, pod(1, state(1, "11"))]).values()
+    assert (failure.rank, failure.stopped) == (0, False)
+
+
+@pytest.mark.parametrize(("processes", "where"), [("1", "node rank 1"), ("2", "node 1"), ("auto", "node 1")])
+def test_a_pod_with_several_processes_is_a_node(processes: str, where: str) -> None:
+    one = pod(1, state(1))
+    one["spec"]["containers"][0]["env"] = [{"name": "PET_NPROC_PER_NODE", "value": processes}]
+    for each in (one, trimmed(one), trimmed(trimmed(one))):
+        assert first_failures([each])[0].where == where
 
 
 # ---------------------------------------------------------------------- whose log it is

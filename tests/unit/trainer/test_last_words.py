@@ -3,7 +3,13 @@
 
 import pytest
 
-from trainwright.controller.trainer.failures.last_words import is_consequence, program_ended, telling_line
+from trainwright.controller.trainer.failures.last_words import (
+    ended_below,
+    is_consequence,
+    is_victim,
+    program_ended,
+    telling_line,
+)
 
 TRACE = """\
 Traceback (most recent call last):
@@ -128,15 +134,142 @@ def test_words_of_a_rank_that_lost_another(line: str, elsewhere: bool) -> None:
     assert is_consequence(line) is elsewhere
 
 
-TORCHRUN_WAS_STOPPED = f"""step 3
-{AGENT}Traceback (most recent call last):
+TRACEBACK = "Traceback (most recent call last):\n"
+TORCHRUN_WAS_STOPPED = """step 3
+Traceback (most recent call last):
   File "/usr/local/bin/torchrun", line 8, in <module>
 torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15
 """
 
 
-def test_torchrun_that_was_stopped_is_a_victim() -> None:
-    assert is_consequence(said(TORCHRUN_WAS_STOPPED))
+@pytest.mark.parametrize(
+    ("log", "code", "victim"),
+    [
+        (TORCHRUN_WAS_STOPPED, 1, True),
+        ("step 3\n", 143, True),
+        ("SystemExit\n", 1, True),
+        # It waited for the other nodes when it was stopped; its process had failed before.
+        (f"step 3\n{OLD_AGENT.replace(': 1)', ': -9)')}{TORCHRUN_WAS_STOPPED}", 1, False),
+        (f"ValueError: bad shape\n{OLD_AGENT}{TORCHRUN_WAS_STOPPED}", 1, False),
+        (f"RuntimeError: Connection reset by peer\n{OLD_AGENT}{TORCHRUN_WAS_STOPPED}", 1, True),
+        (f"step 3\n{OLD_AGENT.replace(': 1)', ': -15)')}{TORCHRUN_WAS_STOPPED}", 1, True),
+        (f'{TRACEBACK}  File "x.py", line 1, in <module>\nValueError: bad shape\n', 1, False),
+    ],
+)
+def test_who_was_stopped_is_a_victim_unless_its_process_had_failed_before(log: str, code: int, victim: bool) -> None:
+    assert is_victim(log.split("\n"), code, stopped=True) is victim
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("step 3\n", ""),
+        (f"step 3\n{OLD_AGENT.replace(': 1)', ': -9)')}", "torchrun: local rank 0, exit code -9, signal 9"),
+        (f"ValueError: bad shape\n{AGENT}", "ValueError: bad shape (torchrun: local rank 0, exit code 1)"),
+        # It has started the process again.
+        (f"ValueError: bad shape\n{AGENT}step 4\n", ""),
+        ("", ""),
+    ],
+)
+def test_torchrun_that_waits_for_others_has_said_that_its_process_ended(log: str, told: str) -> None:
+    assert ended_below(log.split("\n")) == told
+
+
+GLOO = "RuntimeError: [./gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:53907: Connection reset by peer"
+FRAME = '  File "/code/train.py", line 27, in <module>\n'
+
+
+def failures(root: tuple[int, int, str], *others: tuple[int, int, str]) -> str:
+    """The summary of torchrun for processes of one node: rank, exit code and traceback of each."""
+    blocks = [
+        f"[{n}]:\n  time      : 2026-01-15_05:44:28\n  host      : h\n  rank      : {rank} (local_rank: {n})\n"
+        f"  exitcode  : {code} (pid: 617{n})\n  error_file: <N/A>\n  traceback : {trace}\n"
+        for n, (rank, code, trace) in enumerate((root, *others))
+    ]
+    return f"{TRACE}Failures:\n{''.join(blocks[1:])}{RULER}\nRoot Cause (first observed failure):\n{blocks[0]}{RULER}\n"
+
+
+NONE, KILLED = "To enable traceback see: https://pytorch.org", "Signal 9 (SIGKILL) received by PID 6175"
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        # Both have ended within one look of torchrun, which calls the first one of them the root cause.
+        (
+            f"{TRACEBACK}{FRAME}{GLOO}\n{OLD_AGENT}{failures((0, 1, NONE), (1, -9, KILLED))}",
+            "torchrun: rank 1, exit code -9, signal 9 (SIGKILL)",
+        ),
+        (
+            f"{TRACEBACK}{FRAME}{GLOO}\n{OLD_AGENT}{failures((2, 1, NONE), (3, 42, NONE))}",
+            "torchrun: rank 3, exit code 42",
+        ),
+        (
+            (
+                f"[rank1]: {TRACEBACK}[rank1]:   File x\n[rank1]: ValueError: bad shape\n"
+                f"[rank0]: {TRACEBACK}[rank0]:   File x\n[rank0]: {GLOO}\n{AGENT}{failures((0, 1, NONE), (1, 1, NONE))}"
+            ),
+            "ValueError: bad shape (torchrun: rank 1, exit code 1)",
+        ),
+        (
+            failures((0, 1, f"{TRACEBACK}    File x\n  {GLOO}"), (1, 1, f"{TRACEBACK}    File x\n  KeyError: 'x'")),
+            "KeyError: 'x' (torchrun: rank 1, exit code 1)",
+        ),
+        # The other one has lost it, and has written more before it was stopped.
+        (
+            f"{TRACEBACK}{FRAME}ValueError: bad shape\n{TRACEBACK}{FRAME}{GLOO}\n{AGENT}{failures((0, 1, NONE))}",
+            "ValueError: bad shape (torchrun: rank 0, exit code 1)",
+        ),
+        # What was caught before says nothing of the end.
+        (
+            f"{TRACEBACK}{FRAME}KeyError: 'x'\nstep 3\n{TRACEBACK}{FRAME}{GLOO}\n{OLD_AGENT}{failures((0, 1, NONE))}",
+            f"{GLOO} (torchrun: rank 0, exit code 1)",
+        ),
+        # No line says whose it is.
+        (
+            (
+                f"{TRACEBACK}{FRAME}ValueError: bad shape\n{TRACEBACK}{FRAME}{GLOO}\n"
+                f"{OLD_AGENT}{failures((0, 1, NONE), (1, 1, NONE))}"
+            ),
+            "ValueError: bad shape (torchrun: one of ranks 0, 1, exit code 1)",
+        ),
+        (f"{TRACEBACK}{FRAME}{GLOO}\n{OLD_AGENT}{failures((0, 1, NONE))}", f"{GLOO} (torchrun: rank 0, exit code 1)"),
+        (
+            "mpirun noticed that process rank 1 with PID 12 on node n exited on signal 9 (Killed).\n",
+            "mpirun: rank 1, exit code -9, signal 9",
+        ),
+        (
+            f"{TRACEBACK}{FRAME}ValueError: bad shape\n{RULER}\nprterun detected that one or more processes exited "
+            "with non-zero status,\nthus causing the job to be terminated. The first process to do so was:\n\n"
+            "   Process name: [prterun-h-21@1,3]\n   Exit code:    1\n" + RULER,
+            "ValueError: bad shape (mpirun: rank 3, exit code 1)",
+        ),
+        (
+            "The first process to do so was:\n\n  Process name: [[21210,1],2]\n  Exit code:    42\n",
+            "mpirun: rank 2, exit code 42",
+        ),
+        (
+            (
+                "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 1 PID 7 RUNNING AT h\n"
+                "=   KILLED BY SIGNAL: 9 (Killed)\n"
+            ),
+            "mpirun: rank 1, exit code -9, signal 9",
+        ),
+        (
+            (
+                f'{TRACEBACK}{FRAME}ValueError: bad shape\n{TRACEBACK}  File "/bin/accelerate", line 8, in <module>\n'
+                "subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 1.\n"
+            ),
+            "ValueError: bad shape (accelerate: exit code 1)",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['python', 'x.py']' died with <Signals.SIGKILL: 9>.\n",
+            "accelerate: exit code -9, signal 9",
+        ),
+    ],
+)
+def test_of_several_processes_the_launcher_knows_the_one_that_failed_by_itself(log: str, told: str) -> None:
+    assert said(log) == told
 
 
 @pytest.mark.parametrize(

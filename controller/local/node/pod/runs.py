@@ -369,7 +369,7 @@ class ContainerRunner:
             Terminated(
                 exit_code=exited.code,
                 reason=reason,
-                message=message or ("" if stopped else termination.of_kernel(exited)),
+                message="\n".join(filter(None, ("" if stopped else termination.of_kernel(exited), message))),
                 started_at=process.started_at,
                 finished_at=exited.at,
                 container_id=self._container_id(),

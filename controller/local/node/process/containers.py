@@ -199,7 +199,9 @@ class ContainerProcess:
         if code == KILLED:
             number = self._end.pid if self._end is not None else 0
             named = await asyncio.to_thread(memory.killed, number, self._since)
-            exited = replace(exited, out_of_memory=named, killed_nearby=memory.count() - self._killed_before)
+            exited = replace(exited, out_of_memory=named)
+        if code:  # a launcher ends with a code of its own after the kernel has killed what it started
+            exited = replace(exited, killed_nearby=memory.count() - self._killed_before)
         if not self._exit.done():
             self._exit.set_result(exited)
 

@@ -11,8 +11,8 @@ from trainwright.api.times import moment
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion, exact_end, written_failures
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
-    is_consequence,
     is_later,
+    is_victim,
     program_ended,
     telling_line,
 )
@@ -124,7 +124,7 @@ class FailedContainer:
         for state in self.container.ends:
             finished = str(state.get("finishedAt") or "")
             exact, stopped = exact_end(written, self.container.name, state)
-            found.append((stopped or ended_by_deletion(self.pod, finished), finished or "~", exact or "~"))
+            found.append((stopped if exact else ended_by_deletion(self.pod, finished), finished or "~", exact or "~"))
         return min(found)
 
     @property
@@ -180,16 +180,16 @@ def _by_words(picture: Picture, found: list[FailedContainer]) -> FailedContainer
     """The first one whose log does not tell of another failure, if its program ended soon enough to be the reason."""
     first = found[0]
     lines = _log(picture, first)
-    if first.out_of_memory or not is_consequence(telling_line(lines, first.code)):
+    if first.out_of_memory or not is_victim(lines, first.code, stopped=first.stopped):
         return first
     victim = program_ended(lines, first.began[1])
     latest = LATE_SECONDS + LAUNCHER_SECONDS
-    others = [one for one in found[1:_LOGS] if not one.stopped and not is_later(one.began[1], victim, latest)]
+    others = [one for one in found[1:_LOGS] if not is_later(one.began[1], victim, latest)]
     # All are asked for at once: a round of reading for each would take long.
     logs = [_log(picture, one) for one in others]
     for one, lines in zip(others, logs, strict=True):
         is_late = is_later(program_ended(lines, one.began[1]), victim, LATE_SECONDS)
-        if not is_late and not is_consequence(telling_line(lines, one.code)):
+        if not is_late and not is_victim(lines, one.code, stopped=one.stopped):
             return one
     return first
 

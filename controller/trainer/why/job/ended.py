@@ -173,7 +173,7 @@ def told(picture: Picture, found: Sequence[FailedContainer]) -> Cause:
         return _initializer(picture, first)
     if first.container.waiting is not None and first.container.restarts:
         return _loop(picture, first)
-    who = rank_of(picture, first.pod)
+    who = rank_of(picture, first.pod, last_words(picture, first))
     after = _others(first, found)
     text = f"{who} failed with {_code(picture, first)}{_after(first)}{after}{_log(picture, first)}"
     return _made("RankFailed", picture, first, text)
@@ -352,7 +352,7 @@ def _recorded(picture: Picture) -> Cause | None:
         return None
     entry = entries[max(entries)]
     is_rank = entry.replicated_job == NODE and not entry.job_index
-    who = f"rank {entry.rank}" if is_rank else entry.where
+    who = entry.where if not is_rank else f"{'node' if entry.is_node else 'rank'} {entry.rank}"
     about = here(picture, "ConfigMap", name)
     more: dict[str, Any] = {"about": about, "since": moment(entry.finished_at), "pods": 1, "index": entry.rank}
     if is_program_missing(entry.exit_code, entry.reason, entry.message):

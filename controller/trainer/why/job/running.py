@@ -6,9 +6,10 @@ from datetime import datetime
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.messages import counted
-from trainwright.api.objects import Document, annotations_of, dig
+from trainwright.api.objects import Document, annotations_of, dig, name_of
 from trainwright.api.times import moment, parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
+from trainwright.controller.trainer.failures.last_words import ended_below
 from trainwright.controller.trainer.job.stall import COMPLETE, DEFAULT_SECONDS, StallReason, ended_ranks, standing
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here, of_pods
@@ -20,12 +21,16 @@ from trainwright.controller.trainer.why.job.jobset import (
     wanted_now,
 )
 from trainwright.controller.trainer.why.job.nodes import lost_node
-from trainwright.controller.trainer.why.words import listed, pods_of, replicated_jobs, role_of, verb
+from trainwright.controller.trainer.why.words import ends_with, listed, pods_of, rank_of, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import Cause, Picture, Severity, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest
 from trainwright.plugins.contract.picture import counted as share
 
 NOT_READY_SECONDS = 60.0
+_OF_TORCHRUN = "PET_"
+"""Begins the variables that torchrun reads."""
+_LOGS = 8
+"""Of pods that run, that are read."""
 
 
 def unready(picture: Picture) -> Iterator[Cause]:
@@ -112,6 +117,9 @@ def _probe(pod: Document) -> str | None:
 
 def left_alone(picture: Picture) -> Iterator[Cause]:
     """A rank has ended, or reports no longer, while others go on for longer than the job declares."""
+    if (waits := _waits_for_process(picture)) is not None:
+        yield waits
+        return
     ended = ended_ranks(picture.present_pods)
     text, _ = standing(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
     if text:
@@ -122,6 +130,26 @@ def left_alone(picture: Picture) -> Iterator[Cause]:
     reason = {"RankEnded": "RankEnded", "RankSilent": "NoReport"}.get(str(stalled.get("reason")))
     if reason is not None:
         yield cause(reason, str(stalled.get("message") or ""), about_job(picture), since_of(stalled))
+
+
+def _waits_for_process(picture: Picture) -> Cause | None:
+    """A launcher that has seen its process end, and waits for the other nodes. Its log alone tells."""
+    reported = moment(dig(picture.job, "status.trainerStatus.lastUpdatedTime"))
+    if reported is not None and not picture.lasted(reported, NOT_READY_SECONDS):
+        return None  # it trains
+    launched = [
+        (pod, str(container.get("name")))
+        for pod in running_pods(picture)
+        for container in dig(pod, "spec.containers") or ()
+        if any(str(one.get("name")).startswith(_OF_TORCHRUN) for one in container.get("env") or ())
+    ]
+    # All are asked for at once.
+    logs = [(pod, picture.log(pod, name)) for pod, name in launched[:_LOGS]]
+    for pod, lines in logs:
+        if said := ended_below(lines):
+            text = f"a process of {rank_of(picture, pod, said)} has ended, and the others wait for it{ends_with(said)}"
+            return cause("RankEnded", text, here(picture, "Pod", name_of(pod)))
+    return None
 
 
 def silent(picture: Picture) -> Iterator[Cause]:

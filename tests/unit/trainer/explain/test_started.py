@@ -726,7 +726,8 @@ def test_a_rank_that_lost_another_one_is_a_victim() -> None:
     # torchrun may end late, and its summary says when its process did.
     killed = summary(2, -9).replace("2026-01-15_05:44:28", at(100)[:-1].replace("T", "_"))
     world.logs["j-node-0-2-abcde/node"] = killed.split("\n")
-    assert world.says().startswith("RankFailed: rank 2 failed with exit code 1; 3 others failed too; ")
+    # The number of its pod is that of a node; the processes have ranks.
+    assert world.says().startswith("RankFailed: node 2 failed with exit code 1; 3 others failed too; ")
 
 
 def test_the_time_that_a_node_tells_exactly_counts() -> None:
@@ -991,3 +992,21 @@ def test_what_the_manager_knows_of_a_rank_is_said_in_its_words(reason: str, said
     world.job["status"] = {"conditions": [condition("Stalled", reason, "rank 1 has sent no report")]}
     assert world.says() == f"{said}: rank 1 has sent no report"
     assert world.explained().outcome == "Stalled"
+
+
+def test_a_launcher_that_waits_for_the_others_says_which_process_ended() -> None:
+    world = World()
+    log = ["step 1", "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 0 (pid: 4)"]
+    world.logs["j-node-0-1-abcde/node"] = log
+    # Not of torchrun, as far as its pod says.
+    assert world.says().startswith("Running: ")
+    for one in world.pods:
+        one["spec"]["containers"][0]["env"] = [{"name": "PET_NNODES", "value": "4"}]
+    assert world.says() == (
+        "RankEnded: a process of node 1 has ended, and the others wait for it; its log ends with: "
+        "torchrun: local rank 0, exit code -9, signal 9"
+    )
+    assert world.explained().outcome == "Stalled"
+    # A job that reports trains.
+    world.job["status"] = {"trainerStatus": {"lastUpdatedTime": at(5)}}
+    assert world.says().startswith("Running: ")

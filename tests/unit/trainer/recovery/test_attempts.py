@@ -27,6 +27,7 @@ from trainwright.controller.trainer.recovery.attempts import (
     observe,
     restart_stalled,
     stalled,
+    stood,
 )
 from trainwright.controller.trainer.recovery.causes import Span
 from trainwright.controller.trainer.recovery.verdict import (
@@ -187,6 +188,28 @@ def test_a_failure_that_kubernetes_restarts_is_put_on_record() -> None:
     assert (entry.cause, entry.charged, entry.step, entry.nodes) == ("Code", "retries", 7.0, ("gpu-1",))
     assert (life.known.summary.judged, life.causes) == (1, {"Code": 1})
     assert life.look().told == []
+
+
+def test_a_provisional_entry_is_corrected_by_another_culprit_or_settled() -> None:
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.logs[0] = PEER
+    life.run(pod(0, code=1), pod(1))
+    life.restart()
+    assert life.entries[0].provisional
+    settled, life.known = life.known.summary, KnownAttempts(life.known.summary, life.known.witnesses)
+    culprit = failures_by_attempt([pod(1, code=1)])[0][0]
+    victim = life.entries[0]
+    life.entries[0] = Entry.of(culprit, "ValueError: bad shape").in_place_of(victim)
+    found = life.look()
+    assert (life.entries[0].provisional, life.entries[0].rank, life.causes) == (False, 1, {"Code": 1})
+    assert "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape" in found.summary.why
+    # Without another one, it stands after a minute.
+    life.known.summary, life.entries[0] = settled, victim
+    life.now += timedelta(seconds=61)
+    life.look()
+    assert (life.entries[0].provisional, life.known.summary.provisional_until) == (False, "")
+    assert life.look().look_again is None
 
 
 def test_the_next_attempt_is_held_back_unless_it_runs_already() -> None:
@@ -467,6 +490,26 @@ def test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt() -> No
     assert life.known.summary.judged == 1
 
 
+@pytest.mark.parametrize(
+    "end", [("", ""), ("Hang", "the job failed after 1 attempt; the last: it stands; see the logs")]
+)
+def test_the_rank_that_is_elsewhere_gets_into_the_record_and_the_last_sentence(end: tuple[str, str]) -> None:
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.run(pod(0), pod(1))
+    how = "it stands; it may hang"
+    step = restart_stalled(life.known, life.glance, {}, life.wanted, how)
+    life.known.summary = step.summary
+    where = 'rank 1 was elsewhere: File "/code/train.py", line 42, in load_batch'
+    found = stood(life.known, step, life.glance, where, end)
+    assert (found.summary.why, found.entries[0].message) == (f"it stands; {where}", f"it stands; {where}")
+    assert found.told == [f"attempt 1 stood still: {where}"]
+    # Its ranks stay stopped.
+    assert (found.summary.hang, found.summary.end_reason) == (True, end[0])
+    assert found.summary.end_message == end[1].replace("it stands", f"it stood still: {where}")
+    # Without stacks, nothing is claimed.
+    assert stood(life.known, step, life.glance, "", ("", "")).summary == step.summary
+
+
 def test_ranks_that_have_ended_do_not_keep_the_next_attempt_from_beginning() -> None:
     """A suspended Job keeps the pods that have succeeded, and never runs their ranks again: it takes a new JobSet."""
     ended = pod(1, status={"phase": "Succeeded"})
@@ -528,7 +571,10 @@ def test_three_hangs_at_one_step_end_the_job() -> None:
         life.known.summary.hang = False
         life.base = number + 1
     assert life.known.summary.end_reason == "Hang"
-    assert life.known.summary.end_message.startswith("the job failed after 3 attempts without progress; the last:")
+    assert life.known.summary.end_message.startswith(
+        "the job failed after 3 attempts without progress; the last: reports come, and have shown step 50 for 15 min; "
+        "its 2 retries for hangs are used up: raise annotation trainwright.dev/retries-hang"
+    )
     assert not life.notice()
 
 
@@ -560,8 +606,8 @@ def test_a_job_that_reported_in_an_earlier_attempt_promised_to_report() -> None:
 
 
 def test_a_rank_that_fails_while_it_is_stopped_does_not_end_the_job() -> None:
-    """Kubernetes has no retry left, and saw the failure before the suspension."""
-    life = Life(Declaration(mode="gang", retries=0, restarts_stalled=True))
+    """Kubernetes saw the failure before the suspension."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
     life.run(pod(0), pod(1))
     life.stall = STANDS
     assert life.notice()

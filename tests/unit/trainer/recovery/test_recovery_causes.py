@@ -66,6 +66,12 @@ def disrupted(reason: str, at: str = "09:59:59") -> dict[str, Any]:
     return {"conditions": [condition]}
 
 
+KILLED = (
+    "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 0)\n  exitcode  : -9 (pid: 7)\n"
+    "  traceback : Signal 9 (SIGKILL) received by PID 7"
+)
+
+
 def cause_of(*looks: list[Document], log: str = "", culprit: int = 0, **how: bool) -> Attribution:
     """The cause, if the pods are seen so one look after the other; `culprit`: which failure was recorded."""
     witness, entry = Witness(), None
@@ -98,13 +104,14 @@ def cause_of(*looks: list[Document], log: str = "", culprit: int = 0, **how: boo
         ),
         pytest.param([pod(1, code=137, reason="OOMKilled", limited=True)], "", "Memory", id="out of its own memory"),
         pytest.param([pod(1, code=137, reason="OOMKilled")], "", "Infrastructure", id="out of the node's memory"),
+        pytest.param([pod(1, code=1)], KILLED, "Code", id="torchrun whose worker was killed"),
         pytest.param(
-            [pod(1, code=1)],
-            "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 0)\n"
-            "  exitcode  : -9 (pid: 7)\n  traceback : Signal 9 (SIGKILL) received by PID 7",
+            [pod(1, code=1, message="the kernel killed 1 process of this cluster for lack of memory meanwhile")],
+            KILLED,
             "Memory",
-            id="torchrun whose worker was killed",
+            id="torchrun whose worker the kernel killed for memory",
         ),
+        pytest.param([pod(1, code=1, reason="OOMKilled", limited=True)], KILLED, "Memory", id="as a kubelet says it"),
         pytest.param(
             [pod(1, code=1)],
             "RuntimeError: CUDA error: uncorrectable ECC error encountered",

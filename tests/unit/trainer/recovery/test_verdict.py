@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainerStatus
-from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RETRIES
+from trainwright.api.trainer.v1alpha1.recovery import Allowed, Declaration, Retries, declared
 from trainwright.controller.trainer.recovery.causes import Attribution, FailureCause
 from trainwright.controller.trainer.recovery.verdict import (
     MOST_ATTEMPTS,
@@ -59,7 +60,10 @@ def test_failures_in_a_row_use_up_the_retries() -> None:
     assert [one.paid for one in found[:3]] == [f"{n} of 3 retries used" for n in (1, 2, 3)]
     assert (found[-1].reason, found[-1].message) == (
         "RestartsExhausted",
-        "the job failed after 4 attempts without progress; the last: rank 1 failed with exit code 1",
+        (
+            "the job failed after 4 attempts without progress; the last: rank 1 failed with exit code 1; "
+            "its 3 retries are used up: raise annotation trainwright.dev/retries (local run: --retries)"
+        ),
     )
 
 
@@ -179,10 +183,49 @@ def test_suspensions_cost_nothing() -> None:
     assert {one.pause for one in found[1:-1]} == {0.0}
 
 
-def test_budgets_do_not_mix() -> None:
-    found = lived(ended(), ended(MEMORY), ended(HANG), ended(), ended(HANG), ended())
-    assert found[-1].reason == ""
-    assert found[-1].counts.row == {"retries": 3, "memory": 1, "hang": 2}
+@pytest.mark.parametrize(
+    ("causes", "attempts", "paid", "advice"),
+    [
+        (
+            [CODE, MEMORY, HANG],
+            4,
+            "3 of 3 retries used, 1 of 2 for hangs",
+            "its 3 retries are used up: raise annotation {} ",
+        ),
+        ([MEMORY], 2, "1 of 3 retries used, 1 of 1 for lack of memory", "its only retry for lack of memory is used up"),
+        (
+            [CODE, HANG, HANG],
+            4,
+            "3 of 3 retries used, 2 of 2 for hangs",
+            "its 3 retries are used up: raise annotation {} ",
+        ),
+        (
+            [HANG],
+            3,
+            "2 of 3 retries used, 2 of 2 for hangs",
+            "its 2 retries for hangs are used up: raise annotation {}-hang",
+        ),
+    ],
+)
+def test_named_budgets_are_within_the_retries(
+    causes: list[FailureCause], attempts: int, paid: str, advice: str
+) -> None:
+    found = lived(*map(ended, causes * 9))
+    assert (len(found), found[attempts - 2].paid) == (attempts, paid)
+    assert advice.format("trainwright.dev/retries") in found[-1].message
+
+
+@pytest.mark.parametrize("cause", [CODE, MEMORY, HANG])
+def test_retries_that_a_job_names_are_so_many_more_attempts_whatever_the_cause(cause: FailureCause) -> None:
+    for number in (0, 1, 5):
+        wanted, _ = declared({ANNOTATION_RETRIES: str(number)}, {}, Allowed())
+        found = lived(*[ended(cause)] * 9, wanted=wanted)
+        assert len(found) == number + 1
+        assert "annotation trainwright.dev/retries (local run: --retries)" in found[-1].message
+    wanted, _ = declared({ANNOTATION_RETRIES: "5", f"{ANNOTATION_RETRIES}-{cause.lower()}": "2"}, {}, Allowed())
+    assert len(lived(*[ended(cause)] * 9, wanted=wanted)) == (6 if cause is CODE else 3)
+    wanted, _ = declared({ANNOTATION_RETRIES: "90"}, {}, Allowed(memory=Retries(1, 4)))
+    assert (wanted.memory, wanted.hang, wanted.infrastructure) == (4, 90, 90)
 
 
 def test_pauses_grow_without_progress() -> None:
