@@ -164,7 +164,7 @@ async def assembled(
         now: the time of day.
     """
     registry = ResourceRegistry()
-    serve_built_in(registry, for_others=for_others)
+    serve_built_in(registry, for_others=for_others, rbac=rbac)
     definitions = Definitions(store, registry, now=now)
     caller = WebhookCaller()
     discovered = DiscoveryPages(registry)

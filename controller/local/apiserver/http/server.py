@@ -25,7 +25,7 @@ from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, User, failure
 from trainwright.controller.local.apiserver.request.routes import Route, resource_route
 from trainwright.controller.local.apiserver.schema.durations import nanoseconds
-from trainwright.controller.local.apiserver.store import ObjectStore, StateLostError, TooLarge
+from trainwright.controller.local.apiserver.store import ObjectStore, ObjectTooLarge, StateLostError
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads
@@ -120,8 +120,8 @@ class APIServer:
                 return await self._done(exchange)
         except errors.StatusError as error:
             return failure(error)
-        except (StateLostError, TooLarge) as error:
-            made = errors.plain_internal if isinstance(error, TooLarge) else errors.internal
+        except (StateLostError, ObjectTooLarge) as error:
+            made = errors.plain_internal if isinstance(error, ObjectTooLarge) else errors.internal
             return failure(made(str(error)))
         except RecursionError:
             # Documents are limited where they are read. This is for what only looks flat, such as a text in them.

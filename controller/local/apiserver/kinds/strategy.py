@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a strategy, and what most kinds do."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
@@ -39,6 +39,8 @@ class Strategy:
     deletion_warning: str = ""
     """What a client is warned of that deletes without a propagation policy and without `orphanDependents`."""
 
+    undone: Callable[[Document], list[str]] = staticmethod(lambda _: [])
+    """What of an object is stored and not done."""
     error_group: str | None = None
     """The group that messages about invalid objects name, where it is not that of the request."""
 

@@ -8,7 +8,7 @@ change only after that.
 
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.apiserver.store.disk import Disk, StateFileError, StateLostError
-from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject, TooLarge
+from trainwright.controller.local.apiserver.store.objects import ObjectName, ObjectTooLarge, StoredObject
 from trainwright.controller.local.apiserver.store.store import Changed, Collection, Expired, ObjectStore
 from trainwright.controller.local.apiserver.store.watching import Overflow, StoreWatch
 
@@ -19,11 +19,11 @@ __all__ = [
     "Expired",
     "ObjectName",
     "ObjectStore",
+    "ObjectTooLarge",
     "Overflow",
     "StateFileError",
     "StateLostError",
     "StoreChange",
     "StoreWatch",
     "StoredObject",
-    "TooLarge",
 ]

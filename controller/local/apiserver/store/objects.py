@@ -38,7 +38,7 @@ class _Partial(msgspec.Struct):
 _decode_partial = msgspec.json.Decoder(_Partial).decode
 
 
-class TooLarge(Exception):  # noqa: N818 - an outcome, not a defect
+class ObjectTooLarge(Exception):  # noqa: N818 - an outcome, not a defect
     """The object has more bytes than etcd takes in one request."""
 
 
@@ -77,12 +77,12 @@ def stored(name: ObjectName, version: int, document: Document) -> StoredObject:
     of a ConfigMap, and some depend on it.
 
     Raises:
-        TooLarge: it has more than `LIMIT` bytes.
+        ObjectTooLarge: it has more than `LIMIT` bytes.
     """
     metadata = document["metadata"]
     metadata["resourceVersion"] = str(version)
     head = _encode({"apiVersion": document["apiVersion"], "kind": document["kind"]})
     rest = _encode({key: value for key, value in document.items() if key not in ("apiVersion", "kind")})
     if len(rest) > LIMIT:
-        raise TooLarge("etcdserver: request is too large")
+        raise ObjectTooLarge("etcdserver: request is too large")
     return StoredObject(name, version, head[:-1] + b"," + rest[1:], metadata.get("labels") or {})

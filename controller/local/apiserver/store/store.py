@@ -276,7 +276,7 @@ class ObjectStore:
 
         Raises:
             Changed: something else is there.
-            TooLarge: the object has too many bytes.
+            ObjectTooLarge: the object has too many bytes.
         """
         target = self.collection(collection)
         if target.by_name.get(name) is not expected:

@@ -99,8 +99,7 @@ class ResourceWrites:
         if create_only and _has_version(meta):
             # Only the store gives versions. A PUT that creates may say one.
             raise errors.plain_internal("resourceVersion should not be set on objects to be created")
-        for text in strategy.warnings(document, None):
-            call.warn(text)
+        _warn(call, document, None)
         call.name = name
         await self._admission.validate(call, "CREATE", document, None, options)
         key = ObjectName(call.namespace if served.type.namespaced else "", name)
@@ -179,8 +178,7 @@ class ResourceWrites:
         found = _type_errors(call, new, known) or strategy.errors(known, new, live, call.subresource)
         if found:
             raise _invalid(call, new, str(meta.get("name") or ""), found)
-        for text in strategy.warnings(new, live):
-            call.warn(text)
+        _warn(call, new, live)
         new = without_new_times(live, new)
         await self._admission.validate(call, "UPDATE", new, live, options)
         if goes_now(new["metadata"], old) and not strategy.is_held(new):
@@ -229,6 +227,13 @@ class ResourceWrites:
         doubled = metadata.without_duplicate_owners(meta)
         if doubled:
             call.warn(text.format(", ".join(doubled)))
+
+
+def _warn(call: RequestInfo, new: Document, old: Document | None) -> None:
+    strategy = call.served.strategy
+    known = [] if old is None else strategy.undone(old)
+    for text in (*(one for one in strategy.undone(new) if one not in known), *strategy.warnings(new, old)):
+        call.warn(text)
 
 
 def version_of(meta: Document) -> int:

@@ -58,13 +58,45 @@ def test_who_creates_an_object_is_told_that_nothing_acts_on_it(kind: Any) -> Non
     document: Document = {"metadata": {"name": "a"}}
     kind.strategy.default(document)
     told = f"{kind.recorded.kind} is stored, but nothing in this cluster acts on it"
-    assert kind.strategy.warnings(document, None)[0] == told
-    assert told not in kind.strategy.warnings(document, document)
+    assert kind.strategy.undone(document) == [told]
 
 
-def test_nobody_is_told_where_controllers_come_from_elsewhere() -> None:
-    [found] = [kind for kind in built_in_kinds(for_others=True) if kind.key == ("apps/v1", "Deployment")]
-    assert found.strategy.warnings(made("Deployment", deployment()), None) == []
+@pytest.mark.parametrize("rbac", [False, True])
+def test_what_is_told_where_controllers_come_from_elsewhere(rbac: bool) -> None:
+    """Only what kube-apiserver itself would act on is not done then."""
+    kinds = built_in_kinds(for_others=True, rbac=rbac)
+    told = {one.recorded.kind for one in kinds if one.strategy.undone({"metadata": {"name": "a"}})}
+    roles = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+    assert {"ResourceQuota", "PodDisruptionBudget"} <= told
+    assert not {"Deployment", "Pod", "Service"} & told
+    assert told & roles == (set() if rbac else roles)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "told"),
+    [
+        ("Pod", {"containers": [{"resources": {"requests": {"cpu": "1"}}}], "securityContext": {}}, []),
+        ("Pod", {"runtimeClassName": "r", "containers": []}, ["spec.runtimeClassName is ignored"]),
+        (
+            *("Pod", {"containers": [{"resources": {"limits": {"memory": "1Gi", "nvidia.com/gpu": 1}}}]}),
+            ["spec.containers[0].resources.limits: the limits of memory are not enforced"],
+        ),
+        (
+            *("Job", {"template": {"spec": {"initContainers": [{"securityContext": {"runAsUser": 0}}]}}}),
+            ["spec.template.spec.initContainers[0].securityContext is ignored"],
+        ),
+        ("Service", {"clusterIP": "None"}, []),
+        ("Service", {"clusterIP": "10.96.0.9"}, ["spec.clusterIP: nothing answers"]),
+    ],
+)
+def test_fields_that_nothing_acts_on(kind: str, spec: Document, told: list[str]) -> None:
+    [found] = [one for one in KINDS.values() if one.recorded.kind == kind]
+    document = {"metadata": {"name": "a"}, "spec": spec}
+    texts = found.strategy.undone(document)
+    assert len(texts) == len(told)
+    assert all(text.startswith(start) for text, start in zip(texts, told, strict=True))
+    document["metadata"] = {"ownerReferences": [{"controller": True}]}
+    assert found.strategy.undone(document) == []
 
 
 def test_defaults_of_a_deployment() -> None:

@@ -32,6 +32,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.storage import (
     PersistentVolumeStrategy,
     StorageClassStrategy,
 )
+from trainwright.controller.local.apiserver.kinds.builtin.undone import undone
 from trainwright.controller.local.apiserver.kinds.builtin.webhooks import WebhookStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.schema.published.kinds import (
@@ -98,26 +99,27 @@ class BuiltIn:
         return self.recorded.api_version, self.recorded.kind
 
 
-def built_in_kinds(*, for_others: bool) -> list[BuiltIn]:
+def built_in_kinds(*, for_others: bool, rbac: bool = False) -> list[BuiltIn]:
     """All stored kinds.
 
     Args:
-        for_others: controllers from elsewhere act on what nothing of this process acts on. Else who creates such an
+        for_others: controllers from elsewhere act on what nothing of this process acts on. Else who writes such an
             object is warned that nothing will happen.
+        rbac: roles count.
     """
-    return [_built_in(kind, for_others=for_others) for kind in recorded().kinds]
+    return [_built_in(kind, for_others=for_others, rbac=rbac) for kind in recorded().kinds]
 
 
-def _built_in(kind: RecordedKind, *, for_others: bool) -> BuiltIn:
+def _built_in(kind: RecordedKind, *, for_others: bool, rbac: bool) -> BuiltIn:
     key = (kind.api_version, kind.kind)
     to_storage, from_storage = _CONVERSIONS.get(key, (None, None))
     served = tuple(one for one in kind.subresources if one.name not in _NOT_SERVED)
     hook = HOOKS.get(key)
-    strategy = hook(kind) if hook is not None else _recorded(kind, for_others=for_others)
+    strategy = hook(kind) if hook is not None else _recorded(kind)
+    strategy.undone = undone(kind, acted_on=hook is not None, for_others=for_others, rbac=rbac)
     return BuiltIn(kind, strategy, served, to_storage, from_storage)
 
 
-def _recorded(kind: RecordedKind, *, for_others: bool) -> Strategy:
-    notice = "" if for_others else f"{kind.kind} is stored, but nothing in this cluster acts on it"
+def _recorded(kind: RecordedKind) -> Strategy:
     key = (kind.api_version, kind.kind)
-    return RecordedStrategy(kind, notice, checks.CHECKS.get(key), checks.COMPLETED.get(key), checks.AS_RUN.get(key))
+    return RecordedStrategy(kind, checks.CHECKS.get(key), checks.COMPLETED.get(key), checks.AS_RUN.get(key))

@@ -42,7 +42,6 @@ class RecordedStrategy(BuiltInStrategy):
 
     Args:
         kind: the row.
-        notice: what the client is warned of when it creates an object.
         check: errors that no rule of single fields finds.
         complete: fills in what hangs on more than one field, before the recorded defaults.
         as_run: the object with what its controller adds to the pods that it makes.
@@ -51,13 +50,12 @@ class RecordedStrategy(BuiltInStrategy):
     def __init__(
         self,
         kind: RecordedKind,
-        notice: str = "",
         check: Check | None = None,
         complete: Callable[[Document], None] | None = None,
         as_run: Callable[[Document], Document] | None = None,
     ) -> None:
         super().__init__(kind)
-        self._notice, self._check, self._complete, self._as_run = notice, check, complete, as_run
+        self._check, self._complete, self._as_run = check, complete, as_run
         self._templates = tuple(_paths_to(kind.model, _TEMPLATE))
         self._selectors = tuple(_paths_to(kind.model, _SELECTOR))
 
@@ -98,7 +96,7 @@ class RecordedStrategy(BuiltInStrategy):
         return [error for rule in self.kind.rules for error in _change_errors(rule, new, old)]
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
-        found = [self._notice] if self._notice and old is None else []
+        found: list[str] = []
         if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
             return found
         for path in self._templates:

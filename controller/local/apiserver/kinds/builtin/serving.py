@@ -32,14 +32,15 @@ _EXTENSIONS = "apiextensions.k8s.io"
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 
 
-def serve_built_in(registry: ResourceRegistry, *, for_others: bool) -> None:
+def serve_built_in(registry: ResourceRegistry, *, for_others: bool, rbac: bool = False) -> None:
     """Add the built-in kinds.
 
     Args:
         registry: of what is served.
         for_others: controllers from elsewhere act on kinds that nothing of this process acts on.
+        rbac: roles count.
     """
-    for kind in (*built_in_kinds(for_others=for_others), _definitions(), *reviews()):
+    for kind in (*built_in_kinds(for_others=for_others, rbac=rbac), _definitions(), *reviews()):
         registry.add(_served(kind))
 
 

@@ -29,10 +29,10 @@ from trainwright.controller.local.apiserver.store import (
     Changed,
     ObjectName,
     ObjectStore,
+    ObjectTooLarge,
     Overflow,
     StoredObject,
     StoreWatch,
-    TooLarge,
 )
 from trainwright.controller.local.apiserver.views.discovery.resources import priority
 from trainwright.controller.local.apiserver.views.tables import custom_table_format
@@ -246,7 +246,7 @@ class Definitions:
         except Changed:
             # The next change brings it here again.
             log.debug("the definition %s changed meanwhile", one.name.name)
-        except TooLarge:
+        except ObjectTooLarge:
             log.warning("%s %s is too large to be changed", collection, one.name.name)
 
     def _forget(self, name: ObjectName) -> None:
