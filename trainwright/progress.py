@@ -841,7 +841,8 @@ class Reporter:
             is_here = isinstance(value, (float, int)) or kind.__module__ in _NUMBERS
             if not is_here and getattr(value, "is_cpu", False) is not True:
                 # A tensor that may wait for its device, or no number.
-                values[name] = (value, *(_UNKNOWN if before is None or value is None else before)[1:])
+                _, low, low_step, high, high_step = _UNKNOWN if before is None or value is None else before
+                values[name] = (value, low, low_step, high, high_step)
                 return
             value = self._plain(value, name)
             if value is None:
