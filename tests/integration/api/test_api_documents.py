@@ -121,6 +121,9 @@ def bare(document: Json) -> Json:
     return {**document, "metadata": metadata}
 
 
+# On the local API server, the engine of offline validation would be compared with itself. Without a server,
+# tests/unit/api/test_validation.py proves the verdicts of the table.
+@pytest.mark.real_control_plane("compares with it")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_same_answer(server: Server, namespace: str, case: Any) -> None:
     code, text = put_to(server, namespace, case)
@@ -156,6 +159,7 @@ def test_set_defaults_as_the_server_does(server: Server, namespace: str, case: A
     assert json.loads(msgspec.json.encode(decoder.decode(text))) == stored, "a round trip changed the object"
 
 
+@pytest.mark.real_control_plane("compares with it")
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.name)
 def test_warns_of_the_same_unknown_fields(server: Server, namespace: str, case: Any) -> None:
     code, _ = server.send(

@@ -37,7 +37,9 @@ def test_each_picture_is_used_and_made_by_the_script() -> None:
 
 
 def test_pictures_are_small_and_whole() -> None:
-    for file in IMAGES.glob("*.png"):
+    pictures = list(IMAGES.glob("*.png"))
+    assert pictures
+    for file in pictures:
         content = file.read_bytes()
         assert content.startswith(b"\x89PNG\r\n")
         assert content.endswith(b"IEND\xaeB`\x82")
