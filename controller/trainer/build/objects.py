@@ -19,7 +19,6 @@ from typing import Literal, TypeAlias
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import (
     AnyObject,
-    Document,
     annotations_of,
     deletion_timestamp_of,
     finalizers_of,
@@ -49,7 +48,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.build.kinds import CachedFacts, is_there, metadata_of
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, PipelineError, Reference, Unreadable
-from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.pipeline import Pipeline, filled_in
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +187,7 @@ class JobObjects:
             raise FactUnavailable(str(error)) from error
         for component in rendering.components:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
-            self.facts.kinds.require(component.resource)
+            self.facts.kinds.require(component)
         found = {component.reference: self.facts.find(component.reference) for component in rendering.components}
         if not memory.made_once and not end_is_known and had_pods(job):
             await self._check_end(job, rendering.components, found)
@@ -273,7 +272,7 @@ class JobObjects:
             refuse_foreign(found, component.resource.kind, uid_of(job), adopt=False)
             log.debug("%s: %s not applied: generated content stays as it was created", key_of(job), component.reference)
             return found
-        return await self._create(component.reference, component.generate, component.document, is_new=is_new)
+        return await self._create(component, is_new=is_new)
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
@@ -293,22 +292,20 @@ class JobObjects:
             log.debug("%s: %s not applied: it is as wanted", key_of(job), component.reference)
         return applied.obj
 
-    async def _create(
-        self, reference: Reference, generate: Callable[[Document], Document], document: Document, *, is_new: bool
-    ) -> AnyObject | None:
+    async def _create(self, component: Component, *, is_new: bool) -> AnyObject | None:
         """Create an object with generated content, unless it exists.
 
         An existing object is never changed, whoever made it, because its content may be in use. For a job that is not
         new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
         and is refused if there is one.
         """
-        if is_new or await metadata_of(self.client, reference) is None:
+        if is_new or await metadata_of(self.client, component.reference) is None:
             # In a thread: making keys takes time, and other jobs must not wait for it.
-            filled = await asyncio.to_thread(generate, document)
+            filled = await asyncio.to_thread(filled_in, component)
             try:
-                created: AnyObject = await self.client.create(filled, kind=reference.resource)
+                created: AnyObject = await self.client.create(filled, kind=component.resource)
             except AlreadyExists:
-                log.debug("%s exists already", reference)
+                log.debug("%s exists already", component.reference)
             else:
                 return created
         return None
