@@ -57,6 +57,9 @@ Mark: TypeAlias = tuple[object, ...]
 """What tells of an object whether it is unchanged. It shares metadata of objects in the cache, which nobody changes."""
 
 _TIME_TO_LIVE = "ttlSecondsAfterFinished"
+SNAPSHOT_SECONDS = 1.0
+"""How long a deleted snapshot stays away: whoever deletes it may first look that it is gone, as a test of Kubeflow
+Trainer does."""
 
 
 class EndUnknown(Exception):  # noqa: N818 - as the reason of the condition
@@ -133,8 +136,15 @@ class BuildMemory:
     """Whether this process has made or found the snapshot of the job's runtime."""
     there: set[Reference] = field(default_factory=set)
     """Objects that this process has made or found, also in half a build. If one goes, the job may have, too."""
+    retaken: tuple[str, float] | None = None
+    """After the deletion of the snapshot: the next one, as the runtime was then, and when it is due, on the clock of
+    the event loop. A restart forgets it, and takes the runtime as it is then."""
     made_once: bool = False
     """Whether this process has made or found all objects of the job."""
+
+    def snapshot_in(self, now: float) -> float:
+        """Seconds until the snapshot is due; 0 or less: it is not, or `make` takes it now."""
+        return self.retaken[1] - now if self.retaken is not None else 0.0
 
     def was_refused(self, component: Component) -> bool:
         """Whether the API server refused this very document and would do so again."""
@@ -158,19 +168,22 @@ class JobObjects:
         """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
 
         `end_is_known`: if the object that runs the training is gone, another one follows, by the record of recovery.
+        Nothing is made while a deleted snapshot stays away: see `BuildMemory.snapshot_in`.
 
         Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError; Conflict for a job that is gone.
         """
         snapshot = self.snapshots.taken(job)
         if snapshot is None and memory.begun:
             await self._check_exists(job)
+            if await self._stays_away(job, memory):
+                return
         last = memory.built if memory.built is not None and memory.built.is_of(job) else None
         if last is not None and snapshot is not None and last.snapshot is snapshot:
             runtime = last.runtime
         else:
-            runtime = await self.snapshots.runtime_of(job)
+            runtime = await self.snapshots.runtime_of(job, memory.retaken[0] if memory.retaken else "")
             last = last if last is not None and last.runtime is runtime else None
-        memory.begun = True
+        memory.begun, memory.retaken = True, None
         run = self.pipeline.begin(job, runtime)
         references = last.references if last is not None else run.references()
         facts = await self.facts.read(references)
@@ -231,6 +244,13 @@ class JobObjects:
                 await self.client.delete(
                     reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation=propagation
                 )
+
+    async def _stays_away(self, job: TrainJob, memory: BuildMemory) -> bool:
+        """Whether the deleted snapshot is not due yet. Raises as `Snapshots.current`."""
+        now = asyncio.get_running_loop().time()
+        if memory.retaken is None:
+            memory.retaken = (await self.snapshots.current(job), now + SNAPSHOT_SECONDS)
+        return memory.snapshot_in(now) > 0
 
     async def _check_exists(self, job: TrainJob) -> None:
         """Check that the job is there before objects of it that have gone are made again.
