@@ -41,6 +41,7 @@ from trainwright.plugins.contract import (
     Warned,
 )
 from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
+from trainwright.plugins.pipeline.references import literal_references
 from trainwright.plugins.pipeline.template import JobTemplate, Templates, changes, resolve
 from trainwright.plugins.registry import Loaded, Registry, is_ours, place_of
 
@@ -186,7 +187,8 @@ class PipelineRun:
                 return [*findings, _defect(error)]
             # A defect of a plugin, or a read that failed: the job is accepted, and gets a condition if it lasts.
             return findings
-        return [*findings, *(Warned(str(override)) for override in rendering.overrides)]
+        replaced = (Warned(str(override)) for override in rendering.overrides)
+        return [*findings, *replaced, *literal_references(rendering.components, rendering.settings)]
 
     def _shaped(self, guard: PluginGuard, template: JobTemplate, facts: ClusterFacts) -> Info:
         info = _info(guard, template, facts)

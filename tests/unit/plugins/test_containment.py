@@ -45,7 +45,7 @@ from trainwright.plugins.jobset import JobSetPlugin
 from trainwright.plugins.pipeline import Pipeline, filled_in
 from trainwright.plugins.plainml import PlainMLPlugin
 from trainwright.plugins.progressfile import ProgressFilePlugin
-from trainwright.plugins.registry import Registry, calling
+from trainwright.plugins.registry import Registry, built_in, calling
 from trainwright.plugins.testing import run, runtime, train_job
 
 
@@ -557,6 +557,41 @@ def test_conflicts_name_both_sides(
     assert [text for text in expected if not any(text in str(c) for c in result.rendering.overrides)] == []
     assert len(result.rendering.overrides) == len(expected)
     assert [str(w) for w in result.verdict.warnings] == [str(c) for c in result.rendering.overrides]
+
+
+PET = "$(PET_MASTER_ADDR)"
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "given", "said"),
+    [
+        (
+            {"torch": {}},
+            [],
+            {"A": f"tcp://{PET}"},
+            ['variable A of container node in replicated job node stays "tcp://$('],
+        ),
+        ({"torch": {}}, [], {"A": f"${PET}"}, []),
+        ({"torch": {}}, [], {"A": "$(B)", "B": "1"}, ["variable A "]),
+        ({"torch": {}}, [], {"B": "1", "A": "$(B) $(NOT_HERE)"}, []),
+        ({"torch": {}}, [{"name": "A", "value": PET}], {}, ["variable A "]),
+        ({}, [], {"A": PET}, []),
+        ({"xgboost": {}}, [], {"A": "$(DMLC_TASK_ID)"}, ["variable A "]),
+    ],
+)
+def test_a_reference_that_stays_as_it_is_written_is_a_warning(
+    policy: dict[str, Any], own: list[dict[str, str]], given: dict[str, str], said: list[str]
+) -> None:
+    blueprint = runtime(
+        RUNTIME_WITH.replace("CONTAINER", f"{{name: node, image: base, env: {own}}}"),
+        mlPolicy={"numNodes": 2, **policy},
+    )
+    env = [{"name": name, "value": value} for name, value in given.items()]
+    pipeline = Pipeline(Registry.load(candidates=built_in()))
+    warnings = pipeline.begin(train_job(trainer={"env": env}), blueprint).validate(OFFLINE).warnings
+    assert [str(one).startswith(start) for one, start in zip(warnings, said, strict=True)] == [True] * len(said)
+    if policy == {"torch": {}} and PET in str(given) and said:
+        assert "PET_MASTER_ADDR comes after it, set by Torch; refer to it" in str(warnings[0])
 
 
 RUNTIME_WITH = """
