@@ -25,7 +25,7 @@ LIBRARIES: Final = {
     "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2", "google": "protobuf"},
     "progress": {"rich": "rich"},
     "s3": {"opendal": "opendal"},
-    "testing": {"cryptography": "cryptography", "pytest": "pytest"},
+    "testing": {"cryptography": "cryptography", "pytest": "pytest", "pytest_asyncio": "pytest-asyncio"},
     "validate": {"cel_expr_python": "cel-expr-python", "re2": "google-re2", "google": "protobuf"},
 }
 """Modules and their distributions by extra, as in pyproject.toml."""

@@ -2,7 +2,7 @@
 """The JAX plugin: one process on each node; the processes find each other through a coordinator in the first pod."""
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import PORT, Info, PodRef, open_trainer_port, takes_part
+from trainwright.plugins.contract import PORT, Info, open_trainer_port, takes_part
 
 
 class JAXPlugin:
@@ -12,9 +12,6 @@ class JAXPlugin:
     """
 
     name = "JAX"
-
-    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
-        return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.jax is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, the address of the coordinator and the index of each process."""

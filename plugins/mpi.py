@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from trainwright.api.kubernetes.core import v1 as core
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import MPIMLPolicySource, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import LAUNCHER, NODE
+from trainwright.api.trainer.v1alpha1.constants import LAUNCHER, NODE, STEP_TRAINER
 from trainwright.plugins.contract import (
     APPLY,
     PLACEHOLDER,
@@ -25,6 +25,7 @@ from trainwright.plugins.contract import (
     Rule,
     Runtime,
     Stage,
+    Warned,
     Watch,
     gpu_count,
     invalid,
@@ -37,13 +38,18 @@ _HOSTS_DIRECTORY = "/etc/mpi"
 _HOSTS_FILE = "hostfile"
 _DEFAULT_KEYS_DIRECTORY = "/root/.ssh"
 _ENV_HOSTS = "OMPI_MCA_orte_default_hostfile"
-_ENV_HOSTS_OF_5 = "PRTE_MCA_prte_default_hostfile"
-"""The same for Open MPI 5, whose launcher PRRTE does not read the older name. Not reserved: whoever uses version 5
-with Kubeflow Trainer sets it."""
 _ENV_FQDN = "OMPI_MCA_orte_keep_fqdn_hostnames"
 _ENV_SLOTS = "OMPI_MCA_orte_set_default_slots"
 _ENV_RSH = "OMPI_MCA_plm_rsh_args"
 _RESERVED = frozenset({_ENV_HOSTS, _ENV_FQDN, _ENV_SLOTS, _ENV_RSH})
+_HOSTS_PATH = f"{_HOSTS_DIRECTORY}/{_HOSTS_FILE}"
+_CONNECT = "-o ConnectionAttempts=10"
+_OF_OPEN_MPI_5 = {
+    "PRTE_MCA_prte_default_hostfile": (_HOSTS_PATH, "where Open MPI 5 looks for the nodes"),
+    "PRTE_MCA_plm_ssh_args": (_CONNECT, "what Open MPI 5 passes to ssh"),
+}
+"""What Open MPI 5 reads, whose launcher PRRTE does not know the older names. Not reserved: whoever uses version 5 with
+Kubeflow Trainer sets them."""
 
 
 class MPIPlugin:
@@ -77,6 +83,13 @@ class MPIPlugin:
         reserved = sorted({variable.name for variable in trainer.env or ()} & _RESERVED)
         if reserved:
             yield invalid("spec.trainer.env", trainer.env, f"{', '.join(reserved)}: set by the MPI plugin; remove them")
+
+    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+        """Warn of nodes with another image than the launcher, and of numbers of pods that were hardly meant."""
+        policy = info.ml_policy_or_empty.mpi
+        if policy is not None:
+            yield from _about_images(info, policy)
+            yield from _about_numbers(info, policy, job)
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The pod in the first line of the host file, where mpirun starts rank 0: the launcher, if it is a node."""
@@ -181,22 +194,58 @@ def _mount_keys(policy: MPIMLPolicySource, job: TrainJob, pod_set: PodSet) -> No
 
 def _point_to_hosts(policy: MPIMLPolicySource, container: ContainerModel, slots: int) -> None:
     _only_open_mpi(policy)
-    container.set_env(_ENV_HOSTS, f"{_HOSTS_DIRECTORY}/{_HOSTS_FILE}", why="where the nodes are listed")
+    container.set_env(_ENV_HOSTS, _HOSTS_PATH, why="where the nodes are listed")
     container.set_env(_ENV_FQDN, "true", why="the list has whole host names")
     container.set_env(_ENV_SLOTS, str(slots), why="processes on each node")
-    container.set_env(_ENV_RSH, "-o ConnectionAttempts=10", why="nodes may start later than the launcher")
-    if container.variable(_ENV_HOSTS_OF_5) is None:
-        container.set_env(
-            _ENV_HOSTS_OF_5, f"{_HOSTS_DIRECTORY}/{_HOSTS_FILE}", why="where Open MPI 5 looks for the nodes"
-        )
+    container.set_env(_ENV_RSH, _CONNECT, why="nodes may start later than the launcher")
+    for name, (value, why) in _OF_OPEN_MPI_5.items():
+        if container.variable(name) is None:
+            container.set_env(name, value, why=why)
 
 
 def _host_file(info: Info, policy: MPIMLPolicySource, slots: int) -> str:
     """One line for each pod that runs processes, in the order of the template."""
     _only_open_mpi(policy)
-    taking_part = (NODE, LAUNCHER) if policy.run_launcher_as_node else (NODE,)
-    hosts = (host for pod_set in info.pod_sets if pod_set.name in taking_part for host in pod_set.hosts())
+    hosts = (host for pod_set in _taking_part(info, policy) for host in pod_set.hosts())
     return "".join(f"{host} slots={slots}\n" for host in hosts)
+
+
+def _taking_part(info: Info, policy: MPIMLPolicySource) -> list[PodSet]:
+    """Those whose pods run processes."""
+    names = (NODE, LAUNCHER) if policy.run_launcher_as_node else (NODE,)
+    return [pod_set for pod_set in info.pod_sets if pod_set.name in names]
+
+
+def _about_images(info: Info, policy: MPIMLPolicySource) -> Iterable[Warned]:
+    """The image of the TrainJob goes into the trainer's step alone, as in Kubeflow Trainer."""
+    image = info.trainer.image
+    for pod_set in _taking_part(info, policy) if image is not None else ():
+        container = pod_set.container(NODE)
+        if pod_set.step != STEP_TRAINER and container is not None and container.image != image:
+            yield Warned(
+                f"spec.trainer.image is not used in replicated job {pod_set.name}, where mpirun starts processes too: "
+                f"its pods run {container.image}, the image of the runtime; use a runtime that names your image there"
+            )
+
+
+def _about_numbers(info: Info, policy: MPIMLPolicySource, job: TrainJob) -> Iterable[Warned]:
+    """Numbers of pods that are kept because Kueue computes the same, and that hardly anybody means."""
+    launcher, nodes = info.pod_set(LAUNCHER), info.pod_set(NODE)
+    if launcher is None:
+        return
+    if (launchers := launcher.count * launcher.replicas) > 1:
+        yield Warned(
+            f"replicated job {LAUNCHER} has {launchers} pods, and each of them starts the command; set numNodes of the "
+            "runtime's mlPolicy to 1, and the number of nodes in spec.trainer.numNodes"
+        )
+        return
+    asked = job.spec_or_empty.trainer_or_empty.num_nodes
+    wanted = asked if asked is not None else info.ml_policy_or_empty.num_nodes
+    if policy.run_launcher_as_node and nodes is not None and wanted in {1, None} and nodes.count * nodes.replicas == 1:
+        yield Warned(
+            f"numNodes is 1, but two pods run: the launcher is a node, and replicated job {NODE} has one pod at least; "
+            f"set spec.trainer.numNodes to 2, or use a runtime without the job {NODE}"
+        )
 
 
 def _only_open_mpi(policy: MPIMLPolicySource) -> None:

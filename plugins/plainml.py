@@ -5,7 +5,7 @@ It serves runtimes without a policy, and those of XGBoost and Flux: their plugin
 """
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import TRAIN_JOB, Info, PodRef
+from trainwright.plugins.contract import TRAIN_JOB, Info
 
 
 class PlainMLPlugin:
@@ -15,12 +15,6 @@ class PlainMLPlugin:
     """
 
     name = "PlainML"
-
-    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
-        """The first pod of the trainer, where the runtime names no framework."""
-        policy = info.ml_policy_or_empty
-        frameworks = (policy.torch, policy.mpi, policy.jax, policy.xgboost, policy.flux)
-        return PodRef.first_of(info.trainer_pods) if not any(frameworks) else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods of the trainer and add the TrainJob's variables to its container."""

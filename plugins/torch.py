@@ -16,7 +16,6 @@ from trainwright.plugins.contract import (
     ContainerModel,
     Finding,
     Info,
-    PodRef,
     PodSet,
     Refusal,
     Warned,
@@ -50,9 +49,6 @@ class TorchPlugin:
         if info.ml_policy_or_empty.torch is None:
             return ()
         return process_findings(info, job, processes_per_node(info, job)[0])
-
-    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
-        return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.torch is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, and the variables of the main container and of the targets of envInjection."""

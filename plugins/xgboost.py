@@ -11,7 +11,6 @@ from trainwright.plugins.contract import (
     PORT,
     Finding,
     Info,
-    PodRef,
     forbidden,
     gpu_count,
     open_trainer_port,
@@ -40,9 +39,6 @@ class XGBoostPlugin:
                 yield forbidden(
                     f"spec.trainer.env[{index}]", f"{variable.name} is set by the XGBoost plugin; remove it"
                 )
-
-    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
-        return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.xgboost is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, the address of the tracker and the number of workers."""

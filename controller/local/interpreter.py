@@ -20,10 +20,16 @@ def isolated_python() -> list[str]:
 
 def forget_user_folders() -> None:
     """Do the same in this process: for what is imported from now on."""
-    if not _is_installed_by_variable():
-        # A folder of the installation stays, although the variable names it too.
-        theirs = _folders_of_variable() - {Path(one).resolve() for one in sysconfig.get_paths().values()}
-        sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() not in theirs]
+    sys.path[:] = path_without_user_folders()
+
+
+def path_without_user_folders() -> list[str]:
+    """The path of imports that programs of ours have."""
+    if _is_installed_by_variable():
+        return list(sys.path)
+    # A folder of the installation stays, although the variable names it too.
+    theirs = _folders_of_variable() - {Path(one).resolve() for one in sysconfig.get_paths().values()}
+    return [entry for entry in sys.path if entry and Path(entry).resolve() not in theirs]
 
 
 def _folders_of_variable() -> set[Path]:

@@ -208,20 +208,23 @@ class TrainJobController:
         now, since = self._time(), memory.counters_since
         if since is None and _has_waited():
             since = now - COUNTERS_SECONDS
+        snapshot_in = memory.build.snapshot_in(now) if _is_built(job) else 0.0
+        unsettled = failure is not None or snapshot_in > 0
         shown_in = 0.0
         if obstacle is not None:
             shown_in = memory.meet(obstacle, now)
-        elif failure is None:
+        elif not unsettled:
             memory.obstacle = None
         return Attempt(
-            failed=failure is not None,
+            failed=unsettled,
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
-            created=self._created_condition and failure is None and not end_unknown and _is_built(job),
+            created=self._created_condition and not unsettled and not end_unknown and _is_built(job),
             obsolete=self._obsolete,
             end_unknown=end_unknown,
             ruling=ruling,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
+            snapshot_in=snapshot_in,
             foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,
         )
 

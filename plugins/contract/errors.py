@@ -108,9 +108,10 @@ class FieldError:
     """The plugin that found it; filled in by the pipeline."""
 
     def __str__(self) -> str:
-        """As Kubernetes writes it: path, kind of error, value, message."""
+        """As Kubernetes writes it: path, kind of error, value, message. A defect of a plugin concerns no field."""
+        where = f"{self.path}: " if self.path else ""
         shown = f": {value_text(self.value, _VALUE_LIMIT)}" if self.type in _WITH_VALUE else ""
-        return f"{self.path}: {_TITLES[self.type]}{shown}: {self.message}"
+        return f"{where}{_TITLES[self.type]}{shown}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ class JobState(StrEnum):
 class Plugin(Protocol):
     """What every plugin has. It may also have these attributes:
 
-    `before`, `after`  tuples of plugin names: run earlier or later than those; names that are not loaded are ignored
+    `before`, `after`  tuples of plugin names: run earlier or later than those; a disabled plugin is ignored, a name of
+                       none that is installed is refused
     `rules`            tuple of `Rule`: the rights on the API server that its watches, facts and objects need
     `off_by_default`   True: it runs only where the Configuration enables it
     `Configuration`    a msgspec struct class for its settings in the manager's Configuration; the constructor of the
@@ -132,7 +133,7 @@ class ProgressReporter(Protocol):
     """Build, after phase 2: name the pod with rank 0, which reports the progress of the job."""
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:
-        """The pod; None if the plugin is not in charge of this job. The first answer counts, in the order of plugins.
+        """The pod; None if the plugin is not in charge of this job. The last answer counts, in the order of plugins.
 
         Without an answer it is the first pod of the trainer. The result is `info.reporter` in the later phases.
         """

@@ -44,14 +44,20 @@ class Override:
 class Ledger:
     """The record of one run of the pipeline."""
 
-    __slots__ = ("_overrides", "_settings", "phase", "plugin")
+    __slots__ = ("_overrides", "_settings", "_written", "phase", "plugin")
 
     def __init__(self) -> None:
         self._settings: dict[str, Setting] = {}
         self._overrides: dict[str, Override] = {}
+        self._written: list[str] = []
         self.plugin = ""
         """The plugin that writes now; set by the pipeline."""
         self.phase = "template"
+
+    def begin(self, plugin: str, phase: str) -> None:
+        """Attribute what follows to a plugin."""
+        self.plugin, self.phase = plugin, phase
+        self._written.clear()
 
     def copy(self) -> "Ledger":
         """A ledger that begins with the entries of this one."""
@@ -62,12 +68,19 @@ class Ledger:
     def record(self, path: str, value: Any, *, before: Any, why: str, source: str = "") -> None:
         """Note that the current plugin replaced `before` (None: no value) at the path by the value."""
         who = source or self.plugin
+        self._written.append(path)
         earlier = self._settings.get(path)
         if earlier is not None and earlier.source == who and earlier.value == value:
             return
         if before is not None and before != value:
             self._replaced(path, earlier.source if earlier is not None else RUNTIME, who)
         self._settings[path] = Setting(path, value, self.plugin, who, self.phase, why)
+
+    def found(self, path: str, value: Any, *, before: Any) -> None:
+        """Note a value that the current plugin has set past this record, unless it is part of one that is in it."""
+        if not any(path == one or _is_part(path, one) or _is_part(one, path) for one in self._written):
+            self.record(path, value, before=before, why="set in info.template")
+            self._written.pop()
 
     def carried(self, path: str, value: Any, *, why: str) -> None:
         """Note a value of the TrainJob that is in the template before plugins run."""
@@ -89,3 +102,7 @@ class Ledger:
         """Note an override. Users and patches may replace values of the runtime; any other replacement is noted."""
         if winner != loser and (loser != RUNTIME or winner == self.plugin):
             self._overrides[path] = Override(path, loser, winner)
+
+
+def _is_part(path: str, whole: str) -> bool:
+    return path.startswith((f"{whole}.", f"{whole}["))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns a TrainJob and a runtime into objects, and objects into a status."""
 
-from trainwright.plugins.pipeline.run import Pipeline, PipelineRun, Rendering, StatusRun
+from trainwright.plugins.pipeline.run import Pipeline, PipelineRun, Rendering, StatusRun, filled_in
 
-__all__ = ["Pipeline", "PipelineRun", "Rendering", "StatusRun"]
+__all__ = ["Pipeline", "PipelineRun", "Rendering", "StatusRun", "filled_in"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls plugins, names the plugin in every error, and detects changes of the inputs.
+"""Calls the hooks of one run on copies of the inputs, and detects changes of these.
 
 Plugins get copies of the inputs, which are made once for a run and compared with the inputs at the end of each phase.
 If they differ, the phase runs again on new copies, with a comparison after each hook, to find the plugin that changed
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import FactUnavailable, InputMutated, Ledger, PluginFailure, Refusal, Runtime
-from trainwright.plugins.registry import Loaded
+from trainwright.plugins.contract import InputMutated, Ledger, Runtime
+from trainwright.plugins.registry import Loaded, called
 
 T = TypeVar("T")
 
@@ -45,25 +45,10 @@ class PluginGuard:
             return "the runtime"
         return "the old TrainJob" if self.old != old else ""
 
-    def collect(self, entry: Loaded, hook: str, *arguments: Any) -> list[Any]:
-        """Call a hook that returns or yields several items. Raises like `call`, also while the items are collected."""
-        found: list[Any] = self.call(entry, hook, *arguments, several=True)
-        return found
-
-    def call(self, entry: Loaded, hook: str, *arguments: Any, several: bool = False) -> Any:
-        """Call a hook. Raises Refusal, PluginFailure, FactUnavailable; InputMutated if strict."""
-        self.ledger.plugin, self.ledger.phase = entry.name, hook
-        try:
-            result = getattr(entry.plugin, hook)(*arguments)
-            if several:
-                result = list(result)
-        except Refusal as refusal:
-            raise refusal.attributed(entry.name, hook) from refusal.__cause__
-        except FactUnavailable:
-            raise
-        except Exception as error:
-            problem = f"{hook} failed: {type(error).__name__}: {error}"
-            raise PluginFailure(problem, plugin=entry.name, phase=hook) from error
+    def call(self, entry: Loaded, hook: str, *arguments: Any) -> Any:
+        """Call a hook. Raises like `called`; InputMutated if strict."""
+        self.ledger.begin(entry.name, hook)
+        result = called(entry.plugin, entry.name, hook, *arguments)
         if self._strict and (what := self.changed()):
             problem = f"{hook} changed {what}, which is an input; change info instead"
             raise InputMutated(problem, plugin=entry.name, phase=hook)

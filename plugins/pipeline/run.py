@@ -7,10 +7,14 @@ or `render`. The copies of the inputs that plugins get are made once, when the f
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2 import JobSetSpec
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.plugins.contract import (
@@ -32,12 +36,14 @@ from trainwright.plugins.contract import (
     Refusal,
     Runtime,
     Setting,
+    Stage,
     Verdict,
     Warned,
 )
 from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
-from trainwright.plugins.pipeline.template import JobTemplate, Templates, resolve
-from trainwright.plugins.registry import Loaded, Registry
+from trainwright.plugins.pipeline.references import literal_references
+from trainwright.plugins.pipeline.template import JobTemplate, Templates, changes, resolve
+from trainwright.plugins.registry import Loaded, Registry, is_ours, place_of
 
 BUILD = "build"
 
@@ -131,7 +137,7 @@ class PipelineRun:
             found: dict[Reference, None] = {}
             for hook in hooks:
                 for entry in self._registry.having(hook):
-                    announced = guard.collect(entry, hook, guard.job, guard.runtime)
+                    announced = guard.call(entry, hook, guard.job, guard.runtime)
                     found.update(dict.fromkeys(announced))
                     for reference in announced:
                         self._askers.setdefault(reference, set()).add(entry.name)
@@ -181,7 +187,8 @@ class PipelineRun:
                 return [*findings, _defect(error)]
             # A defect of a plugin, or a read that failed: the job is accepted, and gets a condition if it lasts.
             return findings
-        return [*findings, *(Warned(str(override)) for override in rendering.overrides)]
+        replaced = (Warned(str(override)) for override in rendering.overrides)
+        return [*findings, *replaced, *literal_references(rendering.components, rendering.settings)]
 
     def _shaped(self, guard: PluginGuard, template: JobTemplate, facts: ClusterFacts) -> Info:
         info = _info(guard, template, facts)
@@ -189,24 +196,35 @@ class PipelineRun:
             if hook == "enforce_pod_spec":
                 info.reporter = self._reporter(guard, info)
             for entry in self._registry.having(hook):
-                guard.call(entry, hook, info, guard.job)
+                if is_ours(entry.plugin):
+                    guard.call(entry, hook, info, guard.job)
+                else:
+                    _noted(guard, entry, hook, info)
         return info
 
     def _reporter(self, guard: PluginGuard, info: Info) -> PodRef | None:
-        """The pod that reports progress: the first answer of a plugin, else the first pod of the trainer."""
+        """The pod that reports progress: the first pod of the trainer, or what a plugin answers.
+
+        The last answer counts, as with all that plugins set: a plugin corrects those that it runs after.
+        """
+        chosen = PodRef.first_of(info.trainer_pods)
         for entry in self._registry.having("reporter"):
             found: PodRef | None = guard.call(entry, "reporter", info, guard.job)
-            if found is not None:
-                return found
-        return PodRef.first_of(info.trainer_pods)
+            if found is None:
+                continue
+            if info.pod_set(found.job) is None:
+                problem = f"reporter returned {found}, but the template has no replicated job of this name"
+                raise PluginFailure(problem, plugin=entry.name, phase="reporter")
+            chosen = found
+        return chosen
 
     def _built(self, guard: PluginGuard, info: Info) -> Rendering:
         components: list[Component] = []
         for entry in self._registry.having(BUILD):
-            built = guard.collect(entry, BUILD, info, guard.job)
-            components += [attributed(component, entry.name) for component in built]
+            built = guard.call(entry, BUILD, info, guard.job)
+            components += [replace(component, plugin=entry.name) for component in built]
         return Rendering(
-            components=in_order(components),
+            components=in_order(components, self._registry.buildable),
             settings=guard.ledger.settings(),
             overrides=guard.ledger.overrides(),
         )
@@ -236,11 +254,23 @@ def _info(guard: PluginGuard, template: JobTemplate, facts: ClusterFacts) -> Inf
     return template.info(guard.job, guard.runtime, facts)
 
 
+def _noted(guard: PluginGuard, entry: Loaded, hook: str, info: Info) -> None:
+    """Call a hook that changes the model, and note what it has changed in `info.template` directly.
+
+    Only plugins of others are looked at: a comparison costs a tenth of a millisecond, and ours note what they set. The
+    JobSet plugin owns the template, and writes into it what pod sets have noted.
+    """
+    before = msgspec.to_builtins(info.template)
+    guard.call(entry, hook, info, guard.job)
+    for path, old, new in changes(JobSetSpec, before, msgspec.to_builtins(info.template)):
+        guard.ledger.found(path, new, before=old)
+
+
 def _findings(guard: PluginGuard, entry: Loaded, hook: str, info: Info) -> list[Finding]:
     """The findings of one plugin; an exception becomes a finding. Raises InputMutated from a strict guard."""
     try:
-        found = guard.collect(entry, hook, info, guard.old, guard.job)
-        return [replace(_checked(finding, entry.name, hook), plugin=entry.name) for finding in found]
+        found = guard.call(entry, hook, info, guard.old, guard.job)
+        return [replace(finding, plugin=entry.name) for finding in found]
     except Refusal as refusal:
         return [FieldError("spec", ErrorType.INVALID, str(refusal), guard.job.name, plugin=entry.name)]
     except InputMutated:
@@ -251,12 +281,6 @@ def _findings(guard: PluginGuard, entry: Loaded, hook: str, info: Info) -> list[
 
 def _defect(error: InputMutated) -> FieldError:
     return FieldError("", ErrorType.INTERNAL, str(error), plugin=error.plugin)
-
-
-def _checked(finding: Finding, plugin: str, hook: str) -> Finding:
-    if isinstance(finding, (FieldError, Warned)):
-        return finding
-    raise PluginFailure(f"{hook} returned {finding!r} instead of a finding", plugin=plugin, phase=hook)
 
 
 def _has_errors(findings: Iterable[Finding]) -> bool:
@@ -276,7 +300,7 @@ class StatusRun:
         def collect(guard: PluginGuard) -> tuple[Reference, ...]:
             found: dict[Reference, None] = {}
             for entry in self._registry.having("status_facts"):
-                found.update(dict.fromkeys(guard.collect(entry, "status_facts", guard.job)))
+                found.update(dict.fromkeys(guard.call(entry, "status_facts", guard.job)))
             return tuple(found)
 
         return self._inputs.phase(collect)
@@ -309,18 +333,11 @@ class Pipeline:
         return StatusRun(self.registry, job)
 
 
-def attributed(component: Component, plugin: str) -> Component:
-    """The component with the name of the plugin that built it. Raises PluginFailure if it is not a Component."""
-    if isinstance(component, Component):
-        return replace(component, plugin=plugin)
-    raise PluginFailure(f"build returned {component!r} instead of a Component", plugin=plugin, phase=BUILD)
-
-
-def in_order(components: Iterable[Component]) -> tuple[Component, ...]:
+def in_order(components: Iterable[Component], buildable: AbstractSet[Resource]) -> tuple[Component, ...]:
     """The components in the order of applying. Raises PluginFailure, DuplicateObject."""
     seen: dict[Reference, Component] = {}
     for component in components:
-        _check(component)
+        _check(component, buildable)
         other = seen.setdefault(component.reference, component)
         if other is not component:
             name = component.reference.name
@@ -329,19 +346,37 @@ def in_order(components: Iterable[Component]) -> tuple[Component, ...]:
     return tuple(sorted(seen.values(), key=lambda component: component.order))
 
 
-def _check(component: Component) -> None:
-    """Raises PluginFailure for a document that no API server could take."""
+def filled_in(component: Component) -> Document:
+    """The document of a component with generated content, as it is created. Raises PluginFailure."""
+    assert component.generate is not None
     try:
-        document = component.document
+        return component.generate(component.document)
+    except Exception as error:
+        where = place_of(error, getattr(component.generate, "__module__", ""))
+        problem = f"generate of {component.reference} failed: {type(error).__name__}: {error}{where}"
+        raise PluginFailure(problem, plugin=component.plugin, phase=BUILD) from error
+
+
+def _check(component: Component, buildable: AbstractSet[Resource]) -> None:
+    """Raises PluginFailure for a document that no API server could take, or of a kind that no plugin watches."""
+    try:
+        document, resource = component.document, component.resource
         identity = (document["apiVersion"], document["kind"], document["metadata"]["name"])
         msgspec.json.encode(document)
-    except (TypeError, KeyError, msgspec.MsgspecError) as error:
+        expected = (resource.api_version, resource.kind)
+        Stage(component.stage)
+    except (TypeError, KeyError, ValueError, AttributeError, msgspec.MsgspecError) as error:
         problem = f"build returned a document that cannot be applied: {type(error).__name__}: {error}"
         raise PluginFailure(problem, plugin=component.plugin, phase=BUILD) from error
     if not all(isinstance(part, str) and part for part in identity):
         problem = f"build returned a document without apiVersion, kind or name: {identity}"
         raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)
-    resource = component.resource
-    if identity[:2] != (resource.api_version, resource.kind):
+    if identity[:2] != expected:
         problem = f"build returned a {identity[1]} of {identity[0]} as a {resource.kind} of {resource.api_version}"
+        raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)
+    if resource not in buildable:
+        problem = (
+            f"build returned a {resource.kind} of {resource.api_version}, but no plugin watches this kind; "
+            "declare it in the plugin's watches"
+        )
         raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)

@@ -11,7 +11,7 @@ absent and empty values have no effect, and directives such as `$patch: delete` 
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import msgspec
 from trainwright.api import merge as sharing
 from trainwright.api.base import Struct, copy_open
 from trainwright.api.jobset.v1alpha2 import JobSetSpec, ReplicatedJob
-from trainwright.api.kubernetes.core.v1 import EnvVar, EnvVarSource, ResourceRequirements, Volume
+from trainwright.api.kubernetes.core.v1 import Container, EnvVar, EnvVarSource, ResourceRequirements, Volume
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import JobSetTemplatePatch, MLPolicy, RuntimePatch, TrainJob
@@ -307,3 +307,38 @@ def _without_rivals(model: type[Struct], base: Document, patch: Mapping[str, Any
     if rivals is None or rivals.isdisjoint(patch):
         return dict(base)
     return {name: value for name, value in base.items() if name not in rivals or name in patch}
+
+
+_PARTS: frozenset[type[Struct]] = frozenset({ReplicatedJob, Container})
+"""Items of lists that plugins change field by field; other items are set as a whole."""
+
+
+def changes(
+    model: type[Struct], before: Document, after: Document, path: str = "spec"
+) -> Iterator[tuple[str, Any, Any]]:
+    """The path, the old and the new value of what differs, both in wire form; paths as in the ledger."""
+    fields = sharing.fields(model)
+    for name in dict.fromkeys((*before, *after)):
+        field, old, new = fields[name], before.get(name), after.get(name)
+        at, key = f"{path}.{name}", field.merge.patch_key
+        if old == new:
+            continue
+        if field.shape == "struct" and field.struct is not None:
+            yield from changes(field.struct, old or {}, new or {}, at)
+        elif field.shape == "list" and field.struct is not None and key:
+            olds, news = ({item.get(key): item for item in items or ()} for items in (old, new))
+            for item in dict.fromkeys((*olds, *news)):
+                one, other = olds.get(item), news.get(item)
+                if field.struct in _PARTS and one is not None and other is not None:
+                    yield from changes(field.struct, one, other, f"{at}[{item}]")
+                elif one != other:
+                    yield f"{at}[{item}]", one, other
+        elif field.shape == "map":
+            olds, news = old or {}, new or {}
+            yield from (
+                (f"{at}[{item}]", olds.get(item), news.get(item))
+                for item in dict.fromkeys((*olds, *news))
+                if olds.get(item) != news.get(item)
+            )
+        else:
+            yield at, old, new

@@ -8,27 +8,41 @@ found.
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
+from trainwright.api.base import Resource
 from trainwright.api.config.v1alpha1 import Plugins
+from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
-from trainwright.plugins.contract import EXTENSION_POINTS, Installation, Plugin, RegistryError, Rule, Watch
+from trainwright.plugins.contract import (
+    EXTENSION_POINTS,
+    Installation,
+    PipelineError,
+    Plugin,
+    RegistryError,
+    Rule,
+    Watch,
+)
+from trainwright.plugins.registry.calling import called, place_of
 from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
 
-T = TypeVar("T")
 SINGLE = ("status",)
 """Hooks that at most one plugin may have."""
+GIVEN = "given"
+"""Stands for the distribution of a plugin that is passed as an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     plugin: Plugin
     candidate: PluginCandidate
+    watches: tuple[Watch, ...] = ()
+    """What its hook `watches` has returned."""
 
     @property
     def name(self) -> str:
@@ -82,6 +96,11 @@ class Registry:
 
     def __init__(self, plugins: Sequence[Loaded]) -> None:
         self._plugins = tuple(plugins)
+        self._watches = tuple(dict.fromkeys(watch for entry in self._plugins for watch in entry.watches))
+        self.buildable: frozenset[Resource] = frozenset(
+            (ConfigMap.RESOURCE, *(watch.resource for watch in self._watches if not watch.name))
+        )
+        """The kinds that plugins can build: those that one of them watches, and ConfigMaps, which the manager does."""
         self._by_hook = {hook: tuple(p for p in self._plugins if hook in p.hooks) for hook in EXTENSION_POINTS}
 
     @classmethod
@@ -110,25 +129,39 @@ class Registry:
                 problems.append(f"{candidate}: {'; '.join(found)}{_advice(candidate)}")
             if plugin is not None and not found:
                 loaded.append(Loaded(plugin, candidate))
-        return cls._verified(loaded, problems)
+        return cls._verified(loaded, problems, known)
 
     @classmethod
     def of(cls, *plugins: Plugin) -> "Registry":
         """A registry of instances, for tests; verified and ordered like any other. Raises RegistryError."""
-        loaded = [
-            Loaded(plugin, PluginCandidate(plugin.name, type(plugin).__qualname__, "given", "0")) for plugin in plugins
-        ]
-        problems = [
-            f"{entry.candidate}: {text}" for entry in loaded for text in plugin_problems(entry.plugin, entry.name)
-        ]
-        return cls._verified(loaded, [*problems, *_twice([entry.candidate for entry in loaded])])
+        given = [PluginCandidate(plugin.name, type(plugin).__qualname__, GIVEN, "0") for plugin in plugins]
+        problems, loaded = _twice(given), []
+        for plugin, candidate in zip(plugins, given, strict=True):
+            found = [f"{candidate}: {text}" for text in plugin_problems(plugin, candidate.name)]
+            problems += found
+            loaded += [Loaded(plugin, candidate)] if not found else []
+        return cls._verified(loaded, problems, [*given, *built_in(), *installed()])
 
     @classmethod
-    def _verified(cls, loaded: Sequence[Loaded], problems: Sequence[str]) -> "Registry":
+    def _verified(
+        cls, loaded: Sequence[Loaded], problems: Sequence[str], known: Sequence[PluginCandidate]
+    ) -> "Registry":
         found = [*problems, *_singles(loaded)]
+        names = {candidate.name for candidate in known}
+        watching = []
+        for entry in loaded:
+            wrong = list(_strangers(entry, names))
+            if "watches" in entry.hooks:
+                try:
+                    entry = replace(entry, watches=tuple(called(entry.plugin, entry.name, "watches")))  # noqa: PLW2901
+                except PipelineError as error:
+                    wrong.append(f"hook {error.message}")
+            if wrong:
+                found.append(f"{entry.candidate}: {'; '.join(wrong)}{_advice(entry.candidate)}")
+            watching.append(entry)
         if found:
             raise RegistryError(found)
-        return cls(_in_order(loaded))
+        return cls(_in_order(watching))
 
     def __iter__(self) -> Iterator[Loaded]:
         return iter(self._plugins)
@@ -141,8 +174,7 @@ class Registry:
 
     def watches(self) -> tuple[Watch, ...]:
         """All declared watches, each once, in the order of the plugins."""
-        found = (watch for entry in self.having("watches") for watch in cast("Any", entry.plugin).watches())
-        return tuple(dict.fromkeys(found))
+        return self._watches
 
     def rules(self) -> tuple[Rule, ...]:
         """All declared rights, merged and sorted."""
@@ -181,6 +213,13 @@ def _singles(loaded: Sequence[Loaded]) -> list[str]:
     return problems
 
 
+def _strangers(entry: Loaded, names: AbstractSet[str]) -> Iterator[str]:
+    """Names of no plugin in `before` and `after`. A disabled plugin is one; an order after a typo would be ignored."""
+    for attribute, named in (("before", entry.before), ("after", entry.after)):
+        for name in sorted(named - names):
+            yield f"{attribute}: no plugin is called {name!r}; installed are {', '.join(sorted(names))}"
+
+
 def _in_order(loaded: Sequence[Loaded]) -> list[Loaded]:
     by_name = {entry.name: entry for entry in loaded}
     try:
@@ -201,7 +240,7 @@ def _instance(
     try:
         found = candidate.load()
     except (Exception, SystemExit) as error:  # a module may end the process, as a script does
-        return None, [f"cannot be imported from {candidate.target}: {_said(error)}"]
+        return None, [f"cannot be imported from {candidate.target}: {_said(error, candidate)}"]
     problems = list(class_problems(found))
     if problems:
         return None, problems
@@ -209,17 +248,18 @@ def _instance(
         return None, []
     try:
         plugin = _made(found, wanted.settings.get(candidate.name), installation)
-    except Exception as error:
-        return None, [f"cannot be created: {_said(error)}"]
+    except (Exception, SystemExit) as error:
+        return None, [f"cannot be created: {_said(error, candidate)}"]
     return plugin, list(plugin_problems(plugin, candidate.name))
 
 
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {one_line(str(error))}"
+def _said(error: BaseException, candidate: PluginCandidate) -> str:
+    where = place_of(error, candidate.target.partition(":")[0])
+    return f"{type(error).__name__}: {one_line(str(error))}{where}"
 
 
 def _advice(candidate: PluginCandidate) -> str:
-    if candidate.distribution == OURSELVES:
+    if candidate.distribution in (OURSELVES, GIVEN):
         return ""
     return (
         f"; correct the plugin, or uninstall {candidate.distribution}, "

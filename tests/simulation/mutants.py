@@ -80,6 +80,22 @@ MUTANTS: tuple[Mutant, ...] = (
         ],
     ),
     Mutant(
+        "snapshot-stays-away",
+        "a deleted snapshot is due after a second, and nothing looks at the job then",
+        [Edit(_TRAINER + "controller.py", "            snapshot_in=snapshot_in,\n", "")],
+    ),
+    Mutant(
+        "snapshot-stands-for-ever",
+        "what is remembered of a deleted snapshot is taken for the snapshot, and the objects are not looked at",
+        [
+            Edit(
+                _TRAINER + "build/objects.py",
+                "        return memory.snapshot_in(now) > 0\n",
+                "        return memory.made_once\n",
+            )
+        ],
+    ),
+    Mutant(
         "obstacles-outlive",
         "Blocked and Waiting stay on a job that is over",
         [Edit(_TRAINER + "job/status.py", "    if any(map(is_end, conditions)):\n", "    if not conditions:\n")],

@@ -264,6 +264,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     from trainwright.controller.cli.dashboard.commands import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
+    serving.leave_out_user_plugins()
     forget_user_folders()
     state.claim(options.folder)
     with contextlib.ExitStack() as stack:

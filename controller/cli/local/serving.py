@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,11 @@ from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import LocalOptions
-from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
+from trainwright.controller.local.interpreter import (
+    forget_user_folders,
+    isolated_python,
+    path_without_user_folders,
+)
 from trainwright.controller.local.node.document.images import DEFAULT, Images
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.runtime import configure_logging, freeze_collector, load_config
@@ -36,6 +41,8 @@ KILL_SECONDS = 60.0
 """The same once its pods are killed."""
 _SILENT_SECONDS = 2.0
 """How long `down` waits before it says for what."""
+_REACT_SECONDS = 15.0
+"""How long a cluster may take to notice the signal, which code that does not return keeps it from."""
 _POLL_SECONDS = 0.05
 _ELSEWHERE_SECONDS = 20.0
 """How long `up` waits for another `up`; a `run` may hold the folder for hours."""
@@ -154,6 +161,7 @@ async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode
 def run_in_foreground(options: LocalOptions) -> None:
     """`local up --foreground`. Raises as `serve`."""
     configure_logging("INFO" if options.verbose else "WARNING", "text")
+    leave_out_user_plugins()
     forget_user_folders()
 
     async def ready(run: state.ClusterRun) -> None:
@@ -165,11 +173,30 @@ def run_in_foreground(options: LocalOptions) -> None:
     asyncio.run(serve(options, ready))
 
 
+def leave_out_user_plugins() -> None:
+    """Warn of plugins that other commands load, and a local cluster does not."""
+    path = path_without_user_folders()
+    if path == sys.path:
+        return
+    from trainwright.plugins.registry import ENTRY_POINTS, installed  # noqa: PLC0415 - most have none
+
+    known = {one.name for found in distributions(path=path) for one in found.entry_points if one.group == ENTRY_POINTS}
+    for plugin in installed():
+        if plugin.name not in known:
+            print(
+                f"warning: {plugin} is not loaded: it is in a folder of PYTHONPATH only, and a local cluster takes "
+                "plugins from its own environment; install it there with: pip install --editable FOLDER",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
 def start_in_background(options: LocalOptions) -> state.ClusterRun:
     """Start the cluster as a process of its own and wait until it is ready.
 
     Raises ClusterStartError: it ended or took too long; the text has its last lines.
     """
+    leave_out_user_plugins()
     state.claim(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
@@ -218,6 +245,9 @@ def stop(folder: Path, run: state.ClusterRun) -> float | None:
         os.kill(run.pid, signal.SIGTERM)
         if _has_ended(folder, _SILENT_SECONDS):
             return None
+        if not _reacts(folder):
+            _kill(folder, run)
+            return None if _has_ended(folder, KILL_SECONDS) else KILL_SECONDS
         print("waiting for the pods to end with their grace; Ctrl-C kills them", file=sys.stderr, flush=True)
         if _has_ended(folder, seconds):
             return None
@@ -231,6 +261,25 @@ def stop(folder: Path, run: state.ClusterRun) -> float | None:
         if _has_ended(folder, seconds):
             return None
     return seconds
+
+
+def _reacts(folder: Path) -> bool:
+    """Whether the cluster begins to end: it takes its record away then."""
+    deadline = time.monotonic() + _REACT_SECONDS
+    while state.running(folder) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _kill(folder: Path, run: state.ClusterRun) -> None:
+    """Kill a cluster that hangs. `--delete` and its next start end what is left of its pods."""
+    why = f"process {run.pid} did not react to SIGTERM within {_REACT_SECONDS:.0f} s, so it is killed"
+    log = folder / LOG
+    said = f"; the last lines of {log}:\n{_tail(log)}" if log.is_file() else ""
+    print(f"cluster {run.name}: {why}{said}", file=sys.stderr, flush=True)
+    os.kill(run.pid, signal.SIGKILL)
 
 
 def _has_ended(folder: Path, seconds: float) -> bool:

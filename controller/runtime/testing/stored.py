@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 from trainwright.api import manifest
 from trainwright.controller.runtime.testing.component import has_condition
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
-from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, in_coroutine, is_empty
 
 _SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
@@ -188,7 +188,8 @@ class StoredObjects:
     ) -> None:
         """Delete an object, and wait until finalizers have let it go or another one has its name. None may be there.
 
-        `cascade` is `background`, `foreground` or `orphan`. Also raises if the object is still there after a minute.
+        `cascade` is `background`, `foreground` or `orphan`. Also raises if the object is still there after a minute; in
+        a coroutine at once, because what should let it go may run on the event loop, which the wait would block.
         """
         path = self._called(kind).path(namespace, name)
         before = self._poster.read(path)
@@ -199,12 +200,14 @@ class StoredObjects:
             found = self._poster.read(path)
             return found if found is not None and found["metadata"]["uid"] == before["metadata"]["uid"] else None
 
+        seconds = 0.0 if in_coroutine() else _GONE_SECONDS
         try:
-            eventually_sync(left, is_empty, seconds=_GONE_SECONDS)
+            eventually_sync(left, is_empty, seconds=seconds)
         except GaveUp as error:
             holders = error.last["metadata"].get("finalizers")
+            advice = "" if seconds else "; in an async test, delete with wait=False and `await eventually(…)`"
             raise ControlPlaneError(
-                f"{kind} {name} is still there {_GONE_SECONDS:g} s after its deletion; finalizers: {holders}"
+                f"{kind} {name} is still there {seconds:g} s after its deletion; finalizers: {holders}{advice}"
             ) from error
 
     def _kind_of(self, document: Mapping[str, Any]) -> _Served:

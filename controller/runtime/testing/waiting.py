@@ -40,7 +40,7 @@ def eventually_sync(
     what: str = "",
     ignore: tuple[type[Exception], ...] = (),
 ) -> T:
-    """Poll `look` until its value `holds`; returns the value. Blocks the thread.
+    """Poll `look` until its value `holds`; returns the value. Blocks the thread: a coroutine awaits `eventually`.
 
     Args:
         look: reads the state.
@@ -62,7 +62,7 @@ def eventually_sync(
         else:
             if holds(found):
                 return found
-        if time.monotonic() > deadline:
+        if time.monotonic() >= deadline:
             raise _gave_up(what, seconds, last)
         time.sleep(POLL_SECONDS)
 
@@ -129,6 +129,15 @@ def _gave_up(what: str, seconds: float, last: Any, looking: float = 0.0) -> Gave
         seen = f"{seen[:_SHOWN]}…"
     hung = f"; the last look had no answer after {looking:.0f} s" if looking >= _LONG_LOOK else ""
     return GaveUp(f"{what or 'it'} did not hold after {seconds:g} s{hung}; last seen: {seen}", last)
+
+
+def in_coroutine() -> bool:
+    """Whether an event loop runs in this thread, which a wait would block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def equals(wanted: object) -> Callable[[object], bool]:

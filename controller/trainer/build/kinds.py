@@ -44,7 +44,16 @@ from trainwright.controller.runtime import (
     together,
 )
 from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.plugins.contract import ClusterFacts, Enqueue, PluginFailure, Reference, Refusal, Unreadable, Watch
+from trainwright.plugins.contract import (
+    ClusterFacts,
+    Component,
+    Enqueue,
+    PluginFailure,
+    Reference,
+    Refusal,
+    Unreadable,
+    Watch,
+)
 
 log = logging.getLogger(__name__)
 
@@ -136,13 +145,14 @@ class WatchedKinds:
             return single.model or single.resource
         return self._kinds.get(reference.resource, reference.resource)
 
-    def require(self, resource: Resource) -> None:
+    def require(self, component: Component) -> None:
         """Check that objects of this kind can be made.
 
         Raises:
-            PluginFailure: no plugin watches the kind.
+            PluginFailure: the kind is watched only where the cluster serves another one, which it did not.
             Refusal: the kind is optional, and the cluster did not serve it when the manager started.
         """
+        resource = component.resource
         what = f"{resource.kind} of {resource.api_version}"
         if resource in self._absent:
             raise Refusal(
@@ -151,7 +161,8 @@ class WatchedKinds:
                 phase="build",
             )
         if resource not in self._kinds:
-            raise PluginFailure(f"a plugin builds {what}, but no plugin watches it; declare a watch", phase="build")
+            problem = f"build returned a {what}, which is not watched on this cluster; see only_with of its Watch"
+            raise PluginFailure(problem, plugin=component.plugin, phase="build")
 
 
 async def absent_kinds(client: Client, watches: Sequence[Watch]) -> frozenset[Resource]:

@@ -19,7 +19,6 @@ from typing import Literal, TypeAlias
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import (
     AnyObject,
-    Document,
     annotations_of,
     deletion_timestamp_of,
     finalizers_of,
@@ -49,7 +48,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.trainer.build.kinds import CachedFacts, is_there, metadata_of
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, PipelineError, Reference, Unreadable
-from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.pipeline import Pipeline, filled_in
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +57,9 @@ Mark: TypeAlias = tuple[object, ...]
 """What tells of an object whether it is unchanged. It shares metadata of objects in the cache, which nobody changes."""
 
 _TIME_TO_LIVE = "ttlSecondsAfterFinished"
+SNAPSHOT_SECONDS = 1.0
+"""How long a deleted snapshot stays away: whoever deletes it may first look that it is gone, as a test of Kubeflow
+Trainer does."""
 
 
 class EndUnknown(Exception):  # noqa: N818 - as the reason of the condition
@@ -134,8 +136,15 @@ class BuildMemory:
     """Whether this process has made or found the snapshot of the job's runtime."""
     there: set[Reference] = field(default_factory=set)
     """Objects that this process has made or found, also in half a build. If one goes, the job may have, too."""
+    retaken: tuple[str, float] | None = None
+    """After the deletion of the snapshot: the next one, as the runtime was then, and when it is due, on the clock of
+    the event loop. A restart forgets it, and takes the runtime as it is then."""
     made_once: bool = False
     """Whether this process has made or found all objects of the job."""
+
+    def snapshot_in(self, now: float) -> float:
+        """Seconds until the snapshot is due; 0 or less: it is not, or `make` takes it now."""
+        return self.retaken[1] - now if self.retaken is not None else 0.0
 
     def was_refused(self, component: Component) -> bool:
         """Whether the API server refused this very document and would do so again."""
@@ -159,19 +168,22 @@ class JobObjects:
         """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
 
         `end_is_known`: if the object that runs the training is gone, another one follows, by the record of recovery.
+        Nothing is made while a deleted snapshot stays away: see `BuildMemory.snapshot_in`.
 
         Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError; Conflict for a job that is gone.
         """
         snapshot = self.snapshots.taken(job)
         if snapshot is None and memory.begun:
             await self._check_exists(job)
+            if await self._stays_away(job, memory):
+                return
         last = memory.built if memory.built is not None and memory.built.is_of(job) else None
         if last is not None and snapshot is not None and last.snapshot is snapshot:
             runtime = last.runtime
         else:
-            runtime = await self.snapshots.runtime_of(job)
+            runtime = await self.snapshots.runtime_of(job, memory.retaken[0] if memory.retaken else "")
             last = last if last is not None and last.runtime is runtime else None
-        memory.begun = True
+        memory.begun, memory.retaken = True, None
         run = self.pipeline.begin(job, runtime)
         references = last.references if last is not None else run.references()
         facts = await self.facts.read(references)
@@ -188,7 +200,7 @@ class JobObjects:
             raise FactUnavailable(str(error)) from error
         for component in rendering.components:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
-            self.facts.kinds.require(component.resource)
+            self.facts.kinds.require(component)
         found = {component.reference: self.facts.find(component.reference) for component in rendering.components}
         if not memory.made_once and not end_is_known and had_pods(job):
             await self._check_end(job, rendering.components, found)
@@ -233,6 +245,13 @@ class JobObjects:
                     reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation=propagation
                 )
 
+    async def _stays_away(self, job: TrainJob, memory: BuildMemory) -> bool:
+        """Whether the deleted snapshot is not due yet. Raises as `Snapshots.current`."""
+        now = asyncio.get_running_loop().time()
+        if memory.retaken is None:
+            memory.retaken = (await self.snapshots.current(job), now + SNAPSHOT_SECONDS)
+        return memory.snapshot_in(now) > 0
+
     async def _check_exists(self, job: TrainJob) -> None:
         """Check that the job is there before objects of it that have gone are made again.
 
@@ -273,7 +292,7 @@ class JobObjects:
             refuse_foreign(found, component.resource.kind, uid_of(job), adopt=False)
             log.debug("%s: %s not applied: generated content stays as it was created", key_of(job), component.reference)
             return found
-        return await self._create(component.reference, component.generate, component.document, is_new=is_new)
+        return await self._create(component, is_new=is_new)
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
@@ -293,22 +312,20 @@ class JobObjects:
             log.debug("%s: %s not applied: it is as wanted", key_of(job), component.reference)
         return applied.obj
 
-    async def _create(
-        self, reference: Reference, generate: Callable[[Document], Document], document: Document, *, is_new: bool
-    ) -> AnyObject | None:
+    async def _create(self, component: Component, *, is_new: bool) -> AnyObject | None:
         """Create an object with generated content, unless it exists.
 
         An existing object is never changed, whoever made it, because its content may be in use. For a job that is not
         new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
         and is refused if there is one.
         """
-        if is_new or await metadata_of(self.client, reference) is None:
+        if is_new or await metadata_of(self.client, component.reference) is None:
             # In a thread: making keys takes time, and other jobs must not wait for it.
-            filled = await asyncio.to_thread(generate, document)
+            filled = await asyncio.to_thread(filled_in, component)
             try:
-                created: AnyObject = await self.client.create(filled, kind=reference.resource)
+                created: AnyObject = await self.client.create(filled, kind=component.resource)
             except AlreadyExists:
-                log.debug("%s exists already", reference)
+                log.debug("%s exists already", component.reference)
             else:
                 return created
         return None

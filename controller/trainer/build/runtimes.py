@@ -6,7 +6,8 @@ or kind gets the defaults of the schema.
 
 An edit or deletion of a runtime must not change the jobs that use it (Kubeflow Trainer's KEP-2599). Before any other
 object of a job, the manager writes the runtime into the ConfigMap `<job>-runtime-snapshot`, once, and builds the job
-from there. If the ConfigMap is deleted, the next reconcile takes a new snapshot of the current runtime.
+from there. If the ConfigMap is deleted, a new snapshot is taken of the runtime as it is at that moment, and written a
+second later (`build/objects.py`).
 
 The snapshot holds the object as the API server has it, including fields that this version does not know. It is read
 live for that, once for each version of the runtime, not for each job. The template has the form that Kubeflow Trainer
@@ -159,8 +160,10 @@ class Snapshots:
         self._decoded: OrderedDict[bytes, Runtime] = OrderedDict()
         self._contents: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
-    async def runtime_of(self, job: TrainJob) -> Runtime:
+    async def runtime_of(self, job: TrainJob, text: str = "") -> Runtime:
         """The runtime that the job is built from. It is shared: do not change it.
+
+        `text`: what a new snapshot holds, as `current` gave it; empty: the runtime as it is now.
 
         Raises:
             RuntimeMissing: there is neither a snapshot nor a runtime.
@@ -170,7 +173,7 @@ class Snapshots:
             KubernetesError: the API server does not answer, or refuses.
         """
         kept = await self.existing(job)
-        return kept if kept is not None else await self._take(job, Key(job.namespace, name_of_snapshot(job)))
+        return kept if kept is not None else await self._take(job, text or await self.current(job))
 
     async def existing(self, job: TrainJob) -> Runtime | None:
         """The runtime of the job's snapshot; None if there is no snapshot. Never takes one: admission asks too.
@@ -204,15 +207,18 @@ class Snapshots:
         known = self._contents.get(_version(found), b"") if found is not None else b""
         return found if self._decoded.get(known) is runtime else None
 
-    async def _take(self, job: TrainJob, key: Key) -> Runtime:
-        live = self.runtimes.of(job)
-        text = await self._text(live)
+    async def current(self, job: TrainJob) -> str:
+        """What a snapshot holds that is taken now. Raises RuntimeMissing, RuntimeUnsupported, KubernetesError."""
+        return await self._text(self.runtimes.of(job))
+
+    async def _take(self, job: TrainJob, text: str) -> Runtime:
+        name = name_of_snapshot(job)
         document = {
             "apiVersion": ConfigMap.RESOURCE.api_version,
             "kind": ConfigMap.RESOURCE.kind,
             "metadata": {
-                "name": key.name,
-                "namespace": key.namespace,
+                "name": name,
+                "namespace": job.namespace,
                 "ownerReferences": [owner_reference(job, TrainJob.RESOURCE)],
             },
             "data": {KEY_RUNTIME_SNAPSHOT: text},
@@ -221,9 +227,9 @@ class Snapshots:
             created = await self._client.create(document, kind=ConfigMap.RESOURCE)
         except AlreadyExists as error:
             # A foreign ConfigMap, which the cache does not hold, or one whose event has not arrived yet.
-            found = await self._client.get(ConfigMap, key.name, key.namespace)
+            found = await self._client.get(ConfigMap, name, job.namespace)
             _owned(found, job)
-            raise Conflict(f"ConfigMap {key.name} was created a moment ago") from error
+            raise Conflict(f"ConfigMap {name} was created a moment ago") from error
         return self._remember(created, text, job)
 
     async def _text(self, live: Runtime) -> str:

@@ -57,7 +57,8 @@ class Ruling:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     failed: bool = False
-    """Whether there was an error, including those that are not shown to users, such as a conflict."""
+    """Whether there was an error, including those that are not shown to users, such as a conflict, or the build
+    waits for a snapshot."""
     obstacle: Obstacle | None = None
     """The obstacle to show as `Blocked`; it has lasted for `PATIENCE_SECONDS`."""
     shown_in: float = 0.0
@@ -71,6 +72,8 @@ class Attempt:
     ruling: Ruling = field(default_factory=Ruling)
     obsolete: frozenset[str] = frozenset()
     """Types of conditions that no part of this manager writes, and that an earlier one may have left."""
+    snapshot_in: float = 0.0
+    """Seconds until the deleted snapshot of its runtime is taken again; 0: it is there."""
     foreign_in: float = 0.0
     """Seconds until the next look at an object of somebody else that the job uses; 0: there is none."""
 
@@ -116,7 +119,14 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
     if patch is not None and not is_urgent(patch):
         pending = max(0.0, attempt.counters_in)
         counters_wait = pending > 0
-    times = (attempt.shown_in, left or 0.0, pending, attempt.foreign_in, ruling.look_again or 0.0)
+    times = (
+        attempt.shown_in,
+        left or 0.0,
+        pending,
+        attempt.snapshot_in,
+        attempt.foreign_in,
+        ruling.look_again or 0.0,
+    )
     waits = [seconds for seconds in times if seconds > 0]
     return Decision(
         status=None if counters_wait else patch,

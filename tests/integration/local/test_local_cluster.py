@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixture `local_cluster`: a cluster of each test's own, without any program."""
 
+import asyncio
 import gc
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.local.testing.cluster import ClusterHome, LocalCluster
 from trainwright.controller.runtime import Client, Forbidden, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlaneError
-from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
+from trainwright.controller.runtime.testing.waiting import equals, eventually, eventually_sync, is_empty
 
 pytest_plugins = ["pytester"]
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
@@ -66,6 +67,23 @@ def test_with_controllers_pods_run_and_namespaces_go(local_cluster: LocalCluster
 
     eventually_sync(succeeded, equals(1))
     local_cluster.stored.delete("namespace", namespace)
+
+
+async def test_a_deletion_does_not_block_the_loop_that_lets_the_object_go(local_cluster: LocalCluster) -> None:
+    stored = local_cluster.stored
+    for name, finalizers in (("free", []), ("held", ["example.com/mine"])):
+        about = {"name": name, "namespace": "default", "finalizers": finalizers}
+        local_cluster.apply({**CONFIG_MAP, "metadata": about})
+    stored.delete("configmap", "free", "default")
+    with pytest.raises(ControlPlaneError, match=r"configmap held is still there .*'example.com/mine'.* wait=False"):
+        stored.delete("configmap", "held", "default")
+
+    async def lets_go() -> None:
+        stored.patch("configmap", "held", {"metadata": {"finalizers": None}}, "default")
+
+    running = asyncio.create_task(lets_go())
+    await eventually(lambda: stored.get("configmap", "held", "default"), is_empty)
+    await running
 
 
 def test_nothing_stays(tmp_path: Path) -> None:

@@ -87,6 +87,20 @@ def test_folders_of_the_variable_are_forgotten(project: Path, monkeypatch: pytes
     assert sys.path == kept
 
 
+def test_a_plugin_in_a_folder_of_the_variable_is_left_out_and_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serving.leave_out_user_plugins()
+    monkeypatch.setattr(sys, "path", [str(project), *sys.path])
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    serving.leave_out_user_plugins()
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "warning: plugin mine (distribution mine 1) is not loaded: it is in a folder of PYTHONPATH only"
+    )
+    assert said.count("warning") == 1
+
+
 def test_an_installation_that_the_variable_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isolated_python() == [sys.executable, "-P", "-E"]
     monkeypatch.setenv("PYTHONPATH", str(Path(trainwright.__file__).parent.parent))

@@ -2,15 +2,26 @@
 # ruff: noqa: ARG002 - hooks have the parameters of the contract
 """What a plugin does wrong while a job goes through it costs that job an error with the plugin's name, and no more."""
 
-from collections.abc import Iterable
+import inspect
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.core.v1 import ConfigMap, EnvVar, Secret
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import Trainer, TrainJob
 from trainwright.plugins.contract import (
+    EXTENSION_POINTS,
     OFFLINE,
     ClusterFacts,
     Component,
@@ -21,6 +32,7 @@ from trainwright.plugins.contract import (
     InputMutated,
     Plugin,
     PluginFailure,
+    PodRef,
     Reference,
     Refusal,
     Runtime,
@@ -28,10 +40,12 @@ from trainwright.plugins.contract import (
     forbidden,
     invalid,
 )
+from trainwright.plugins.contract.podset import pod_spec
 from trainwright.plugins.jobset import JobSetPlugin
-from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.pipeline import Pipeline, filled_in
 from trainwright.plugins.plainml import PlainMLPlugin
-from trainwright.plugins.registry import Registry
+from trainwright.plugins.progressfile import ProgressFilePlugin
+from trainwright.plugins.registry import Registry, built_in, calling
 from trainwright.plugins.testing import run, runtime, train_job
 
 
@@ -136,6 +150,110 @@ def test_an_error_has_the_name_of_the_plugin(plugin: Plugin, error: type[Excepti
 
     assert str(raised.value).startswith(message)
     assert (job, blueprint) == before
+
+
+def hook(name: str, run: Callable[..., Any]) -> Plugin:
+    """A plugin with one hook."""
+
+    def method(_: object, *arguments: Any) -> Any:
+        return run(*arguments)
+
+    method.__signature__ = inspect.signature(getattr(EXTENSION_POINTS[name], name))  # type: ignore[attr-defined]
+    made: Plugin = type("Broken", (), {"name": "Broken", name: method})()
+    return made
+
+
+def _yields(info: Info, job: TrainJob) -> Any:
+    yield info
+
+
+THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "said"),
+    [
+        ("uses_facts", lambda *_: [(THING, "", "a")], " instead of a Reference"),
+        ("validation_facts", lambda *_: None, "returned None instead of several items, each a Reference"),
+        ("validate", lambda *_: None, "returned None instead of several items, each a finding"),
+        ("validate_shaped", lambda *_: "no", "returned 'n' instead of a finding"),
+        ("enforce_ml_policy", _yields, "returned <generator object _yields> instead of None: it changes info"),
+        ("enforce_pod_spec", lambda *_: True, "returned True instead of None"),
+        ("reporter", lambda *_: "node", "returned 'node' instead of a PodRef or None"),
+        ("reporter", lambda *_: PodRef("worker"), "but the template has no replicated job of this name"),
+        ("build", lambda *_: None, "returned None instead of several items, each a Component"),
+        ("build", lambda _, job: [Component.owned_by(job, THING, "a", {})], "no plugin watches this kind"),
+        ("build", lambda *_: [Component("things", {})], "returned a document that cannot be applied"),  # type: ignore[arg-type]
+        ("status_facts", lambda *_: [None], "returned None instead of a Reference"),
+        ("status", lambda *_: {}, "returned {} instead of a TrainJobStatus or None"),
+    ],
+)
+def test_a_result_of_another_type_is_the_fault_of_its_plugin(name: str, result: Any, said: str) -> None:
+    pipeline = Pipeline(Registry.of(hook(name, result), PlainMLPlugin(), ProgressFilePlugin()))
+    job, blueprint = train_job(metadata={"annotations": {"trainwright.dev/progress": "file"}}), runtime()
+    run, status = pipeline.begin(job, blueprint), pipeline.begin_status(job)
+    errors: list[str] = []
+    for step in (
+        run.admission_references,
+        lambda: run.render(OFFLINE),
+        status.references,
+        lambda: status.status(OFFLINE),
+    ):
+        try:
+            step()
+        except PluginFailure as failure:
+            errors.append(str(failure))
+    errors += map(str, run.validate(OFFLINE).errors)
+    assert [one for one in errors if f"plugin Broken: {name} " not in one or said not in one] == []
+    assert errors
+
+
+class Waits(Broken):
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        while True:
+            with suppress(Exception):
+                time.sleep(60)
+
+
+class Leaves(Broken):
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        sys.exit("bye")
+
+
+class Decodes(Broken):
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        json.loads("{")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        (Waits(), "did not return within 0.05 s"),
+        (Leaves(), "failed: SystemExit: bye"),
+        (Decodes(), "failed: JSONDecodeError: Expecting"),
+    ],
+)
+def test_what_a_plugin_does_to_the_process_is_an_error_with_its_line(
+    plugin: Plugin, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calling, "LIMIT_SECONDS", 0.05)
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(PluginFailure, match=f"plugin Broken: enforce_ml_policy {said}") as raised:
+        run(plugin)
+    code = type(plugin).enforce_ml_policy.__code__  # type: ignore[attr-defined]
+    [line] = re.findall(r"\((?:[\w/]+/)?test_containment\.py, line (\d+)\)$", str(raised.value))
+    assert int(line) in {line for _, _, line in code.co_lines()}
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_generated_content_that_fails_is_attributed_too() -> None:
+    def fails(document: Document) -> Document:
+        raise KeyError(document["kind"])
+
+    component = Component.owned_by(train_job(), Secret.RESOURCE, "key", {}, generate=fails)
+    said = r"plugin Broken: generate of Secret team/key failed: KeyError: 'Secret' \(.*test_containment.py, line \d+\)"
+    with pytest.raises(PluginFailure, match=said):
+        filled_in(replace(component, plugin="Broken"))
 
 
 class FailsInValidate(Broken):
@@ -253,7 +371,7 @@ def test_a_validation_that_changes_an_input_is_named_and_the_others_get_it_uncha
 def test_a_check_of_the_outcome_that_changes_an_input_is_named() -> None:
     verdict = Pipeline(Registry.of(MutatesOutcome(), NeedsSpec())).begin(train_job(), runtime()).validate(OFFLINE)
     assert [str(error).partition("; ")[0] for error in verdict.errors] == [
-        ": Internal error: plugin Broken: validate_shaped changed the TrainJob, which is an input"
+        "Internal error: plugin Broken: validate_shaped changed the TrainJob, which is an input"
     ]
 
 
@@ -376,6 +494,33 @@ class SetsEnv:
         container.set_env("MODE", "plugin", why="a test")
 
 
+class SetsTemplate(Broken):
+    """It writes into the template past the methods of the model, and through one of them."""
+
+    def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
+        assert info.template.replicated_jobs is not None
+        assert info.trainer_container is not None
+        pod = pod_spec(info.template.replicated_jobs[0])
+        pod.host_network = True
+        pod.node_selector = {"pool": "a"}
+        pod.containers[0].env = [EnvVar(name="MODE", value="direct")]
+        info.trainer_container.set_env("LEVEL", "1", why="a test")
+
+
+def test_what_is_set_in_the_template_directly_is_attributed_too() -> None:
+    result = run(SetsEnv(), SetsTemplate())
+    pod = "spec.replicatedJobs[node].template.spec.template.spec"
+    assert {(one.path.removeprefix(pod), one.plugin, one.phase, one.why) for one in result.rendering.settings} == {
+        (".hostNetwork", "Broken", "enforce_pod_spec", "set in info.template"),
+        (".nodeSelector[pool]", "Broken", "enforce_pod_spec", "set in info.template"),
+        (".containers[node].env[MODE]", "Broken", "enforce_pod_spec", "set in info.template"),
+        (".containers[node].env[LEVEL]", "Broken", "enforce_pod_spec", "a test"),
+    }
+    assert [str(one) for one in result.verdict.warnings] == [
+        f"{CONTAINER}.env[MODE]: the value of Broken replaces the one of SetsEnv"
+    ]
+
+
 CONTAINER = "spec.replicatedJobs[node].template.spec.template.spec.containers[node]"
 
 
@@ -412,6 +557,41 @@ def test_conflicts_name_both_sides(
     assert [text for text in expected if not any(text in str(c) for c in result.rendering.overrides)] == []
     assert len(result.rendering.overrides) == len(expected)
     assert [str(w) for w in result.verdict.warnings] == [str(c) for c in result.rendering.overrides]
+
+
+PET = "$(PET_MASTER_ADDR)"
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "given", "said"),
+    [
+        (
+            {"torch": {}},
+            [],
+            {"A": f"tcp://{PET}"},
+            ['variable A of container node in replicated job node stays "tcp://$('],
+        ),
+        ({"torch": {}}, [], {"A": f"${PET}"}, []),
+        ({"torch": {}}, [], {"A": "$(B)", "B": "1"}, ["variable A "]),
+        ({"torch": {}}, [], {"B": "1", "A": "$(B) $(NOT_HERE)"}, []),
+        ({"torch": {}}, [{"name": "A", "value": PET}], {}, ["variable A "]),
+        ({}, [], {"A": PET}, []),
+        ({"xgboost": {}}, [], {"A": "$(DMLC_TASK_ID)"}, ["variable A "]),
+    ],
+)
+def test_a_reference_that_stays_as_it_is_written_is_a_warning(
+    policy: dict[str, Any], own: list[dict[str, str]], given: dict[str, str], said: list[str]
+) -> None:
+    blueprint = runtime(
+        RUNTIME_WITH.replace("CONTAINER", f"{{name: node, image: base, env: {own}}}"),
+        mlPolicy={"numNodes": 2, **policy},
+    )
+    env = [{"name": name, "value": value} for name, value in given.items()]
+    pipeline = Pipeline(Registry.load(candidates=built_in()))
+    warnings = pipeline.begin(train_job(trainer={"env": env}), blueprint).validate(OFFLINE).warnings
+    assert [str(one).startswith(start) for one, start in zip(warnings, said, strict=True)] == [True] * len(said)
+    if policy == {"torch": {}} and PET in str(given) and said:
+        assert "PET_MASTER_ADDR comes after it, set by Torch; refer to it" in str(warnings[0])
 
 
 RUNTIME_WITH = """

@@ -199,18 +199,54 @@ def test_the_launchers_variables_are_in_order_and_before_the_jobs() -> None:
         ("OMPI_MCA_orte_set_default_slots", "1"),
         ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10"),
         ("PRTE_MCA_prte_default_hostfile", "/etc/mpi/hostfile"),
+        ("PRTE_MCA_plm_ssh_args", "-o ConnectionAttempts=10"),
         ("A", "1"),
     ]
     assert result.env("node") == {"A": "1"}
 
 
-def test_a_runtime_that_names_the_host_file_of_open_mpi_5_keeps_its_own() -> None:
+@pytest.mark.parametrize("name", ["PRTE_MCA_prte_default_hostfile", "PRTE_MCA_plm_ssh_args"])
+def test_a_runtime_that_sets_a_variable_of_open_mpi_5_keeps_its_own(name: str) -> None:
     launcher = job_template("launcher", "trainer")
     containers = launcher["template"]["spec"]["template"]["spec"]["containers"]
-    containers[0]["env"] = [{"name": "PRTE_MCA_prte_default_hostfile", "value": "/mine"}]
+    containers[0]["env"] = [{"name": name, "value": "/mine"}]
     made = blueprint({"mpi": {"runLauncherAsNode": True}}, launcher, job_template("node"))
     result = outcome(made, trainer={"numNodes": 2})
-    assert result.env("launcher")["PRTE_MCA_prte_default_hostfile"] == "/mine"
+    assert result.env("launcher")[name] == "/mine"
+
+
+IMAGE = "spec.trainer.image is not used in replicated job node, where mpirun starts processes too: its pods run base"
+LAUNCHERS = "replicated job launcher has 3 pods, and each of them starts the command"
+TWO = "numNodes is 1, but two pods run"
+
+
+@pytest.mark.parametrize(
+    ("made", "trainer", "said"),
+    [
+        (mpi(True), {"numNodes": 2, "image": "mine"}, [IMAGE]),
+        (mpi(True), {"numNodes": 2, "image": "base"}, []),
+        (mpi(), {"numNodes": 2, "image": "mine"}, []),
+        (
+            blueprint("{mpi: {}}", job_template("launcher", "trainer"), job_template("node", None)),
+            {"image": "x"},
+            [IMAGE],
+        ),
+        (mpi(True, numNodes=3), None, [LAUNCHERS]),
+        (mpi(True, numNodes=3), {"numNodes": 4}, [LAUNCHERS]),
+        (mpi(True), {"numNodes": 1}, [TWO]),
+        (mpi(True), None, [TWO]),
+        (mpi(), {"numNodes": 1}, []),
+        (blueprint({"mpi": {"runLauncherAsNode": True}}, job_template("launcher", "trainer")), {"numNodes": 1}, []),
+    ],
+)
+def test_what_is_hardly_meant_is_a_warning(
+    made: TrainingRuntime, trainer: dict[str, Any] | None, said: list[str]
+) -> None:
+    found = verdict(made, trainer=trainer) if trainer is not None else verdict(made)
+    assert found.allowed
+    assert [text.startswith(start) for text, start in zip(map(str, found.warnings), said, strict=True)] == [True] * len(
+        said
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -166,24 +167,41 @@ def test_the_pod_with_rank_zero(made: TrainingRuntime, job: str) -> None:
         assert not VARIABLES.keys() & result.env(other).keys()
 
 
-def test_the_first_answer_of_a_plugin_counts_and_none_is_no_answer() -> None:
-    class Silent:
-        name = "A"
+@dataclass
+class Answers:
+    """A plugin of somebody else. Every built-in plugin is loaded beside it."""
 
-        def reporter(self, info: object, job: object) -> PodRef | None:  # noqa: ARG002 - the contract's
-            return None
+    name: str
+    answer: PodRef | None
+    after: tuple[str, ...] = ()
 
-    class Speaks:
-        name = "B"
+    def reporter(self, info: object, job: object) -> PodRef | None:  # noqa: ARG002 - the contract's
+        return self.answer
 
-        def reporter(self, info: object, job: object) -> PodRef | None:  # noqa: ARG002 - the contract's
-            return PodRef("node", 0, 3, "other")
 
-    assert Pipeline(Registry.of(Silent(), Speaks())).begin(train_job(), blueprint(ONE)).enforced(
-        OFFLINE
-    ).reporter == PodRef("node", 0, 3, "other")
+FOURTH = PodRef("node", 0, 3, "other")
+
+
+@pytest.mark.parametrize(
+    ("made", "plugins"),
+    [
+        (blueprint(ONE), [Answers("Acme", FOURTH)]),
+        (blueprint(ONE), [Answers("Acme", FOURTH, after=("PlainML",))]),
+        (blueprint({**ONE, "torch": {}}), [Answers("Acme", FOURTH)]),
+        (blueprint(MPI, *MPI_JOBS), [Answers("Acme", FOURTH, after=("MPI",))]),
+        (blueprint(ONE), [Answers("A", PodRef("node")), Answers("B", FOURTH), Answers("C", None)]),
+    ],
+)
+def test_the_last_answer_of_a_plugin_counts_and_none_is_no_answer(
+    made: TrainingRuntime, plugins: list[Answers]
+) -> None:
+    registry = Registry.of(*(entry.plugin for entry in PIPELINE.registry), *plugins)
+    assert Pipeline(registry).begin(train_job(), made).enforced(OFFLINE).reporter == FOURTH
+
+
+def test_nobody_reports_without_pods_of_the_trainer() -> None:
     no_trainer = blueprint(ONE, job_template("helper", None))
-    assert Pipeline(Registry.of(Silent())).begin(train_job(), no_trainer).enforced(OFFLINE).reporter is None
+    assert PIPELINE.begin(train_job(), no_trainer).enforced(OFFLINE).reporter is None
 
 
 def test_initializers_report_beside_the_training() -> None:

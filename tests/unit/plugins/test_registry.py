@@ -106,6 +106,25 @@ class TextOrder(Plain):
     after = "JobSet"
 
 
+class Typo(Plain):
+    name = "Typo"
+    after = ("PlainML", "PlianML")
+
+
+class WatchesText(Plain):
+    name = "WatchesText"
+
+    def watches(self) -> Any:
+        return ("configmaps",)
+
+
+class FailsToWatch(Plain):
+    name = "FailsToWatch"
+
+    def watches(self) -> Any:
+        raise KeyError("gone")
+
+
 class Misnamed(Plain):
     name = "SomethingElse"
 
@@ -191,6 +210,18 @@ BROKEN = {
     ),
     "bad rules": ([candidate("BadRules")], [WHO + "rules: expected a tuple of Rule, found "]),
     "order as text": ([candidate("TextOrder")], [WHO + "after: expected a tuple of plugin names, found 'JobSet'"]),
+    "order by a name of no plugin": (
+        [candidate("Typo")],
+        [WHO + "after: no plugin is called 'PlianML'; installed are CoScheduling, ", ", or list Typo under "],
+    ),
+    "watches of another type": (
+        [candidate("WatchesText")],
+        [WHO + "hook watches returned 'configmaps' instead of a Watch (", "test_registry.py, line "],
+    ),
+    "watches that fail": (
+        [candidate("FailsToWatch")],
+        [WHO + "hook watches failed: KeyError: 'gone' (", "test_registry.py, line "],
+    ),
     "another name": (
         [candidate("Misnamed")],
         [WHO + "name: expected 'Misnamed' as in the entry point, found 'SomethingElse'"],
@@ -329,7 +360,7 @@ def test_a_disabled_plugin_is_not_even_imported() -> None:
         ([Ordered("B"), Ordered("A"), Ordered("C")], ["A", "B", "C"]),
         ([Ordered("A", after=("C",)), Ordered("B"), Ordered("C")], ["B", "C", "A"]),
         ([Ordered("A"), Ordered("B"), Ordered("C", before=("A",))], ["B", "C", "A"]),
-        ([Ordered("A", after=("Nobody",)), Ordered("B", before=("Nobody",))], ["A", "B"]),
+        ([Ordered("A", after=("Torch",)), Ordered("B", before=("Torch",))], ["A", "B"]),
     ],
 )
 def test_the_order_is_declared_and_then_by_name(plugins: list[Ordered], expected: list[str]) -> None:

@@ -53,6 +53,7 @@ SHIPPED: list[tuple[str, dict[str, Any], set[str], list[str]]] = [
                 "OMPI_MCA_orte_set_default_slots",
                 "OMPI_MCA_plm_rsh_args",
                 "PRTE_MCA_prte_default_hostfile",
+                "PRTE_MCA_plm_ssh_args",
             },
             ["ConfigMap", "Secret"],
         )

@@ -4,6 +4,7 @@
 
 import asyncio
 import datetime as dt
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -81,6 +82,8 @@ class Script(ScriptedTransport):
         """When each status was written, and with what."""
         self.events: list[tuple[float, str]] = []
         """When each event was recorded, and its note."""
+        self.snapshots: list[tuple[float, str]] = []
+        """When each snapshot was taken, and the image in it."""
 
     def holds(self, resource: Resource, *items: dict[str, Any]) -> None:
         """A list of the kind, and a watch that stays open."""
@@ -103,6 +106,12 @@ class Script(ScriptedTransport):
             metadata = {**self.job["metadata"], "resourceVersion": str(1000 + len(self.patches))}
             self.job = {**self.job, "metadata": metadata, "status": {**self.job.get("status", {}), **patch["status"]}}
             return Response(200, {}, msgspec.json.encode(self.job))
+        if request.method == "POST" and request.path.endswith("/configmaps"):
+            made = msgspec.json.decode(request.body or b"")
+            (image,) = re.findall(r"image: (\S+)", made["data"]["runtime"])
+            self.snapshots.append((round(asyncio.get_running_loop().time(), 3), image))
+            made["metadata"] |= {"uid": "next", "resourceVersion": "2000"}
+            return Response(201, {}, msgspec.json.encode(made))
         if request.method == "POST" and request.path.endswith("/events"):
             note = msgspec.json.decode(request.body or b"")["message"]
             self.events.append((asyncio.get_running_loop().time(), note))
@@ -203,6 +212,30 @@ async def test_counters_wait_for_company() -> None:
         await asyncio.sleep(10)
         assert [(when, counts(status)) for when, status in script.patches[1:]] == [(21.9, (2, 2))]
         assert all(status.keys() == {"jobsStatus"} for _, status in script.patches)
+
+
+@jumping
+async def test_a_deleted_snapshot_is_taken_at_once_and_written_after_a_second() -> None:
+    """A runtime that changes meanwhile does not slip in, whatever brings the key within the second."""
+    script = Script(train_job())
+    one = "/namespaces/default/trainjobs"
+    script.answer(lambda r: r.path.endswith(one), listing("10", script.job), times=FOREVER)
+    for image in ("i", "other"):
+        text = msgspec.json.encode(RUNTIME).replace(b'"image":"i"', f'"image":"{image}"'.encode())
+        script.answer(lambda r: r.path.endswith("/clustertrainingruntimes/runtime"), text)
+    async with running(script, jobset("1")):
+        await asyncio.sleep(10)
+        script.streams["configmaps"].send(frame("DELETED", SNAPSHOT))
+        await asyncio.sleep(0.3)
+        changed = {
+            **train_job(),
+            "metadata": {**train_job()["metadata"], "resourceVersion": "20", "labels": {"a": "b"}},
+        }
+        script.streams["trainjobs"].send(frame("MODIFIED", changed))
+        await asyncio.sleep(0.6)
+        assert script.snapshots == []
+        await asyncio.sleep(10)
+        assert script.snapshots == [(11.0, "i")]
 
 
 @jumping

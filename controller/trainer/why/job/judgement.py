@@ -21,8 +21,9 @@ from trainwright.controller.trainer.why.job import (
     starting,
     unattended,
 )
-from trainwright.plugins.contract import Cause, Explains, Picture, Severity
+from trainwright.plugins.contract import Cause, Explains, FactUnavailable, Picture, PipelineError, Severity
 from trainwright.plugins.contract.picture import Query, Verb
+from trainwright.plugins.registry import called
 
 Check = Callable[[Picture], Iterable[Cause]]
 
@@ -110,11 +111,11 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
         return alone
     found = [cause for check in CHECKS for cause in check(picture)]
     for plugin in plugins:
+        name = getattr(plugin, "name", type(plugin).__name__)
         try:
-            found += plugin.explain(picture)
-        except Exception as error:  # a defect of one plugin must not hide what the others say
-            name = getattr(plugin, "name", type(plugin).__name__)
-            failed.append(f"what plugin {name} knows: it failed with {type(error).__name__}: {error}")
+            found += called(plugin, name, "explain", picture)
+        except (PipelineError, FactUnavailable) as error:  # must not hide what the others say
+            failed.append(f"what plugin {name} knows: {getattr(error, 'message', error)}")
     # A container that runs again after a failure is worth a word, and no reason for concern.
     only_notes = all(one.severity is Severity.WAITS and one.reason == "CrashLoop" for one in found)
     ordinary = running.ordinary(picture)
