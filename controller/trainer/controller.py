@@ -39,7 +39,6 @@ from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import is_ours
-from trainwright.controller.trainer.job.status import without_end
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
@@ -163,9 +162,6 @@ class TrainJobController:
         end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
         failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
-        if ruling.goes_on or ruling.reason:
-            # The job fails when that is decided, though its JobSet may have failed a minute ago.
-            observed = without_end(job, observed)
         attempt = self._attempt(job, memory, obstacle, failure, end_unknown, ruling)
         decision = decide(job, observed, attempt, self._now())
         if attempt.obstacle is not None and not decision.end and memory.reports():

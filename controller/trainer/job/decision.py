@@ -31,6 +31,7 @@ from trainwright.controller.trainer.job.status import (
     status_patch,
     wanted_status,
     with_failure,
+    without_end,
 )
 
 MESSAGE = "TrainJob exceeded its active deadline"
@@ -94,6 +95,10 @@ class Decision:
 
 def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now: datetime) -> Decision:
     """What to do for the job. `observed`: the status that the status plugin gives; None leaves the status as it is."""
+    ruling = attempt.ruling
+    if ruling.goes_on or ruling.reason:
+        # The job fails when that is decided, though its JobSet may have failed a minute ago.
+        observed = without_end(job, observed)
     wanted = wanted_status(
         job,
         observed,
@@ -105,7 +110,6 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
     )
     if attempt.end_unknown and not is_over(wanted):
         wanted = with_failure(wanted, REASON_END_UNKNOWN, attempt.end_unknown, now)
-    ruling = attempt.ruling
     if ruling.reason and not is_true(wanted.conditions, CONDITION_COMPLETE):
         # Also in place of JobSet's own message: the record names the failure, and the attempts that there were.
         wanted = with_failure(wanted, ruling.reason, ruling.message, now)

@@ -46,6 +46,7 @@ from trainwright.controller.trainer.recovery.verdict import (
     copied,
     is_since,
     judge,
+    position_left,
     position_of,
 )
 
@@ -483,6 +484,10 @@ class _Look:
         The attempt before may have made progress by it, and was charged without.
         """
         position = position_of(self.glance.report or self.glance.job.status_or_empty.trainer_status)
+        if (witness := self.known.witnesses.get(attempt)) is not None:
+            # Of a file that was not read in time, or a report to another replica, the termination message tells.
+            left = map(position_left, witness.left.values())
+            position = max((position, *left), key=lambda one: (one.at, one.checkpoint or 0.0, one.step or 0.0))
         found, last = self.step.summary, self.step.entries.get(attempt - 1)
         if self._is_since(position, attempt):
             following = self._span(attempt + 1)

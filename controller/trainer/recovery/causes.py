@@ -124,6 +124,8 @@ class Witness:
     """How long the container that has ended ran that ran longest."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
+    left: dict[str, str] = field(default_factory=dict)
+    """What containers have left as their termination message, by the name of the pod: perhaps the last report."""
     span: Span = field(default_factory=Span)
     """When its first pod started, and when the last container of it ended, as far as was seen."""
 
@@ -173,6 +175,8 @@ class Witness:
         if is_of_initializer(pod):
             return  # it may load data for hours
         for one in _ends((pod.get("status") or {}).get("containerStatuses") or (), failed=False):
+            if one.get("message"):
+                self.left[name_of(pod)] = one["message"]
             start, end = moment(one.get("startedAt")), moment(one.get("finishedAt"))
             if start is not None and end is not None:
                 self.ran_seconds = max(self.ran_seconds, (end - start).total_seconds())

@@ -43,6 +43,7 @@ from trainwright.controller.trainer.recovery.causes import (
     FailureCause,
     Span,
 )
+from trainwright.progress import ReadError, read
 
 MOST_ATTEMPTS = 100
 """In all; suspensions do not count."""
@@ -351,11 +352,24 @@ def position_of(report: TrainerStatus | None) -> Position:
     if report is None:
         return Position()
     metrics = {metric.name: metric.value for metric in report.metrics or ()}
+    return _position(metrics, report.progress_percentage, report.last_updated_time)
+
+
+def position_left(text: str) -> Position:
+    """How far a training came that has left its last report as the termination message; nothing if it left none."""
+    try:
+        found = read(text)
+    except ReadError:
+        return Position()
+    return _position(found.metrics, found.percentage, found.time.isoformat() if found.time is not None else "")
+
+
+def _position(metrics: Mapping[str, str], percent: int | None, at: str | None) -> Position:
     checkpoint, step = (_number(metrics.get(name, "")) for name in (_CHECKPOINT, _STEP))
     return Position(
         step=max((one for one in (step, checkpoint) if one is not None), default=None),
-        percent=report.progress_percentage,
-        at=format_time(parse(report.last_updated_time)) if report.last_updated_time else "",
+        percent=percent,
+        at=format_time(parse(at)) if at else "",
         checkpoint=checkpoint,
     )
 

@@ -174,7 +174,10 @@ def test_the_record_has_the_last_word_also_where_the_reason_is_that_of_the_jobse
     observed = msgspec.convert({"conditions": [end]}, TrainJobStatus)
     decision = decide(job, observed, Attempt(ruling=ruling), NOW)
     (found,) = (decision.status or {})["status"]["conditions"]
-    assert found == {**end, "message": ruling.message}
+    # Its JobSet failed a minute before that was decided.
+    assert found == {**end, "message": ruling.message, "lastTransitionTime": "2026-01-01T00:01:00Z"}
+    waits = decide(job, observed, Attempt(ruling=Ruling(goes_on=True)), NOW)
+    assert waits.status is None
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)

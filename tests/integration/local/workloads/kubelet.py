@@ -20,6 +20,7 @@ class Kubelet:
         self._client, self._cache = manager.client, manager.cache
         self._ends: dict[Key, int] = {}
         self._restarts: dict[Key, int] = {}
+        self._slow: set[Key] = set()
         self._trigger = Trigger("kubelet")
         manager.controller("kubelet").for_(POD).source(self._trigger).reconcile(self.reconcile)
 
@@ -27,6 +28,10 @@ class Kubelet:
         """The containers of a pod end with an exit code."""
         self._ends[Key(namespace, name)] = code
         self._trigger(Key(namespace, name))
+
+    def slow(self, namespace: str, name: str) -> None:
+        """The containers of a pod that is deleted do not end before the test says so."""
+        self._slow.add(Key(namespace, name))
 
     def restart(self, namespace: str, name: str, count: int) -> None:
         """The containers of a pod have restarted so often."""
@@ -44,7 +49,7 @@ class Kubelet:
         return Done()
 
     async def _reconcile(self, key: Key, pod: Document) -> None:
-        deleted = deletion_timestamp_of(pod) is not None
+        deleted = deletion_timestamp_of(pod) is not None and (key not in self._slow or key in self._ends)
         if not is_terminal(pod):
             if deleted or key in self._ends:
                 await self._write(key, pod, self._ends.get(key, 137))

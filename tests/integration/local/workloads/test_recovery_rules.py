@@ -13,11 +13,15 @@ import pytest
 
 from tests.integration.local.workloads.conftest import CONTAINER, World, conditions, living
 from trainwright.api.kubernetes.core.v1 import PersistentVolumeClaim, Pod
-from trainwright.api.objects import Document, labels_of, name_of
-from trainwright.controller.local.workloads.kinds import JOBSET
+from trainwright.api.objects import Document, deletion_timestamp_of, key_of, labels_of, name_of
+from trainwright.api.times import wall_clock
+from trainwright.controller.local.workloads.kinds import JOBSET, NODE
 from trainwright.controller.runtime import Invalid
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.trainer.why import Explanation, GivenObjects, explain
 from trainwright.plugins.contract import OFFLINE
+from trainwright.plugins.contract.picture import BATCH_JOB
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection, built_in
 from trainwright.plugins.testing import runtime, train_job
@@ -115,6 +119,37 @@ async def test_ranks_that_fail_together_cost_one_retry(real: World) -> None:
     await real.running(4, f"{ATTEMPT}=1")
     jobset = await real.until(JOBSET, "train", partial(has_restarts, wanted=(1, 1)))
     assert "Failed" not in conditions(jobset)
+
+
+async def told(real: World) -> Explanation:
+    """What is said of the TrainJob whose JobSet it is."""
+    job: Document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    job |= {
+        "metadata": {"name": "train", "namespace": real.namespace, "uid": "uid"},
+        "spec": {"runtimeRef": {"name": "r"}},
+    }
+    found = [one for kind in (JOBSET, BATCH_JOB, Pod.RESOURCE) for one in await real.all(kind)]
+    for one in found:
+        if one["kind"] == "JobSet":
+            one["metadata"]["ownerReferences"] = [
+                {"kind": "TrainJob", "name": "train", "uid": "uid", "controller": True}
+            ]
+    nodes = (await real.client.list(NODE)).items
+    return explain(GivenObjects((job, *found, *nodes)).picture(job, wall_clock()))
+
+
+async def test_what_follows_is_known_while_the_other_rank_takes_its_grace(real: World) -> None:
+    """The Job fails for good only once its last pod has ended, but it says before that it will."""
+    await real.create(JOBSET, "train", compiled(retries="1", no_retry_exit_codes="3"))
+    for attempt, (code, outcome) in enumerate(((137, Word.RESTARTING), (3, Word.WAITING))):
+        victim, other = await real.running(2, f"{ATTEMPT}={attempt}")
+        real.kubelet.slow(*key_of(other))
+        real.end(victim, code=code)
+        job = await real.until(BATCH_JOB, "train-node-0", lambda one: "FailureTarget" in conditions(one))
+        assert "Failed" not in conditions(job)
+        await real.until(Pod.RESOURCE, name_of(other), deletion_timestamp_of)
+        assert (await told(real)).outcome is outcome
+        real.end(other, code=143)
 
 
 async def test_initializers_run_again_after_a_restart(real: World) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attempts of a job as the cache shows them: which have ended, what they cost, and what follows."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -59,6 +60,7 @@ class Life:
         self.stalled_attempt: int | None = None
         """None: the present one."""
         self.step: int | None = None
+        self.checkpoint: int | None = None
         self.reported_at = ""
         self.newest: int | None = None
         """A step that was reported, and that the job does not show yet."""
@@ -78,7 +80,8 @@ class Life:
 
     def report(self, step: int) -> dict[str, Any]:
         at = {"lastUpdatedTime": f"2026-11-25T{self.reported_at}Z"} if self.reported_at else {}
-        return {"metrics": [{"name": "current_step", "value": str(step)}], **at}
+        told = {"current_step": step, "checkpoint_step": self.checkpoint}
+        return {"metrics": [{"name": name, "value": str(one)} for name, one in told.items() if one is not None], **at}
 
     @property
     def glance(self) -> Glance:
@@ -662,6 +665,37 @@ def test_an_attempt_that_was_charged_too_early_gets_its_progress_back() -> None:
     assert life.known.summary.counts.row == {"retries": 2}
     assert life.causes == {"Code": 4}
     assert life.entries[2].step == 30.0
+
+
+@pytest.mark.parametrize(
+    ("at", "row", "entry"),
+    [
+        # The same second as the last report that was read, and a later one; a text without a time is the user's own.
+        ("10:01:05", {"retries": 1}, (24.0, 20.0)),
+        ("10:01:06", {"retries": 1}, (24.0, 20.0)),
+        ("", {"retries": 2}, (11.0, 10.0)),
+    ],
+)
+def test_the_last_report_in_the_termination_message_counts(
+    at: str, row: dict[str, int], entry: tuple[float, float]
+) -> None:
+    """The rank was killed before its file was read once more."""
+    life = Life(Declaration(mode="gang", retries=5))
+    life.step, life.checkpoint, life.reported_at = 10, 10, "10:00:05"
+    fail_at(life, "10:00:00", "10:00:10", "ValueError: a")
+    life.restart()
+    life.step, life.reported_at = 11, "10:01:05"
+    life.run(started(pod(0), "10:01:00"), started(pod(1), "10:01:00"))
+    report = {
+        "step": 24,
+        "metrics": {"checkpoint_step": 20},
+        **({"lastUpdatedTime": f"2026-11-25T{at}Z"} if at else {}),
+    }
+    killed = pod(0, code=137, at="10:01:10", message=f"step 24\n{json.dumps(report)}")
+    life.run(started(killed, "10:01:00"), started(pod(1, code=1, at="10:01:11"), "10:01:00"))
+    life.restart()
+    assert life.known.summary.counts.row == row
+    assert (life.entries[1].step, life.entries[1].checkpoint) == entry
 
 
 def test_a_report_that_is_taken_and_not_written_yet_counts() -> None:
