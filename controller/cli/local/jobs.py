@@ -33,8 +33,10 @@ from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenF
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
     ended_below,
+    is_launched,
     is_victim,
     program_ended,
+    telling_line,
 )
 from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses
@@ -398,7 +400,8 @@ def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | Non
     if written:
         pod, entry = _first_cause(written, words or {})
         ends = (end for name, _, end in _failed_runs(pod) if name == entry.container)
-        return _failure(pod, entry.code, next((end for end in ends if end["exitCode"] == entry.code), {}))
+        said = telling_line(_words((pod, entry), words or {}), entry.code)
+        return _failure(pod, entry.code, next((end for end in ends if end["exitCode"] == entry.code), {}), said)
     found = [(pod, end) for pod in pods for *_, end in _failed_runs(pod)]
     if not found:
         return None
@@ -428,7 +431,7 @@ def _words(one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
     return words.get((uid_of(pod), entry.container, entry.run), ())
 
 
-def _failure(pod: Document, code: int, ended: Document) -> Followed:
+def _failure(pod: Document, code: int, ended: Document, said: str = "") -> Followed:
     reason = ended.get("reason") or "Error"
     signalled = signal_of(code)
     text = (
@@ -436,8 +439,11 @@ def _failure(pod: Document, code: int, ended: Document) -> Followed:
     )
     if signalled and reason != "Error":
         text += f", {signalled}"
-    if (reason == "StartError" or signalled == "SIGKILL") and ended.get("message"):
-        text += f": {ended['message']}"
+    message, _, _ = str(ended.get("message") or "").partition("\n")
+    if message and (reason == "StartError" or message.startswith("the kernel killed")):
+        text += f": {message}"
+    elif is_launched(said):
+        text += f": {said}"
     return Followed(code, text)
 
 

@@ -180,6 +180,8 @@ class FailureRecorder:
                 return
             looked.add(failure.run)
             text = await self._log(job.namespace, failure)
+            if text is None and "\n" in failure.message:
+                text = failure.message  # its pod is gone, and the kubelet had put the end of the log into its status
             entry = Entry.of(failure, text or "")
             if precedes(entry, held):
                 entries[attempt] = held = entry if held is None else entry.in_place_of(held)

@@ -140,8 +140,9 @@ def test_a_rank_that_lost_its_peer_is_a_victim_although_it_ended_first() -> None
     assert found.code == 1
     # torchrun may end late, and its summary says when its process did.
     killed = summary(1, -9).replace("2026-01-15_05:44:28", "2026-11-25_04:30:00").split("\n")
-    assert (found := first_failure([victim, late], {**words, ("1", "node", 0): killed})) is not None
-    assert found.code == 3
+    for launcher in (late, failed(1, 3, "00.002000", stopped=True)):
+        assert (found := first_failure([victim, launcher], {**words, ("1", "node", 0): killed})) is not None
+        assert found.message == "node-1 failed with exit code 3 (Error): torchrun: rank 1, exit code -9, signal 9"
 
 
 @pytest.mark.parametrize(

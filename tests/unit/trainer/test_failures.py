@@ -532,6 +532,15 @@ async def test_a_launcher_that_is_stopped_while_it_waits_knows_how_its_process_e
     assert (await world.see(victim, launcher))[0].rank == culprit
 
 
+async def test_of_a_pod_that_is_gone_the_end_of_the_log_is_in_its_status() -> None:
+    world, gone = World(), pod(1, state(1))
+    logs: Any = {0: LOST, 1: None}
+    world.logs = logs
+    gone["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = summary(1, -9)
+    entry = (await world.see(pod(0, state(1)), gone))[0]
+    assert (entry.rank, entry.said) == (1, "torchrun: rank 1, exit code -9, signal 9")
+
+
 def test_a_node_that_tells_exact_times_knows_what_it_has_stopped() -> None:
     """Its pod is deleted in the second in which it ended by itself."""
     one = deleted(pod(0, state(42)), at="40")
