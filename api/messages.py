@@ -55,7 +55,7 @@ def plain(text: str) -> str:
         return text
     # Whole sequences first: a lone escape character would leave the rest of its sequence behind.
     text = _BREAKS.sub("\n", _SEQUENCES.sub("", text))
-    return "\n".join(_INVISIBLE.sub("", _last_state(line)) for line in text.split("\n"))
+    return "\n".join(_INVISIBLE.sub("", last_state(line)) for line in text.split("\n"))
 
 
 def one_line(text: str) -> str:
@@ -63,7 +63,8 @@ def one_line(text: str) -> str:
     return plain(text).replace("\n", " ")
 
 
-def _last_state(line: str) -> str:
+def last_state(line: str) -> str:
+    """A line as it is seen in the end: after a carriage return it is written over. Blanks only clear what was there."""
     return next((part for part in reversed(line.split("\r")) if _INVISIBLE.sub("", part).strip()), "")
 
 

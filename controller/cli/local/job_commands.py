@@ -22,7 +22,7 @@ from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.comparing import comparison
 from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, as_csv, as_text
 from trainwright.controller.cli.local import ending, managing
-from trainwright.controller.cli.local.jobs import Follower, failed_runs, last_state, rank_of, runs_with_logs
+from trainwright.controller.cli.local.jobs import Follower, failed_runs, rank_of, runs_with_logs, seen
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import JobOutput
@@ -276,7 +276,7 @@ async def _log(jobs: LocalJobs, pod: Document, container: str, wanted: WantedLin
     logs = [await _log_of_run(jobs, pod, container, run, wanted) for run in sorted(runs)]
     several = len(_names(pod)) > 1
     prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
-    found = [f"{prefix} {last_state(line)}" for log in logs for line in log.removesuffix(b"\n").split(b"\n") if log]
+    found = [f"{prefix} {seen(line)}" for log in logs for line in log.removesuffix(b"\n").split(b"\n") if log]
     return found if wanted.tail is None else found[max(0, len(found) - wanted.tail) :]
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
+from trainwright.api.messages import last_state
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -508,9 +509,10 @@ def rank_of(pod: Document) -> str:
     return f"{labels.get(LABEL_REPLICATED_JOB, 'pod')}-{labels.get(LABEL_INDEX, '0')}"
 
 
-def last_state(line: bytes) -> str:
-    """A line as a terminal shows it in the end: after a carriage return, it is written over."""
-    return line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
+def seen(line: bytes) -> str:
+    """A line of a log as a terminal shows it in the end."""
+    text = line.decode(errors="replace")
+    return last_state(text) if "\r" in text else text
 
 
 async def lines_in(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bool]]:
@@ -519,12 +521,12 @@ async def lines_in(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, boo
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            yield last_state(line), True
+            yield seen(line), True
         if b"\r" in rest:
             rest = rest[max(0, rest.rstrip(b"\r").rfind(b"\r")) :]  # what was before is not seen any more
-            yield last_state(rest), False
+            yield seen(rest), False
     if rest:
-        yield last_state(rest), True
+        yield seen(rest), True
 
 
 class Lines:
