@@ -228,7 +228,7 @@ _DEEPEST = 150
 """Levels of a rule; the stack of Python has room for them."""
 _DEPTH = 8
 """Levels of one part: every level may be several of the compiler's."""
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""(?:\s+|//[^\n]*)*(?P<token>
     (?:[bB]?[rR]|[rR][bB])(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')
     |[bB]?(?:\"{3}(?:\\.|.)*?\"{3}|'{3}(?:\\.|.)*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
@@ -254,7 +254,7 @@ class _Cutter:
     """Reads a rule, and takes out what is deep."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = [found["token"] for found in _TOKEN.finditer(text)]
+        self._tokens = [found["token"] for found in TOKEN.finditer(text)]
         self._at = 0
         self._level = 0
         self.taken_out: dict[str, str] = {}

@@ -174,11 +174,12 @@ async def assembled(
     roles = RBACAuthorizer(store)
     authorizer: Authorizer = roles if rbac else AllowAuthenticated()
     escalation: tuple[Admission, ...] = (Escalation(roles),) if rbac else ()
+    policies, webhooks = Policies(store, registry), WebhookAdmission(store, registry, caller)
     server = APIServer(
         store,
         registry,
         authenticator,
-        Chain(*escalation, plugins, Policies(store, registry), WebhookAdmission(store, registry, caller)),
+        Chain(*escalation, plugins, policies, webhooks, again=plugins),
         pages=(
             health,
             version,

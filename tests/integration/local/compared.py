@@ -145,11 +145,13 @@ class Kind:
             known = validate_metadata(new["metadata"], namespaced=True, name_rule=names.dns_subdomain)
         else:
             known = validate_metadata_update(new["metadata"], old["metadata"])
+        excused: list[DocumentError] = []
         if status:
             assert old is not None
-            errors = self.schema.validate_status(new, old, known=known)
+            errors = self.schema.validate_status(new, old, known=known, excused=excused)
         else:
-            errors = self.schema.validate(new, old, known=known)
+            errors = self.schema.validate(new, old, known=known, excused=excused)
+        warnings += tuple(map(str, excused))
         return of_errors(errors, warnings) if errors else Answer(200, warnings=warnings, stored=stored(new))
 
 

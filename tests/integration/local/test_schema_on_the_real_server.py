@@ -212,6 +212,31 @@ async def test_values_that_were_valid_once(transport: HTTPTransport, namespace: 
     assert [ours for _, ours in answers] == [theirs for theirs, _ in answers]
 
 
+async def test_rules_that_a_stored_value_breaks_are_warned_of(transport: HTTPTransport, namespace: str) -> None:
+    fields: dict[str, Any] = {
+        "number": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5", "message": "too small"}]},
+        "text": {"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
+        "list": {"type": "array", "maxItems": 3, "items": {"type": "integer"}},
+    }
+    before = Kind(transport, definition("remains", copy.deepcopy(fields)), namespace)
+    del fields["number"]["x-kubernetes-validations"]
+    wide = Kind(transport, definition("remains", fields), namespace)
+    await wide.install()
+    stored = {"number": 1, "text": "a", "list": [1]}
+    old = json.loads((await wide.send("POST", wide.document(stored))).body)
+    await before.install()
+
+    async def narrowed() -> str:
+        theirs, _ = await before.try_create(before.document({"number": 1}))
+        return "" if theirs.code == 422 else "the old schema is in use"
+
+    await eventually(narrowed, is_empty)
+    for changed, warned in (({"list": [2]}, 1), ({"number": 2}, 0), ({"number": 6}, 0), ({"text": "b"}, 1)):
+        theirs, ours = await before.try_update({**old, "spec": {**stored, **changed}}, old)
+        assert ours == theirs
+        assert len(theirs.warnings) == warned
+
+
 async def test_a_status_is_only_written_by_its_endpoint(shapes: Kind) -> None:
     old = json.loads((await shapes.send("POST", shapes.document({"text": "ab"}, "status"))).body)
     statuses: tuple[Any, ...] = (

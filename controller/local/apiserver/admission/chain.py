@@ -25,17 +25,28 @@ class Admission(Protocol):
 
 
 class Chain:
-    """Several, one after the other."""
+    """Several, one after the other.
 
-    def __init__(self, *parts: Admission) -> None:
+    Args:
+        parts: in their order.
+        again: what completes objects, and does so again where a part after it has changed the object.
+    """
+
+    def __init__(self, *parts: Admission, again: Admission | None = None) -> None:
         self._parts = parts
+        self._again = again
 
     async def mutate(
         self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> Document | None:
         """Each gets what the one before it made."""
+        completed = new
         for part in self._parts:
             new = await part.mutate(call, operation, new, old, options)
+            if part is self._again:
+                completed = new
+        if self._again is not None and new != completed:
+            new = await self._again.mutate(call, operation, new, old, options)
         return new
 
     async def validate(

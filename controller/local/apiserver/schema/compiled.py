@@ -83,7 +83,12 @@ class Schema:
             self._default(document)
 
     def validate(
-        self, new: Document, old: Document | None = None, *, known: Sequence[DocumentError] = ()
+        self,
+        new: Document,
+        old: Document | None = None,
+        *,
+        known: Sequence[DocumentError] = (),
+        excused: list[DocumentError] | None = None,
     ) -> list[DocumentError]:
         """The errors of a create or, with the stored object, of an update. Unchanged values are excused.
 
@@ -91,16 +96,22 @@ class Schema:
             new: the object as it would be stored.
             old: the stored object.
             known: errors of its metadata; they come first, and after some of them no rule is evaluated.
+            excused: gets the errors of rules that are forgiven, because the value has not changed.
         """
         root = Correlation(self.schema, new, old) if old is not None else None
         found = [*known, *(one.located() for one in _unexcused(problems_of(self._checks, new), root))]
         if self._embedded is not None:
             found += validate_embedded(self._embedded, new)
         found += self._list_errors(new, old)
-        return found + self._rule_errors(new, old, found, root)
+        return found + self._rule_errors(new, old, found, root, excused)
 
     def validate_status(
-        self, new: Document, old: Document, *, known: Sequence[DocumentError] = ()
+        self,
+        new: Document,
+        old: Document,
+        *,
+        known: Sequence[DocumentError] = (),
+        excused: list[DocumentError] | None = None,
     ) -> list[DocumentError]:
         """The errors of a write to the endpoint `status`; both are whole objects."""
         found = list(known)
@@ -109,7 +120,7 @@ class Schema:
             problems = _unexcused(problems_of(self._status_checks, new["status"]), root.at("status"))
             found += [problem.located("status") for problem in problems]
         found += self._list_errors(new, old)
-        return found + self._rule_errors(new, old, found, root)
+        return found + self._rule_errors(new, old, found, root, excused)
 
     def _list_errors(self, new: Document, old: Document | None) -> list[DocumentError]:
         if self._lists is None:
@@ -119,13 +130,18 @@ class Schema:
         return [] if errors and old is not None and self._lists(old) else errors
 
     def _rule_errors(
-        self, new: Document, old: Document | None, found: list[DocumentError], root: Correlation | None
+        self,
+        new: Document,
+        old: Document | None,
+        found: list[DocumentError],
+        root: Correlation | None,
+        excused: list[DocumentError] | None,
     ) -> list[DocumentError]:
         if self._rules is None:
             return []
         if any(one.reason in BLOCKING for one in found):
             return [UNCHECKED]
-        return self._rules.errors(new, old, "", root, None)
+        return self._rules.errors(new, old, "", root, None, excused)
 
 
 def _unexcused(problems: list[SchemaProblem], root: Correlation | None) -> list[SchemaProblem]:

@@ -154,7 +154,13 @@ class Rules:
         return convert(value) if convert is not None and value is not None else value
 
     def errors(
-        self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
+        self,
+        value: Any,
+        old: Any,
+        path: str,
+        here: Correlation | None,
+        around: Correlation | None,
+        excused: list[DocumentError] | None = None,
     ) -> list[DocumentError]:
         """The errors of a value.
 
@@ -164,17 +170,22 @@ class Rules:
             path: of the value; empty for the root.
             here: what it is correlated with; None if with nothing.
             around: the nearest correlated value around it.
+            excused: gets the errors that are forgiven, because the value has not changed.
         """
         found: list[DocumentError] = []
         try:
-            found.extend(self._each(value, old, path, here, around))
+            for problem, is_excused in self._each(value, old, path, here, around):
+                if not is_excused:
+                    found.append(problem)
+                elif excused is not None:
+                    excused.append(problem)
         except _LastError as last:
             found.append(last.error)
         return found
 
     def _each(
         self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[DocumentError]:
+    ) -> Iterator[tuple[DocumentError, bool]]:
         if value is None:
             return
         yield from self._own_errors(value, old, path, here if here is not None else around)
@@ -190,7 +201,7 @@ class Rules:
 
     def _field_errors(
         self, name: str, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> Iterator[DocumentError]:
+    ) -> Iterator[tuple[DocumentError, bool]]:
         previous = old.get(name) if type(old) is dict else None
         part, outer = (here.at(name), here) if here is not None else (None, around)
         if here is not None and around is None and name in ("apiVersion", "kind"):
@@ -200,7 +211,9 @@ class Rules:
         if name in self._fields:
             yield from self._fields[name]._each(value, previous, join(path, name), part, outer)  # noqa: SLF001
 
-    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> Iterator[DocumentError]:
+    def _own_errors(
+        self, value: Any, old: Any, path: str, judged: Correlation | None
+    ) -> Iterator[tuple[DocumentError, bool]]:
         for rule in self._rules:
             if not rule.text.strip() or (rule.uses_old and old is None and not rule.optional):
                 continue
@@ -209,8 +222,8 @@ class Rules:
                 variables["oldValue"] = self._converted(old, ordered=rule.uses_old)
                 variables["hasOld"] = old is not None
             problem, excusable = rule.broken(variables, path, value)
-            if problem is not None and not (excusable and judged is not None and judged.unchanged):
-                yield problem
+            if problem is not None:
+                yield problem, excusable and judged is not None and judged.unchanged
 
 
 def compile_rules(schema: Schema) -> Rules | None:

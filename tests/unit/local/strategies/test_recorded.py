@@ -8,7 +8,6 @@ import pytest
 
 from trainwright.controller.local.apiserver.kinds.builtin import scaling
 from trainwright.controller.local.apiserver.kinds.builtin.built_in import HOOKS, built_in_kinds
-from trainwright.controller.local.apiserver.kinds.builtin.recorded import RecordedStrategy
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded
 from trainwright.controller.local.apiserver.views.tables import table_format
@@ -17,7 +16,7 @@ from trainwright.controller.local.apiserver.views.tables.cells import CELLS
 Document = dict[str, Any]
 
 KINDS = {kind.key: kind for kind in built_in_kinds(for_others=False)}
-OTHERS = [kind for kind in KINDS.values() if isinstance(kind.strategy, RecordedStrategy)]
+OTHERS = [kind for kind in KINDS.values() if kind.key not in HOOKS]
 TEMPLATE: Document = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies as a part of admission: after all changes, before the validating webhooks."""
+"""Policies as a part of admission: mutating ones before the mutating webhooks, validating ones after all changes.
 
-from collections.abc import Iterator
+A mutating policy that is to be invoked again is so after other policies, not after webhooks.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
 
 from trainwright.api.objects import Document
+from trainwright.api.validation.cel import EvaluationError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.admission.policies.evaluation import PolicyFailure, failures
+from trainwright.controller.local.apiserver.admission.policies.evaluation import PolicyFailure, failures, mutated
 from trainwright.controller.local.apiserver.admission.policies.parameters import ParameterError, parameters
 from trainwright.controller.local.apiserver.admission.webhooks.matching import (
     GROUP,
@@ -16,12 +24,16 @@ from trainwright.controller.local.apiserver.admission.webhooks.matching import (
     is_exempt,
 )
 from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.merge.apply import FieldManager, InternalError
+from trainwright.controller.local.apiserver.merge.patch import PatchError, json_patch
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery
 from trainwright.controller.local.apiserver.request.userinfo import user_info
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
-_POLICIES, _BINDINGS = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"
+_VALIDATING = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"
+_MUTATING = f"mutatingadmissionpolicies.{GROUP}", f"mutatingadmissionpolicybindings.{GROUP}"
 _CODES = {"Forbidden": 403, "RequestEntityTooLarge": 413}
 _INVALID = 422
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
@@ -49,18 +61,67 @@ class Policies:
     def __init__(self, store: ObjectStore, registry: ResourceRegistry) -> None:
         self._store = store
         self._registry = registry
-        self._known: tuple[tuple[int, int], tuple[_Policy, ...]] = ((-1, -1), ())
+        self._known: dict[str, tuple[tuple[int, int], tuple[_Policy, ...]]] = {}
 
     async def mutate(
-        self,
-        call: RequestInfo,  # noqa: ARG002 - as in every part of the chain
-        operation: Operation,  # noqa: ARG002
-        new: Document | None,
-        old: Document | None,  # noqa: ARG002
-        options: WriteQuery,  # noqa: ARG002
+        self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
     ) -> Document | None:
-        """See Admission; policies change nothing."""
+        """What the mutating policies make of the object. Raises StatusError."""
+        policies = self._policies(*_MUTATING)
+        if new is None or not policies or is_exempt(call) or has_own_object(call):
+            return new
+        changes = 0
+        seen: dict[str, int] = {}
+        """By policy: how many changes there were when its first mutation was done."""
+        for policy in policies:
+            for made in self._mutated(policy, call, operation, new, old, options):
+                changes, new = changes + (made != new), made
+                seen.setdefault(policy.name, changes)
+        for policy in policies:
+            if policy.spec.get("reinvocationPolicy") == "IfNeeded" and changes > seen.get(policy.name, changes):
+                *_, new = new, *self._mutated(policy, call, operation, new, old, options)
         return new
+
+    def _mutated(
+        self,
+        policy: _Policy,
+        call: RequestInfo,
+        operation: Operation,
+        new: Document,
+        old: Document | None,
+        options: WriteQuery,
+    ) -> Iterator[Document]:
+        """The object after each mutation."""
+        served = self._concerned(policy.scope, call, operation, new, old)
+        if served is None:
+            return
+        for binding in policy.bindings:
+            if binding.scope is not None and self._concerned(binding.scope, call, operation, new, old) is None:
+                continue
+            patch = partial(_patched, served.managers.get(call.subresource))
+            try:
+                for parameter in self._parameters(policy, binding, call):
+                    facts = self._facts(served, call, operation, new, old, options)
+                    for step in mutated(policy.spec, {**facts, "params": parameter}, patch):
+                        made = call.served.named(step)
+                        call.served.decode(made)
+                        call.served.strategy.default(made)
+                        new = made
+                        yield made
+            except (ParameterError, EvaluationError, DocumentDecodeError) as error:
+                if policy.spec.get("failurePolicy") == "Ignore":
+                    continue
+                is_missing = isinstance(error, ParameterError)
+                told = f"failed to configure binding: {error}" if is_missing else str(error)
+                refused = errors.forbidden(call.group, call.plural, _name(call, new), "")
+                refused.message = f"policy '{policy.name}' with binding '{binding.name}' denied request: {told}"
+                refused.reason = "Forbidden" if is_missing else "Invalid"
+                refused.details = {**(refused.details or {}), "causes": [{"message": refused.message}]}
+                raise refused from error
+
+    def _parameters(self, policy: _Policy, binding: _Binding, call: RequestInfo) -> Sequence[Document | None]:
+        kind, reference = policy.spec.get("paramKind"), binding.spec.get("paramRef")
+        return parameters(kind, reference, call.namespace, self._store, self._registry)
 
     async def validate(
         self, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None, options: WriteQuery
@@ -69,7 +130,7 @@ class Policies:
 
         Raises StatusError.
         """
-        policies = self._policies()
+        policies = self._policies(*_VALIDATING)
         if not policies or is_exempt(call):
             return
         denials = [
@@ -83,24 +144,25 @@ class Policies:
             error.details = {**(error.details or {}), "causes": [{"message": message}]}
             raise error
 
-    def _policies(self) -> tuple[_Policy, ...]:
+    def _policies(self, policies_in: str, bindings_in: str) -> tuple[_Policy, ...]:
         """Those that have a binding, compiled once per change."""
-        policies, bindings = self._store.collection(_POLICIES), self._store.collection(_BINDINGS)
+        policies, bindings = self._store.collection(policies_in), self._store.collection(bindings_in)
         if not policies.by_name or not bindings.by_name:
             return ()
         version = (policies.changed, bindings.changed)
-        if self._known[0] != version:
+        known = self._known.get(policies_in)
+        if known is None or known[0] != version:
             bound: dict[str, list[_Binding]] = {}
             for one in bindings.listed():
                 spec = one.document()["spec"]
                 scope = spec.get("matchResources")
                 made = _Binding(one.name.name, spec, _scope(scope) if scope is not None else None)
                 bound.setdefault(spec["policyName"], []).append(made)
-            self._known = (version, tuple(self._compiled(bound)))
-        return self._known[1]
+            known = self._known[policies_in] = (version, tuple(self._compiled(policies_in, bound)))
+        return known[1]
 
-    def _compiled(self, bound: dict[str, list[_Binding]]) -> Iterator[_Policy]:
-        for one in self._store.collection(_POLICIES).listed():
+    def _compiled(self, policies_in: str, bound: dict[str, list[_Binding]]) -> Iterator[_Policy]:
+        for one in self._store.collection(policies_in).listed():
             if one.name.name in bound:
                 spec = one.document()["spec"]
                 bindings = tuple(bound[one.name.name])
@@ -126,13 +188,7 @@ class Policies:
                 continue
             said = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
             try:
-                given = parameters(
-                    policy.spec.get("paramKind"),
-                    binding.spec.get("paramRef"),
-                    call.namespace,
-                    self._store,
-                    self._registry,
-                )
+                given = self._parameters(policy, binding, call)
             except ParameterError as error:
                 if not ignores:
                     yield f"{said} denied request: failed to configure binding: {error}", ""
@@ -215,6 +271,23 @@ def _acted_on(
             yield f"{named} denied request: {failure.message}", failure.reason
         elif action == "Warn":
             call.warn(f"Validation failed for {named}: {failure.message}")
+
+
+def _patched(manager: FieldManager | None, kind: str, document: Document, value: Any) -> Document:
+    """A document after a mutation. A JSON patch whose `test` fails changes nothing."""
+    try:
+        if kind == "JSONPatch":
+            changed: Document = json_patch(document, msgspec.json.encode(value))
+            return changed
+        if manager is None:
+            raise EvaluationError("this endpoint has no server-side apply")
+        named = {"apiVersion": document["apiVersion"], "kind": document["kind"]}
+        return manager.merged(document, {**value, **named})
+    except (PatchError, InternalError, TypeError) as error:
+        cause = str(getattr(error, "cause", None) or error)
+        if cause.startswith("test of "):
+            return document
+        raise EvaluationError(f"error applying patch: {cause}") from error
 
 
 def _scope(document: Document) -> MatchScope:

@@ -2,13 +2,18 @@
 """One policy, evaluated for one request and one parameter. Costs count as in rules of definitions; no `authorizer`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.validation.cel import EvaluationError, compiled_over
-from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import CONDITION_VARIABLES, VARIABLES
+from trainwright.api.validation.celobjects import with_maps
+from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import (
+    CONDITION_VARIABLES,
+    PATCHES,
+    VARIABLES,
+)
 
 _LONGEST_MESSAGE = 5 * 1024
 _USED = re.compile(r"\bvariables\.(\w+)")
@@ -32,21 +37,13 @@ def failures(spec: Document, facts: Document) -> Iterator[PolicyFailure]:
         spec: of the policy.
         facts: values of all variables but `variables`.
     """
-    data = {**facts, "variables": {}}
-    broken: dict[str, str] = {}
     try:
         if not _concerned(spec.get("matchConditions") or (), facts):
             return
     except EvaluationError as error:
         yield PolicyFailure(str(error), is_error=True)
         return
-    for variable in spec.get("variables") or ():
-        name = variable["name"]
-        try:
-            data["variables"][name] = _value(variable["expression"], data, broken)
-        except EvaluationError as error:
-            # It matters only to what names it.
-            broken[name] = f'composited variable "{name}" fails to evaluate: {error}'
+    data, broken = _with_variables(spec, facts)
     for validation in spec.get("validations") or ():
         expression = validation["expression"]
         try:
@@ -56,6 +53,45 @@ def failures(spec: Document, facts: Document) -> Iterator[PolicyFailure]:
             continue
         if holds is not True:
             yield PolicyFailure(_message(validation, data, broken), validation.get("reason") or "")
+
+
+def mutated(spec: Document, facts: Document, patch: Callable[[str, Document, Any], Document]) -> Iterator[Document]:
+    """The object after each mutation of a policy, which sees what the one before made.
+
+    Args:
+        spec: of the policy.
+        facts: values of all variables but `variables`.
+        patch: applies what an expression gives, by `patchType`.
+
+    Raises:
+        EvaluationError: an expression cannot be evaluated, or what it gives cannot be applied.
+    """
+    made: Document = facts["object"]
+    if not _concerned(spec.get("matchConditions") or (), facts):
+        return
+    for mutation in spec.get("mutations") or ():
+        data, broken = _with_variables(spec, {**facts, "object": made})
+        expression = mutation[PATCHES[mutation["patchType"]].field]["expression"]
+        try:
+            value = _value(with_maps(expression), data, broken)
+        except EvaluationError as error:
+            raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from error
+        made = patch(mutation["patchType"], made, value)
+        yield made
+
+
+def _with_variables(spec: Document, facts: Document) -> tuple[Document, dict[str, str]]:
+    """The facts with the variables of a policy, and why some could not be evaluated."""
+    data: Document = {**facts, "variables": {}}
+    broken: dict[str, str] = {}
+    for variable in spec.get("variables") or ():
+        name = variable["name"]
+        try:
+            data["variables"][name] = _value(variable["expression"], data, broken)
+        except EvaluationError as error:
+            # It matters only to what names it.
+            broken[name] = f'composited variable "{name}" fails to evaluate: {error}'
+    return data, broken
 
 
 def _concerned(conditions: Sequence[Document], facts: Document) -> bool:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ValidatingAdmissionPolicies and their bindings."""
+"""Admission policies and their bindings."""
 
 import re
+from typing import NamedTuple
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import names
 from trainwright.api.validation.cel import compiled_over
+from trainwright.api.validation.celobjects import with_maps
 from trainwright.controller.local.apiserver.kinds.builtin.formats import (
     Errors,
     choice_errors,
@@ -31,6 +33,22 @@ _TWICE_TOLD = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"
 )
+
+
+class PatchType(NamedTuple):
+    """What a mutation says by its `patchType`."""
+
+    field: str
+    """Has the expression."""
+    wanted: str
+    """The type of its result, where objects are maps."""
+    told: str
+
+
+PATCHES = {
+    "ApplyConfiguration": PatchType("applyConfiguration", "map", "Object"),
+    "JSONPatch": PatchType("jsonPatch", "list", "list(JSONPatch)"),
+}
 VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
 """What validations may name."""
 CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
@@ -55,6 +73,36 @@ class PolicyBindingStrategy(BuiltInStrategy):
 
     def faults(self, document: Document) -> Errors:
         return _binding_errors(part(document, "spec"), "spec")
+
+
+def mutating_policy_errors(document: Document) -> Errors:
+    """The errors of a MutatingAdmissionPolicy beside those of its row in the table: what does not compile."""
+    spec = part(document, "spec")
+    found: Errors = []
+    for index, condition in enumerate(entries(spec, "matchConditions")):
+        text = (condition.get("expression") or "").strip()
+        found += _expression_errors(text, f"spec.matchConditions[{index}].expression", CONDITION_VARIABLES)
+    for index, variable in enumerate(entries(spec, "variables")):
+        found += _variable_errors(variable, f"spec.variables[{index}]")
+    for index, mutation in enumerate(entries(spec, "mutations")):
+        found += _mutation_errors(mutation, f"spec.mutations[{index}]")
+    return found
+
+
+def _mutation_errors(mutation: Document, field: str) -> Errors:
+    kind = mutation.get("patchType") or ""
+    if kind not in PATCHES:
+        return []  # said by the table
+    name, wanted, told = PATCHES[kind]
+    if mutation.get(name) is None:
+        return [required(f"{field}.{name}")]
+    where, text = f"{field}.{name}.expression", (mutation[name].get("expression") or "").strip()
+    if not text:
+        return [required(where)]
+    if wrong := _expression_errors(with_maps(text), where, VARIABLES):
+        return wrong
+    fits = compiled_over(with_maps(text), VARIABLES).result.partition("<")[0] in (wanted, "dyn")
+    return [] if fits else [invalid(where, text, f"must evaluate to {told}")]
 
 
 def _policy_errors(spec: Document, field: str) -> Errors:

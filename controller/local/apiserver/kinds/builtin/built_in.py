@@ -6,6 +6,7 @@ CustomResourceDefinition is not among them, nor are the kinds that are answered 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from trainwright.api.objects import Document
@@ -13,6 +14,7 @@ from trainwright.controller.local.apiserver.kinds.builtin import checks, events,
 from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import (
     PolicyBindingStrategy,
     PolicyStrategy,
+    mutating_policy_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.configuration import (
     ConfigMapStrategy,
@@ -64,6 +66,8 @@ HOOKS: dict[tuple[str, str], Callable[[RecordedKind], Strategy]] = {
     ("storage.k8s.io/v1", "StorageClass"): StorageClassStrategy,
     (_ADMISSION, "MutatingWebhookConfiguration"): WebhookStrategy,
     (_ADMISSION, "ValidatingWebhookConfiguration"): WebhookStrategy,
+    (_ADMISSION, "MutatingAdmissionPolicy"): partial(RecordedStrategy, check=mutating_policy_errors),
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): RecordedStrategy,
     (_ADMISSION, "ValidatingAdmissionPolicy"): PolicyStrategy,
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): PolicyBindingStrategy,
     (_RBAC, "ClusterRole"): RoleStrategy,

@@ -33,6 +33,8 @@ class CustomStrategy(Strategy):
     def __init__(self, schema: Document | None, *, has_status: bool) -> None:
         self._source = schema
         self._has_status = has_status
+        self._excused: tuple[Document | None, list[DocumentError]] = (None, [])
+        """The object whose errors were asked for last, and the forgiven ones, of which the client is warned."""
 
     @cached_property
     def _schema(self) -> Schema | None:
@@ -76,16 +78,20 @@ class CustomStrategy(Strategy):
     def warnings(self, new: Document, old: Document | None) -> list[str]:
         before = set(((old or {}).get("metadata") or {}).get("finalizers") or ())
         added = sorted(set(new["metadata"].get("finalizers") or ()) - before)
-        return [text for name in added for text in _finalizer_warnings(name)]
+        judged, excused = self._excused
+        forgiven = [str(error) for error in excused] if judged is new else []
+        return [*forgiven, *(text for name in added for text in _finalizer_warnings(name))]
 
     def errors(
         self, known: list[DocumentError], new: Document, old: Document | None, subresource: str
     ) -> list[DocumentError]:
         if self._schema is None:
             return known
+        excused: list[DocumentError] = []
+        self._excused = new, excused
         if subresource == "status" and old is not None:
-            return self._schema.validate_status(new, old, known=known)
-        return self._schema.validate(new, old, known=known)
+            return self._schema.validate_status(new, old, known=known, excused=excused)
+        return self._schema.validate(new, old, known=known, excused=excused)
 
 
 def _finalizer_warnings(name: str) -> list[str]:

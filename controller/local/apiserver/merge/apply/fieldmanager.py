@@ -23,6 +23,7 @@ from trainwright.controller.local.apiserver.merge.apply.errors import (
     during,
 )
 from trainwright.controller.local.apiserver.merge.apply.fieldset import Tree
+from trainwright.controller.local.apiserver.merge.apply.merge import TypedMerge, atomic
 from trainwright.controller.local.apiserver.merge.apply.openapi import Types
 from trainwright.controller.local.apiserver.merge.apply.owners import APPLY, UPDATE, Managed, ManagerIdentity, Ownership
 from trainwright.controller.local.apiserver.merge.apply.structured import StructuredMerge
@@ -159,6 +160,20 @@ class FieldManager:
             return new
         managed = self._update(_without_entries(live), new, managed, manager, times.format_time(now))
         return _with_entries(new, managed)
+
+    def merged(self, live: Document, document: Document) -> Document:
+        """An object with a document merged onto it, whoever owns its fields, as admission policies do.
+
+        Raises:
+            InternalError: the document does not fit the schema, or would replace something atomic.
+        """
+        config = self._typed(document, "failed to create typed patch object", duplicates=False)
+        typed = self._typed_live(live, "failed to create typed live object", fitting=config)
+        if place := atomic(config.view, config.document):
+            raise InternalError(f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {place}")
+        made = TypedMerge().merge(typed.view, typed.document, config.document)
+        assert isinstance(made, dict)
+        return made
 
     def _nothing(self) -> Document:
         """What an object is created from."""
