@@ -15,9 +15,18 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Plugins
+from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
-from trainwright.plugins.contract import EXTENSION_POINTS, Installation, Plugin, RegistryError, Rule, Watch
+from trainwright.plugins.contract import (
+    EXTENSION_POINTS,
+    GeneratedSecret,
+    Installation,
+    Plugin,
+    RegistryError,
+    Rule,
+    Watch,
+)
 from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
 
 T = TypeVar("T")
@@ -41,7 +50,12 @@ class Loaded:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return tuple(getattr(self.plugin, "rules", ()))
+        making = (Rule.on(Secret.RESOURCE, "create"),) if self.secrets else ()
+        return (*getattr(self.plugin, "rules", ()), *making)
+
+    @property
+    def secrets(self) -> tuple[GeneratedSecret, ...]:
+        return tuple(getattr(self.plugin, "secrets", ()))
 
     @property
     def before(self) -> frozenset[str]:
@@ -147,6 +161,10 @@ class Registry:
     def rules(self) -> tuple[Rule, ...]:
         """All declared rights, merged and sorted."""
         return merged(rule for entry in self._plugins for rule in entry.rules)
+
+    def secrets(self) -> tuple[GeneratedSecret, ...]:
+        """The Secrets that the plugins make for jobs, sorted."""
+        return tuple(sorted({one for entry in self._plugins for one in entry.secrets}))
 
 
 def _unknown(wanted: Selection, known: Sequence[PluginCandidate]) -> list[str]:
@@ -272,7 +290,9 @@ def ordered(before: Mapping[str, AbstractSet[str]], after: Mapping[str, Abstract
 
 
 _CONTRACT = "trainwright.plugins.contract"
-_DECLARATIONS = frozenset({"name", "before", "after", "rules", "Configuration", "off_by_default", "uses_installation"})
+_DECLARATIONS = frozenset(
+    {"name", "before", "after", "rules", "secrets", "Configuration", "off_by_default", "uses_installation"}
+)
 
 
 def class_problems(found: Any) -> Iterator[str]:
@@ -305,9 +325,10 @@ def _order_problems(plugin: Any) -> Iterator[str]:
 
 
 def _rule_problems(plugin: Any) -> Iterator[str]:
-    rules = getattr(plugin, "rules", ())
-    if not isinstance(rules, (tuple, list)) or not all(isinstance(rule, Rule) for rule in rules):
-        yield f"rules: expected a tuple of Rule, found {rules!r}"
+    for attribute, kind in (("rules", Rule), ("secrets", GeneratedSecret)):
+        value = getattr(plugin, attribute, ())
+        if not isinstance(value, (tuple, list)) or not all(isinstance(one, kind) for one in value):
+            yield f"{attribute}: expected a tuple of {kind.__name__}, found {value!r}"
 
 
 def _hook_problems(plugin: Any) -> Iterator[str]:

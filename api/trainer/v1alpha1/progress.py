@@ -5,6 +5,7 @@ An annotation of the TrainJob takes precedence over that of the runtime. A value
 runtime's, or by the default.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +26,9 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 
 DEFAULT_FILE = "/var/run/trainwright/progress.json"
+FILE_PATTERN = "^/.*progress[.]jsonl?$"
+"""Which files the manager may read, for Python and for CEL. The admission policy on the manager's account has it, so
+that the right to read progress files does not open tokens and keys."""
 DEFAULT_INTERVAL = 30.0
 _PATH_BYTES = 255
 _NAME_CHARACTERS = 63
@@ -112,8 +116,10 @@ def _path(text: str) -> str:
         raise ValueError("must be an absolute path")
     if len(text.encode()) > _PATH_BYTES:
         raise ValueError(f"must have at most {_PATH_BYTES} bytes")
-    if ".." in text.split("/") or not text.isprintable() or text.endswith("/"):
+    if ".." in text.split("/") or not text.isprintable():
         raise ValueError("must be the path of a file, without '..' and without control characters")
+    if re.fullmatch(FILE_PATTERN, text) is None:
+        raise ValueError("must end with progress.json or progress.jsonl, since the manager may read no other files")
     return text
 
 
