@@ -26,7 +26,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 
 DEFAULT_FILE = "/var/run/trainwright/progress.json"
-FILE_PATTERN = "^/.*progress[.]jsonl?$"
+FILE_PATTERN = "^/.*progress[^/]*[.]jsonl?$"
 """Which files the manager may read, for Python and for CEL. The admission policy on the manager's account has it, so
 that the right to read progress files does not open tokens and keys."""
 DEFAULT_INTERVAL = 30.0
@@ -116,10 +116,12 @@ def _path(text: str) -> str:
         raise ValueError("must be an absolute path")
     if len(text.encode()) > _PATH_BYTES:
         raise ValueError(f"must have at most {_PATH_BYTES} bytes")
-    if ".." in text.split("/") or not text.isprintable():
+    if ".." in text.split("/") or not text.isprintable() or text.endswith("/"):
         raise ValueError("must be the path of a file, without '..' and without control characters")
     if re.fullmatch(FILE_PATTERN, text) is None:
-        raise ValueError("must end with progress.json or progress.jsonl, since the manager may read no other files")
+        raise ValueError(
+            "must have a name with `progress` in it and the ending .json or .jsonl: no other file may be read"
+        )
     return text
 
 
