@@ -22,8 +22,11 @@ REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
 NODE_TESTS ?= tests/node
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
-# How long `make simulation` lives worlds with new seeds.
+# How long `make simulation` lives worlds with new seeds, and `make mutants` tries defects.
 MINUTES ?= 2
+# What `make mutants` takes beside MINUTES: rooms (all without), and a seed, which chooses the defects.
+ROOMS ?=
+SEED ?= 1
 # Arguments for `make run`, such as RUN_ARGS="--port=6443".
 RUN_ARGS ?=
 # Where `make run` and `make test` run: local (one Python process; pods are processes), real (a control plane of
@@ -48,7 +51,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test parity unit integration e2e simulation bench soak generate verify check fmt types docs docs-serve pictures build-image sbom release deploy undeploy chart control-plane lock clean
+.PHONY: help install run test parity unit integration e2e simulation mutants bench soak generate verify check fmt types docs docs-serve pictures build-image sbom release deploy undeploy chart control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +105,9 @@ e2e: control-plane ## Run the tests of the whole chain
 
 simulation: $(INSTALLED) ## Live simulated worlds with new seeds for MINUTES=2; a failure prints the command that replays it
 	@$(BIN)/python -m tests.simulation --minutes "$(MINUTES)" --jobs 2 --quiet
+
+mutants: $(INSTALLED) ## Plant small defects in copies of the code, and count those that tests find; MINUTES=20 ROOMS="trainer plugins" SEED=7
+	@$(BIN)/python -m hack.mutants --minutes "$(MINUTES)" --rooms "$(ROOMS)" --seed "$(SEED)"
 
 bench: control-plane ## Run the scripts of tests/bench one after the other; docs/figures.json keeps the figures that pages give
 	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; \

@@ -131,7 +131,7 @@ def undeploy(kubectl: Kubectl) -> None:
     """Raises DeployError."""
     say(f"cluster: {server(kubectl)}")
     objects = kubectl.kustomized(DEFAULT)
-    webhooks = [one for one in objects if one["apiVersion"].startswith("admissionregistration.")]
+    webhooks = [one for one in objects if "webhooks" in one]
     workload = [one for one in objects if one["kind"] == "Deployment"]
     stays = [one for one in objects if one["kind"] in {"Namespace", "CustomResourceDefinition"}]
     rest = [one for one in objects if one not in [*webhooks, *workload, *stays]]
@@ -141,7 +141,7 @@ def undeploy(kubectl: Kubectl) -> None:
     delete(kubectl, webhooks)
     say("removing the manager, and waiting until it has stopped")
     delete(kubectl, workload, "--cascade=foreground")
-    say("removing its roles, Configuration, Services, Lease and certificate")
+    say("removing its roles, admission policy, Configuration, Services, Lease and certificate")
     delete(kubectl, rest)
     settings = load_settings(SETTINGS, {})
     made = [f"secret/{settings.secret}"]

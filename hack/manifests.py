@@ -24,8 +24,9 @@ from trainwright import __version__
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1.progress import FILE_PATTERN
 from trainwright.controller.cli.configuration import load_settings
-from trainwright.controller.cli.rbac import bindings, rendered, roles
+from trainwright.controller.cli.rbac import NAME, bindings, policy, rendered, roles, secret_policy, text
 from trainwright.controller.cli.versions import chart_version, public_data
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.assembly.features import GATES
@@ -44,7 +45,6 @@ COMPONENTS = {"progress": "TrainJobStatus", "progress-pull": "ProgressPull"}
 _BASES = ("manager", "overlays/cert-manager")
 _RULES = {"ClusterRole": "rules.yaml", "Role": "role_rules.yaml"}
 EXAMPLE_NAMESPACE = "default"
-ACCOUNT = "kubeflow-trainer-controller-manager"
 POLICY = "kubeflow-trainer-progress-exec"
 """The admission policy for the commands that read progress files."""
 SCHEMA = ROOT / "api" / "config" / "v1alpha1" / "configuration.schema.json"
@@ -80,15 +80,21 @@ def files() -> dict[Path, str]:
 
 
 def _manifests() -> dict[str, str]:
+    settings = load_settings(CONFIG / "manager" / CONFIGURATION, {})
+    registry = Registry.load(settings.plugins, built_in())
     everywhere, by_files = _rights("manager", {}), _rights("overlays/cert-manager", {})
     one = EXAMPLE_NAMESPACE
     made = [*roles(everywhere, one), *bindings(everywhere, NAMESPACE, one)]
     of_the_jobs = [document for document in made if document["metadata"].get("namespace") == one]
     documents: dict[str, Iterable[Document]] = {
-        "rbac/role.yaml": [*roles(everywhere), *bindings(everywhere, NAMESPACE)],
+        "rbac/role.yaml": [
+            *roles(everywhere),
+            *bindings(everywhere, NAMESPACE),
+            *secret_policy(registry, NAMESPACE, settings.secret),
+        ],
         "webhook/manifests.yaml": webhook_configurations(),
         "overlays/cert-manager/role_patch.yaml": roles(by_files),
-        "components/progress-pull/policy.yaml": exec_policy(f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"),
+        "components/progress-pull/policy.yaml": exec_policy(f"system:serviceaccount:{NAMESPACE}:{NAME}"),
         "overlays/one-namespace/role.yaml": of_the_jobs,
         "overlays/one-namespace/role_patch.yaml": [
             document for document in made if document not in of_the_jobs and document["kind"] in ("ClusterRole", "Role")
@@ -212,43 +218,27 @@ def exec_policy(account: str) -> list[Document]:
     lets only `READERS` through.
     https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
     """
-    spec: Document = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": ["pods/exec"]}
-            ]
+    return policy(
+        POLICY,
+        account,
+        {"operations": ["CONNECT"], "resources": ["pods/exec"]},
+        validations={
+            "has(object.command) && (" + " || ".join(_is(command) for command in READERS) + ")": (
+                "the manager of TrainJobs may only run the commands that read a progress file"
+            ),
+            "!(has(object.stdin) && object.stdin) && !(has(object.tty) && object.tty)": (
+                "the manager of TrainJobs may not use standard input or a terminal"
+            ),
         },
-        "matchConditions": [{"name": "by-the-manager", "expression": f"request.userInfo.username == {_text(account)}"}],
-        "validations": [
-            {
-                "expression": "has(object.command) && (" + " || ".join(_is(command) for command in READERS) + ")",
-                "message": "the manager of TrainJobs may only run the commands that read a progress file",
-            },
-            {
-                "expression": "!(has(object.stdin) && object.stdin) && !(has(object.tty) && object.tty)",
-                "message": "the manager of TrainJobs may not use standard input or a terminal",
-            },
-        ],
-    }
-    binding = {"policyName": POLICY, "validationActions": ["Deny"]}
-    return [
-        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": POLICY}, "spec": content}
-        for kind, content in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding))
-    ]
+    )
 
 
 def _is(command: tuple[str, ...]) -> str:
-    """CEL: the command is this one, with an absolute path as its last argument."""
-    parts = [f"object.command[{index}] == {_text(word)}" for index, word in enumerate(command)]
+    """CEL: the command is this one, with the path of a progress file as its last argument."""
+    parts = [f"object.command[{index}] == {text(word)}" for index, word in enumerate(command)]
     last = len(command)
-    checks = [f"size(object.command) == {last + 1}", *parts, f"object.command[{last}].startsWith('/')"]
-    return "(" + " && ".join(checks) + ")"
-
-
-def _text(value: str) -> str:
-    """A string literal of CEL; JSON's escapes are among CEL's."""
-    return json.dumps(value)
+    path = f"object.command[{last}].matches({text(FILE_PATTERN)})"
+    return "(" + " && ".join([f"size(object.command) == {last + 1}", *parts, path]) + ")"
 
 
 def _left_over(made: Made) -> list[Path]:
@@ -275,10 +265,15 @@ def table() -> dict[str, Any]:
     each two of them. A right that appears gets the switches as its condition. A sample of all combinations is compared
     at the end: raises AssertionError if a right depends on more switches than two.
     """
+    registry = Registry.load(settings_of(_configuration(_switches())).plugins, built_in())
     return {
         "plugins": sorted(BUILT_IN),
         "gates": {name: {"group": f"All{gate.stage}", "default": gate.default} for name, gate in GATES.items()},
         "fields": _fields(),
+        "secrets": [
+            {"plugin": name, **asdict(one)}
+            for one, name in sorted((one, entry.name) for entry in registry for one in entry.secrets)
+        ],
         "rules": _rules_of_chart(),
     }
 

@@ -20,15 +20,13 @@ from trainwright.plugins.contract import (
     APPLY,
     PLACEHOLDER,
     READ,
-    WATCH,
     Component,
     Finding,
+    GeneratedSecret,
     Info,
     PodRef,
     PodSet,
-    Reference,
     Rule,
-    Runtime,
     Stage,
     Watch,
     gpu_count,
@@ -173,6 +171,9 @@ exit "$${code}"
 """)
 
 
+_CERTIFICATE = GeneratedSecret("Opaque", "-flux-curve")
+
+
 class FluxPlugin:
     """Makes a ConfigMap with scripts and a Secret with a certificate, and lets the nodes start Flux, which runs the
     command.
@@ -182,15 +183,11 @@ class FluxPlugin:
 
     name = "Flux"
     after = ("PlainML",)
-    # A Secret is created once, and never read or changed.
-    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(core.Secret.RESOURCE, *WATCH, "create"))
+    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
+    secrets = (_CERTIFICATE,)
 
     def watches(self) -> Sequence[Watch]:
-        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True), Watch(core.Secret.RESOURCE, metadata_only=True))
-
-    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        if runtime.spec_or_empty.ml_policy_or_empty.flux is not None:
-            yield _certificate_of(job)
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """The runtime must not have an init container with the name of the one that the plugin adds."""
@@ -224,37 +221,21 @@ class FluxPlugin:
                         container.set_mount(mount, why="Flux, its scripts and its certificate")
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The scripts, and the certificate unless it exists. That of a deleted job of that name does not count."""
+        """The scripts and the certificate."""
         policy = info.ml_policy_or_empty.flux
         if policy is None:
             return
         yield _scripts(info, job, policy)
-        if not info.facts.can_be_used(_certificate_of(job), job):
-            yield Component.owned_by(
-                job,
-                core.Secret.RESOURCE,
-                _certificate_name(job),
-                {"data": {KEY: PLACEHOLDER}},
-                stage=Stage.POD_INPUT,
-                generate=with_new_certificate,
-            )
+        yield _CERTIFICATE.component(job, {"data": {KEY: PLACEHOLDER}}, with_new_certificate)
 
 
 def _scripts_name(job: TrainJob) -> str:
     return f"{job.name}-flux-entrypoint"
 
 
-def _certificate_name(job: TrainJob) -> str:
-    return f"{job.name}-flux-curve"
-
-
-def _certificate_of(job: TrainJob) -> Reference:
-    return Reference(core.Secret.RESOURCE, job.namespace, _certificate_name(job))
-
-
 def _add_volumes(nodes: PodSet, job: TrainJob) -> None:
     scripts = core.ConfigMapVolumeSource(name=_scripts_name(job), default_mode=0o755)
-    certificate = core.SecretVolumeSource(secret_name=_certificate_name(job), default_mode=0o400)
+    certificate = core.SecretVolumeSource(secret_name=_CERTIFICATE.name(job), default_mode=0o400)
     for volume, why in (
         (core.Volume(name=_SOFTWARE, empty_dir=core.EmptyDirVolumeSource()), "software of the view"),
         (core.Volume(name=_INSTALL, empty_dir=core.EmptyDirVolumeSource()), "Flux, copied from the view"),

@@ -13,17 +13,15 @@ from trainwright.plugins.contract import (
     PLACEHOLDER,
     READ,
     TRAIN_JOB,
-    WATCH,
     Component,
     ContainerModel,
     Finding,
+    GeneratedSecret,
     Info,
     PodRef,
     PodSet,
-    Reference,
     Refusal,
     Rule,
-    Runtime,
     Stage,
     Warned,
     Watch,
@@ -52,6 +50,9 @@ _OF_OPEN_MPI_5 = {
 Kubeflow Trainer sets them."""
 
 
+_KEYS = GeneratedSecret("kubernetes.io/ssh-auth", "-mpi-ssh-auth")
+
+
 class MPIPlugin:
     """Makes a Secret with SSH keys and a ConfigMap with the host file, mounts both, and sets the variables of Open MPI.
 
@@ -59,15 +60,11 @@ class MPIPlugin:
     """
 
     name = "MPI"
-    # A Secret is created once, and never read or changed.
-    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(core.Secret.RESOURCE, *WATCH, "create"))
+    rules = (Rule.on(core.ConfigMap.RESOURCE, *READ, *APPLY),)
+    secrets = (_KEYS,)
 
     def watches(self) -> Sequence[Watch]:
-        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True), Watch(core.Secret.RESOURCE, metadata_only=True))
-
-    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        if runtime.spec_or_empty.ml_policy_or_empty.mpi is not None:
-            yield _keys_of(job)
+        return (Watch(core.ConfigMap.RESOURCE, metadata_only=True),)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Where the launcher is a node, several nodes need both jobs. Users must not set the variables of Open MPI."""
@@ -123,33 +120,18 @@ class MPIPlugin:
                 _point_to_hosts(policy, container, _slots(info, policy, job))
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The host file, and the keys unless they exist. Those of a deleted job of that name do not count."""
+        """The host file and the keys."""
         policy = info.ml_policy_or_empty.mpi
         if policy is None:
             return
-        if not info.facts.can_be_used(_keys_of(job), job):
-            keys = {
-                "type": "kubernetes.io/ssh-auth",
-                "immutable": True,
-                "data": {PRIVATE: PLACEHOLDER, PUBLIC: PLACEHOLDER},
-            }
-            yield Component.owned_by(
-                job, core.Secret.RESOURCE, _keys_name(job), keys, stage=Stage.POD_INPUT, generate=with_new_keys
-            )
+        keys = {"immutable": True, "data": {PRIVATE: PLACEHOLDER, PUBLIC: PLACEHOLDER}}
+        yield _KEYS.component(job, keys, with_new_keys)
         hosts = {"data": {_HOSTS_FILE: _host_file(info, policy, _slots(info, policy, job))}}
         yield Component.owned_by(job, core.ConfigMap.RESOURCE, _hosts_name(job), hosts, stage=Stage.POD_INPUT)
 
 
-def _keys_name(job: TrainJob) -> str:
-    return f"{job.name}-mpi-ssh-auth"
-
-
 def _hosts_name(job: TrainJob) -> str:
     return f"{job.name}-mpi-hostfile"
-
-
-def _keys_of(job: TrainJob) -> Reference:
-    return Reference(core.Secret.RESOURCE, job.namespace, _keys_name(job))
 
 
 def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -> None:
@@ -176,7 +158,7 @@ def _slots(info: Info, policy: MPIMLPolicySource, job: TrainJob) -> int:
 
 def _mount_keys(policy: MPIMLPolicySource, job: TrainJob, pod_set: PodSet) -> None:
     source = core.SecretVolumeSource(
-        secret_name=_keys_name(job),
+        secret_name=_KEYS.name(job),
         default_mode=0o400,
         items=[
             core.KeyToPath(key=PRIVATE, path="id_rsa", mode=0o640),

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`trainwright rbac`: prints the roles of a manager, with the rights of the plugins that its Configuration enables.
 
-The roles in config/ are made by the same functions.
+It also prints the admission policy that limits the right to create Secrets, which RBAC cannot. The files in config/ are
+made by the same functions.
 """
 
 import argparse
+import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
@@ -24,6 +27,8 @@ API_VERSION = "rbac.authorization.k8s.io/v1"
 API_GROUP = "rbac.authorization.k8s.io"
 NAME = "kubeflow-trainer-controller-manager"
 """Name of the roles, their bindings and the service account, as in Kubeflow Trainer."""
+SECRET_POLICY = "kubeflow-trainer-secrets"  # noqa: S105 - a name
+"""Name of the admission policy for the Secrets that the manager makes."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         return refused(error.problems)
     needed = rights(settings, registry, arguments.namespace)
     only = arguments.only_namespace
-    sys.stdout.write(rendered([*roles(needed, only), *bindings(needed, arguments.namespace, only)]))
+    policy = secret_policy(registry, arguments.namespace, settings.secret)
+    sys.stdout.write(rendered([*roles(needed, only), *bindings(needed, arguments.namespace, only), *policy]))
     return 0
 
 
@@ -57,6 +63,72 @@ def bindings(needed: Rights, home: str, jobs_in: str = "") -> Iterator[Document]
             "roleRef": {"apiGroup": API_GROUP, "kind": kind, "name": NAME},
             "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": home}],
         }
+
+
+def secret_policy(registry: Registry, home: str, certificate: str) -> list[Document]:
+    """The admission policy for the Secrets that the manager's account writes or deletes, and its binding.
+
+    Who may create and read Secrets of the type `kubernetes.io/service-account-token` gets a token of any account. So
+    the API server lets the account write only Secrets that plugins declare, each controlled by the TrainJob that it is
+    named after, and its own Secret `certificate` in the namespace `home`.
+    https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+    """
+    allowed = ", ".join(f"[{text(one.type)}, owner.name + {text(one.suffix)}]" for one in registry.secrets())
+    return policy(
+        SECRET_POLICY,
+        f"system:serviceaccount:{home}:{NAME}",
+        {"operations": ["CREATE", "UPDATE", "DELETE"], "resources": ["secrets"]},
+        variables={"secret": "request.operation == 'DELETE' ? oldObject : object", "owners": _OWNERS},
+        validations={
+            f"variables.owners.exists(owner, [variables.secret.type, variables.secret.metadata.name] in [{allowed}])"
+            f" || (request.namespace == {text(home)} && variables.secret.metadata.name == {text(certificate)}"
+            " && variables.secret.type in ['Opaque', 'kubernetes.io/tls'])": (
+                "the manager of TrainJobs may only write the Secrets that its plugins make for TrainJobs"
+            )
+        },
+    )
+
+
+_OWNERS = (
+    "has(variables.secret.metadata.ownerReferences) ? variables.secret.metadata.ownerReferences.filter(owner,"
+    " owner.kind == 'TrainJob' && owner.apiVersion.startsWith('trainer.kubeflow.org/')"
+    " && has(owner.controller) && owner.controller) : []"
+)
+"""CEL: the TrainJob that controls the Secret, if one does."""
+
+
+def policy(
+    name: str,
+    account: str,
+    what: Mapping[str, list[str]],
+    *,
+    validations: Mapping[str, str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> list[Document]:
+    """A ValidatingAdmissionPolicy on requests of one account, and its binding.
+
+    Args:
+        what: operations and resources of the core group.
+        validations: messages by the CEL expressions that must be true.
+        variables: CEL expressions by name.
+    """
+    spec: Document = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], **what}]},
+        "matchConditions": [{"name": "by-the-manager", "expression": f"request.userInfo.username == {text(account)}"}],
+        **({"variables": [{"name": key, "expression": one} for key, one in variables.items()]} if variables else {}),
+        "validations": [{"expression": expression, "message": said} for expression, said in validations.items()],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": content}
+        for kind, content in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding))
+    ]
+
+
+def text(value: str) -> str:
+    """A string literal of CEL; JSON's escapes are among CEL's."""
+    return json.dumps(value)
 
 
 def placed(needed: Rights, jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:

@@ -32,6 +32,7 @@ from trainwright.plugins.contract.facts import (
     ClusterFacts as ClusterFacts,
     Component as Component,
     Enqueue as Enqueue,
+    GeneratedSecret as GeneratedSecret,
     Installation as Installation,
     Reference as Reference,
     Stage as Stage,

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from trainwright.api.base import Object, Resource
-from trainwright.api.objects import AnyObject, Document, controller_of, owner_reference, uid_of
+from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.objects import AnyObject, Document, owner_reference
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract.errors import FactUnavailable
 
@@ -75,8 +76,6 @@ class Watch:
 
 T = TypeVar("T", bound=Object)
 
-_TRAIN_JOB = (TrainJob.RESOURCE.kind, TrainJob.RESOURCE.group)
-
 
 class Reference(NamedTuple):
     """One object of the cluster, whether it exists or not."""
@@ -127,17 +126,6 @@ class ClusterFacts:
         """Whether the object exists. Raises like `find`."""
         return self.find(reference) is not None
 
-    def can_be_used(self, reference: Reference, job: TrainJob) -> bool:
-        """Whether the job can use the object: it exists, and does not go away with an earlier TrainJob of that name.
-
-        Raises like `find`.
-        """
-        found = self.find(reference)
-        if found is None:
-            return False
-        controller = controller_of(found)
-        return controller is None or (controller.kind, controller.group) != _TRAIN_JOB or controller.uid == uid_of(job)
-
     def get(self, reference: Reference, model: type[T]) -> T | None:
         """The object as a model, decoded if the cache holds a dictionary. Raises like `find`."""
         found = self.find(reference)
@@ -171,6 +159,30 @@ class Installation:
 
 PLACEHOLDER = "Z2VuZXJhdGVkIHdoZW4gdGhlIFNlY3JldCBpcyBjcmVhdGVk"
 """Stands for generated key material in the data of a Secret. Decoded from base64, it is a sentence that says so."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GeneratedSecret:
+    """The Secrets that a plugin makes: one for each job that needs it, created once and never read or changed.
+
+    A plugin lists them in its attribute `secrets`. The manager may create Secrets and do nothing else with them, and an
+    admission policy lets it create only those that plugins list.
+    """
+
+    type: str
+    """As the field `type` of the Secret."""
+    suffix: str
+    """Its name is that of the job and this."""
+
+    def name(self, job: TrainJob) -> str:
+        return job.name + self.suffix
+
+    def component(
+        self, job: TrainJob, content: Mapping[str, Any], generate: Callable[[Document], Document]
+    ) -> "Component":
+        """The object. The data in `content` has PLACEHOLDER where `generate` puts what it makes."""
+        whole = {"type": self.type, **content}
+        return Component.owned_by(job, Secret.RESOURCE, self.name(job), whole, stage=Stage.POD_INPUT, generate=generate)
 
 
 class Stage(IntEnum):

@@ -55,6 +55,7 @@ class Plugin(Protocol):
     `before`, `after`  tuples of plugin names: run earlier or later than those; a disabled plugin is ignored, a name of
                        none that is installed is refused
     `rules`            tuple of `Rule`: the rights on the API server that its watches, facts and objects need
+    `secrets`          tuple of `GeneratedSecret`: the Secrets that it makes for jobs
     `off_by_default`   True: it runs only where the Configuration enables it
     `Configuration`    a msgspec struct class for its settings in the manager's Configuration; the constructor of the
                        plugin then takes an instance of it as its only positional argument, else it takes none

@@ -377,6 +377,6 @@ def _check(component: Component, buildable: AbstractSet[Resource]) -> None:
     if resource not in buildable:
         problem = (
             f"build returned a {resource.kind} of {resource.api_version}, but no plugin watches this kind; "
-            "declare it in the plugin's watches"
+            "declare it in the plugin's watches, or a Secret in its secrets"
         )
         raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)

@@ -16,11 +16,12 @@ import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.config.v1alpha1 import Plugins
-from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
 from trainwright.plugins.contract import (
     EXTENSION_POINTS,
+    GeneratedSecret,
     Installation,
     PipelineError,
     Plugin,
@@ -55,7 +56,12 @@ class Loaded:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return tuple(getattr(self.plugin, "rules", ()))
+        making = (Rule.on(Secret.RESOURCE, "create"),) if self.secrets else ()
+        return (*getattr(self.plugin, "rules", ()), *making)
+
+    @property
+    def secrets(self) -> tuple[GeneratedSecret, ...]:
+        return tuple(getattr(self.plugin, "secrets", ()))
 
     @property
     def before(self) -> frozenset[str]:
@@ -97,10 +103,10 @@ class Registry:
     def __init__(self, plugins: Sequence[Loaded]) -> None:
         self._plugins = tuple(plugins)
         self._watches = tuple(dict.fromkeys(watch for entry in self._plugins for watch in entry.watches))
-        self.buildable: frozenset[Resource] = frozenset(
-            (ConfigMap.RESOURCE, *(watch.resource for watch in self._watches if not watch.name))
-        )
-        """The kinds that plugins can build: those that one of them watches, and ConfigMaps, which the manager does."""
+        seen = (ConfigMap.RESOURCE, *(watch.resource for watch in self._watches if not watch.name))
+        self.buildable: frozenset[Resource] = frozenset((*seen, *(Secret.RESOURCE for _ in self.secrets())))
+        """The kinds that plugins can build: those that one of them watches, Secrets that one declares, and ConfigMaps,
+        which the manager watches."""
         self._by_hook = {hook: tuple(p for p in self._plugins if hook in p.hooks) for hook in EXTENSION_POINTS}
 
     @classmethod
@@ -179,6 +185,10 @@ class Registry:
     def rules(self) -> tuple[Rule, ...]:
         """All declared rights, merged and sorted."""
         return merged(rule for entry in self._plugins for rule in entry.rules)
+
+    def secrets(self) -> tuple[GeneratedSecret, ...]:
+        """The Secrets that the plugins make for jobs, sorted."""
+        return tuple(sorted({one for entry in self._plugins for one in entry.secrets}))
 
 
 def _unknown(wanted: Selection, known: Sequence[PluginCandidate]) -> list[str]:
@@ -312,7 +322,9 @@ def ordered(before: Mapping[str, AbstractSet[str]], after: Mapping[str, Abstract
 
 
 _CONTRACT = "trainwright.plugins.contract"
-_DECLARATIONS = frozenset({"name", "before", "after", "rules", "Configuration", "off_by_default", "uses_installation"})
+_DECLARATIONS = frozenset(
+    {"name", "before", "after", "rules", "secrets", "Configuration", "off_by_default", "uses_installation"}
+)
 
 
 def class_problems(found: Any) -> Iterator[str]:
@@ -345,9 +357,10 @@ def _order_problems(plugin: Any) -> Iterator[str]:
 
 
 def _rule_problems(plugin: Any) -> Iterator[str]:
-    rules = getattr(plugin, "rules", ())
-    if not isinstance(rules, (tuple, list)) or not all(isinstance(rule, Rule) for rule in rules):
-        yield f"rules: expected a tuple of Rule, found {rules!r}"
+    for attribute, kind in (("rules", Rule), ("secrets", GeneratedSecret)):
+        value = getattr(plugin, attribute, ())
+        if not isinstance(value, (tuple, list)) or not all(isinstance(one, kind) for one in value):
+            yield f"{attribute}: expected a tuple of {kind.__name__}, found {value!r}"
 
 
 def _hook_problems(plugin: Any) -> Iterator[str]:

@@ -94,12 +94,12 @@ def equals(tests: Mapping[str, Lines]) -> list[list[str]]:
     return [several[key] for key in sorted(several, reverse=True)]
 
 
-def measure(selection: Sequence[str]) -> int:
-    """Run the tests; gives the exit code of pytest."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    settings = FOLDER / "settings"
-    settings.write_text(SETTINGS.format(folder=FOLDER))
+def measure(selection: Sequence[str], folder: Path = FOLDER) -> int:
+    """Run the tests, and put the data into the folder; gives the exit code of pytest."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    settings = folder / "settings"
+    settings.write_text(SETTINGS.format(folder=folder))
     command = [sys.executable, "-m", "coverage"]
     tests = ["-m", "pytest", "-p", "tests.soak._contexts", *selection, *side_by_side()]
     # No handle is needed: what it prints is what pytest prints.

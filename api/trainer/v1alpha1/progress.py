@@ -5,6 +5,7 @@ An annotation of the TrainJob takes precedence over that of the runtime. A value
 runtime's, or by the default.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +26,9 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 
 DEFAULT_FILE = "/var/run/trainwright/progress.json"
+FILE_PATTERN = "^/.*progress[^/]*[.]jsonl?$"
+"""Which files the manager may read, for Python and for CEL. The admission policy on the manager's account has it, so
+that the right to read progress files does not open tokens and keys."""
 DEFAULT_INTERVAL = 30.0
 _PATH_BYTES = 255
 _NAME_CHARACTERS = 63
@@ -114,6 +118,10 @@ def _path(text: str) -> str:
         raise ValueError(f"must have at most {_PATH_BYTES} bytes")
     if ".." in text.split("/") or not text.isprintable() or text.endswith("/"):
         raise ValueError("must be the path of a file, without '..' and without control characters")
+    if re.fullmatch(FILE_PATTERN, text) is None:
+        raise ValueError(
+            "must have a name with `progress` in it and the ending .json or .jsonl: no other file may be read"
+        )
     return text
 
 

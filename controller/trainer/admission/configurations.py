@@ -20,6 +20,8 @@ from trainwright.controller.runtime import mutate_path, validate_path
 SERVICE = "kubeflow-trainer-controller-manager"
 NAMESPACE = "kubeflow-system"
 
+# For ClusterTrainingRuntimes only: cluster admins write them, and may apply them with the manager. An author of
+# TrainingRuntimes must not be able to skip the checks.
 _UNLESS_DISABLED: Document = {
     "matchExpressions": [
         {"key": LABEL_WEBHOOK_VALIDATION, "operator": "NotIn", "values": [WEBHOOK_VALIDATION_DISABLED]}
@@ -41,7 +43,7 @@ def webhook_configurations() -> tuple[Document, ...]:
                 _webhook(f"validator.{kind.RESOURCE.kind.lower()}.{GROUP}", kind, validate_path(kind), selector)
                 for kind, selector in (
                     (ClusterTrainingRuntime, _UNLESS_DISABLED),
-                    (TrainingRuntime, _UNLESS_DISABLED),
+                    (TrainingRuntime, None),
                     (TrainJob, None),
                 )
             ],

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Mapping
 
 from trainwright.api.base import Resource
+from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, uid_of
-from trainwright.api.rights import Rule
+from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
@@ -20,20 +21,23 @@ from trainwright.controller.runtime import (
     Key,
     Kind,
     Manager,
+    MetadataOnly,
     NotFound,
     Result,
     RetryAfter,
     current_reconcile,
 )
 from trainwright.controller.trainer.assembly.parts import Assembly, Grants
+from trainwright.controller.trainer.build.kinds import of_a_trainjob
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
 from trainwright.controller.trainer.job.state import is_ours, state_of
 
 log = logging.getLogger(__name__)
 
-_KINDS = frozenset({"PodGroup", "Secret"})
-"""What a finished job has no use for. Its JobSet keeps the pods and their logs; its ConfigMaps hold its runtime."""
+_GROUP = "PodGroup"
+"""What a finished job has no use for, beside its Secrets. Its JobSet keeps the pods and their logs; its ConfigMaps hold
+its runtime."""
 _CLOCK = "clock"
 """The reason of a reconcile that a timer starts."""
 
@@ -41,14 +45,21 @@ _CLOCK = "clock"
 def rights(grants: Grants) -> None:
     grants.on_jobs(Rule.on(TrainJob.RESOURCE, "delete"))
     watches = grants.registry.watches()
-    for resource in dict.fromkeys(w.resource for w in watches if w.resource.kind in _KINDS and not w.name):
+    for resource in dict.fromkeys(w.resource for w in watches if w.resource.kind == _GROUP and not w.name):
         grants.on_jobs(Rule.on(resource, "delete"))
+    if grants.registry.secrets():
+        # To delete the job's own Secrets only, this part must see whose they are.
+        grants.on_jobs(Rule.on(Secret.RESOURCE, *WATCH, "delete"))
 
 
 def declare(assembly: Assembly) -> None:
     default = assembly.settings.cleanup
     assert default is not None  # or the part is off
-    owned = {resource: kind for resource, kind in assembly.facts.kinds.owned().items() if resource.kind in _KINDS}
+    known = assembly.facts.kinds.owned()
+    owned = {resource: kind for resource, kind in known.items() if resource.kind in (_GROUP, Secret.RESOURCE.kind)}
+    if assembly.pipeline.registry.secrets() and Secret.RESOURCE not in owned:
+        owned[Secret.RESOURCE] = MetadataOnly(Secret.RESOURCE)
+        assembly.manager.cache.informer(owned[Secret.RESOURCE], transforms=(of_a_trainjob,))
     builder = assembly.manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended])
     builder.reconcile(functools.partial(_reconcile, assembly.manager, owned, default, wall_clock))
 

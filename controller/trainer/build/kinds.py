@@ -106,8 +106,8 @@ class WatchedKinds:
                 case Enqueue.UNFINISHED:
                     builder.source(UnfinishedJobs(cache.informer(kind), cache))
                 case Enqueue.OWNER:
-                    # A cluster may hold many ConfigMaps and Secrets; keep those of TrainJobs only.
-                    transforms = (_of_a_trainjob,) if isinstance(kind, MetadataOnly) else ()
+                    # A cluster may hold many ConfigMaps; keep those of TrainJobs only.
+                    transforms = (of_a_trainjob,) if isinstance(kind, MetadataOnly) else ()
                     builder.owns(kind, transforms=transforms, wait=waiting(watch.counters) if watch.counters else None)
                     if not transforms:
                         # What a job uses in place of its own object, or what keeps it from making that, goes.
@@ -230,14 +230,15 @@ def differs_in(old: AnyObject, new: AnyObject, attributes: Sequence[str]) -> boo
     return all((getattr(before, name, None) or None) == (getattr(after, name) or None) for name in rest)
 
 
-def _of_a_trainjob(obj: AnyObject) -> AnyObject | None:
+def of_a_trainjob(obj: AnyObject) -> AnyObject | None:
+    """A transform that drops objects which no TrainJob controls."""
     controller = controller_of(obj)
     ours = controller is not None and (controller.kind, controller.group) == (TRAIN_JOB.kind, TRAIN_JOB.group)
     return obj if ours else None
 
 
 def _ends_foreign(event: Event[AnyObject]) -> bool:
-    return event.new is None and event.old is not None and _of_a_trainjob(event.old) is None
+    return event.new is None and event.old is not None and of_a_trainjob(event.old) is None
 
 
 def _namesake(cache: Cache) -> Callable[[AnyObject], Iterable[TrainJob]]:

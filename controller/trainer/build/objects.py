@@ -7,6 +7,10 @@ of plugins says so), so the same metadata and specs give the same objects. Objec
 unchanged need no comparison either.
 
 Caveat: an object of a kind without generations counts as changed with every new version, which costs one build.
+
+Objects with generated content, such as keys, may be of a kind that no plugin watches: a watch of Secrets needs the
+right to read all of them. The manager may only create these objects, so it does not see them. It tries to create them
+whenever pods of the job are to start. Otherwise it relies on the object that runs the pods, which is made last.
 """
 
 import asyncio
@@ -60,6 +64,9 @@ _TIME_TO_LIVE = "ttlSecondsAfterFinished"
 SNAPSHOT_SECONDS = 1.0
 """How long a deleted snapshot stays away: whoever deletes it may first look that it is gone, as a test of Kubeflow
 Trainer does."""
+SETTLE_SECONDS = 3.0
+"""How long a new job waits for an object that has the name of its own and that the manager cannot see. The object may
+belong to a deleted job of that name, and then the garbage collector deletes it within about a second."""
 
 
 class EndUnknown(Exception):  # noqa: N818 - as the reason of the condition
@@ -141,6 +148,10 @@ class BuildMemory:
     the event loop. A restart forgets it, and takes the runtime as it is then."""
     made_once: bool = False
     """Whether this process has made or found all objects of the job."""
+    start: Mark | None = None
+    """Of the job's pods, to which what `there` says of unseen objects belongs."""
+    taken_since: float | None = None
+    """When a new job found the name of an unseen object in use, on a clock that never goes back, in seconds."""
 
     def snapshot_in(self, now: float) -> float:
         """Seconds until the snapshot is due; 0 or less: it is not, or `make` takes it now."""
@@ -198,23 +209,18 @@ class JobObjects:
                 raise
             # Retry: a fact that was read live is not watched, so its change starts no reconcile.
             raise FactUnavailable(str(error)) from error
-        for component in rendering.components:
+        seen = [one for one in rendering.components if one.generate is None or self.facts.kinds.watches(one.reference)]
+        for component in seen:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
             self.facts.kinds.require(component)
-        found = {component.reference: self.facts.find(component.reference) for component in rendering.components}
+        found = {component.reference: self.facts.find(component.reference) for component in seen}
         if not memory.made_once and not end_is_known and had_pods(job):
             await self._check_end(job, rendering.components, found)
         if any(found[reference] is None for reference in found.keys() & memory.there):
             await self._check_exists(job)
         memory.there.update(reference for reference, obj in found.items() if obj is not None)
-        # A new job has no objects. For any other job, the cluster may hold objects that the cache does not show.
         is_new = snapshot is None and not any(found.values())
-        made: dict[Reference, AnyObject | None] = {}
-        for component in rendering.components:
-            reference = component.reference
-            made[reference] = await self._make_one(job, component, memory, is_new=is_new)
-            if made[reference] is not None:
-                memory.there.add(reference)
+        made = await self._make_all(job, rendering.components, found, memory, is_new=is_new)
         settled = [
             component.reference
             for component in rendering.components
@@ -280,9 +286,49 @@ class JobObjects:
             if _is_of(job, present):
                 raise Conflict(f"the watch has not shown {error.reference} yet") from None
 
-    async def _make_one(
-        self, job: TrainJob, component: Component, memory: BuildMemory, *, is_new: bool
-    ) -> AnyObject | None:
+    async def _make_all(
+        self,
+        job: TrainJob,
+        components: Sequence[Component],
+        found: Mapping[Reference, AnyObject | None],
+        memory: BuildMemory,
+        *,
+        is_new: bool,
+    ) -> dict[Reference, AnyObject | None]:
+        """Returns the objects that the cache can hold; `found` has their references."""
+        self._begin(job, {one.reference for one in components} - found.keys(), memory)
+        made: dict[Reference, AnyObject | None] = {}
+        for component in components:
+            reference = component.reference
+            if reference in found:
+                made[reference] = await self._make_one(job, component, memory)
+            elif reference not in memory.there:
+                await self._make_unseen(component, memory, is_new=is_new)
+            if reference not in made or made[reference] is not None:
+                memory.there.add(reference)
+        memory.start = self._start(job)
+        return made
+
+    def _begin(self, job: TrainJob, unseen: set[Reference], memory: BuildMemory) -> None:
+        """Forget which unseen objects are there if pods of the job are to start, since they need them.
+
+        A process that finds what runs the pods knows that they are there: whoever made it had made them before.
+        """
+        start = self._start(job)
+        if memory.start is None and any(start[1:]):
+            memory.there |= unseen
+        elif memory.start != start:
+            memory.there -= unseen
+        memory.start = start
+
+    def _start(self, job: TrainJob) -> Mark:
+        """Differs whenever pods of the job start: what runs them was made again, or the job was resumed."""
+        kinds = self.facts.kinds
+        told = [one for one in self.pipeline.begin_status(job).references() if kinds.owns(one)]
+        running = [obj for obj in map(self.facts.find, told) if obj is not None and _is_of(job, obj)]
+        return (bool(job.spec_or_empty.suspend), *map(uid_of, running))
+
+    async def _make_one(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject | None:
         """Returns the object; None if it exists but the cache does not hold it."""
         if component.generate is None:
             return await self._apply(job, component, memory)
@@ -292,7 +338,17 @@ class JobObjects:
             refuse_foreign(found, component.resource.kind, uid_of(job), adopt=False)
             log.debug("%s: %s not applied: generated content stays as it was created", key_of(job), component.reference)
             return found
-        return await self._create(component, is_new=is_new)
+        return await self._create(component)
+
+    async def _make_unseen(self, component: Component, memory: BuildMemory, *, is_new: bool) -> None:
+        """Raises Conflict for a new job while the object may be one of a deleted job of that name."""
+        if await self._create(component) is not None:
+            return
+        now = asyncio.get_running_loop().time()
+        if is_new:
+            memory.taken_since = now
+        if memory.taken_since is not None and now < memory.taken_since + SETTLE_SECONDS:
+            raise Conflict(f"{component.reference} exists, and may be deleted with an earlier job of that name")
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
@@ -312,23 +368,19 @@ class JobObjects:
             log.debug("%s: %s not applied: it is as wanted", key_of(job), component.reference)
         return applied.obj
 
-    async def _create(self, component: Component, *, is_new: bool) -> AnyObject | None:
-        """Create an object with generated content, unless it exists.
+    async def _create(self, component: Component) -> AnyObject | None:
+        """Create an object with generated content. None: it exists.
 
-        An existing object is never changed, whoever made it, because its content may be in use. For a job that is not
-        new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
-        and is refused if there is one.
+        An existing object is never changed, whoever made it, because its content may be in use.
         """
-        if is_new or await metadata_of(self.client, component.reference) is None:
-            # In a thread: making keys takes time, and other jobs must not wait for it.
-            filled = await asyncio.to_thread(filled_in, component)
-            try:
-                created: AnyObject = await self.client.create(filled, kind=component.resource)
-            except AlreadyExists:
-                log.debug("%s exists already", component.reference)
-            else:
-                return created
-        return None
+        # In a thread: making keys takes time, and other jobs must not wait for it.
+        filled = await asyncio.to_thread(filled_in, component)
+        try:
+            created: AnyObject = await self.client.create(filled, kind=component.resource)
+        except AlreadyExists:
+            log.debug("%s exists already", component.reference)
+            return None
+        return created
 
 
 def check_end(

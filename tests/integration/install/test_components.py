@@ -80,7 +80,8 @@ def test_what_is_rendered_is_what_the_manager_needs(tmp_path: Path, base: str, c
         assert ("status-server" in {port["name"] for port in ports}) == pushed
     allowed = by_kind["NetworkPolicy"]["spec"]["ingress"][0]["ports"]
     assert ("status-server" in {port["port"] for port in allowed}) == pushed
-    assert ("ValidatingAdmissionPolicy" in by_kind) == ("progress-pull" in components)
+    policies = {one["metadata"]["name"] for one in found if one["kind"] == "ValidatingAdmissionPolicy"}
+    assert ("kubeflow-trainer-progress-exec" in policies) == ("progress-pull" in components)
 
 
 @pytest.mark.parametrize("name", NEEDS)

@@ -160,6 +160,9 @@ def test_the_webhooks_lead_through_the_service_to_the_manager(
 ) -> None:
     registered = [document for document in default if "webhooks" in document]
     assert registered == [*webhook_configurations()]
+    # Only those who may write ClusterTrainingRuntimes, cluster admins, can leave the checks out by a label.
+    spared = [one["name"] for document in registered for one in document["webhooks"] if "objectSelector" in one]
+    assert spared == ["validator.clustertrainingruntime.trainer.kubeflow.org"]
     assert len(paths_of(registered)) == 4
     service = one(default, "Service")
     for configuration in registered:
@@ -170,8 +173,10 @@ def test_the_webhooks_lead_through_the_service_to_the_manager(
             assert ports[asked.get("port", 443)] == "webhook"
     names = {port["name"] for port in manager["ports"]}
     assert {port["targetPort"] for port in service["spec"]["ports"]} <= names
-    policy = one(default, "NetworkPolicy")["spec"]["ingress"]
-    assert {port["port"] for rule in policy for port in rule["ports"]} == names
+    ports = {port["port"]: rule for rule in one(default, "NetworkPolicy")["spec"]["ingress"] for port in rule["ports"]}
+    # The node of a pod always gets through, which asks for the health.
+    assert ports.keys() == names - {"health"}
+    assert {name for name, rule in ports.items() if "from" not in rule} == {"webhook"}
 
 
 def test_everything_selects_the_managers_pods(default: list[Document]) -> None:
@@ -199,8 +204,8 @@ def test_the_command_line_is_one_that_the_manager_takes(control_plane: ControlPl
 
 
 @pytest.mark.real_control_plane("Pod Security")
-def test_restricted_pod_security_admits_the_manager(control_plane: ControlPlane) -> None:
-    namespace = control_plane.create_namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"})
+def test_restricted_pod_security_admits_the_manager(control_plane: ControlPlane, default: list[Document]) -> None:
+    namespace = control_plane.create_namespace(labels=one(default, "Namespace", NAMESPACE)["metadata"]["labels"])
     for folder in ("default", "overlays/cert-manager"):
         template = one(kustomized(control_plane, folder), "Deployment")["spec"]["template"]
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "manager", "namespace": namespace}, **template}
@@ -215,13 +220,18 @@ def test_with_cert_manager_the_manager_reads_the_files_that_it_keeps(control_pla
     documents = kustomized(control_plane, "overlays/cert-manager")
     certificate = one(documents, "Certificate", "kubeflow-trainer-webhook-cert")
     assert f"{NAME}.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
+    # The CA is another certificate, and keeps its key: renewing either leaves the other one valid.
+    issuer = one(documents, "Issuer", certificate["spec"]["issuerRef"]["name"])
+    authority = one(documents, "Certificate", issuer["spec"]["ca"]["secretName"])
+    assert authority["spec"]["secretName"] != certificate["spec"]["secretName"]
+    assert (authority["spec"]["isCA"], authority["spec"]["privateKey"]["rotationPolicy"]) == (True, "Never")
     pod = one(documents, "Deployment")["spec"]["template"]["spec"]
     mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
     volume = next(volume for volume in pod["volumes"] if volume["name"] == mounts[str(DEFAULT_FOLDER)])
     assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
     for configuration in (document for document in documents if "webhooks" in document):
         source = configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
-        assert source == f"{NAMESPACE}/{certificate['metadata']['name']}"
+        assert source == f"{NAMESPACE}/{authority['metadata']['name']}"
     ours = yaml.safe_load((CONFIG / "manager" / CONFIGURATION).read_text())
     theirs = yaml.safe_load(one(documents, "ConfigMap", "kubeflow-trainer-config")["data"][CONFIGURATION])
     assert theirs == {**ours, "certManagement": {"enable": False}}

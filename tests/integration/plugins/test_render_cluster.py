@@ -159,7 +159,7 @@ def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
     server.apply(runtime(namespace))
     rules = [
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["*"], "verbs": ["get"]},
-        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"], "resourceNames": ["other"]},
     ]
     reader = server.add_user(f"reader-{namespace}", rules=rules, namespace=namespace)
     simple, other = runtime(namespace), job(namespace)
@@ -173,7 +173,7 @@ def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
 
     output = capsys.readouterr()
     (problem,) = output.err.splitlines()
-    assert problem.startswith(f"error: TrainJob tune: Secret {namespace}/tune-mpi-ssh-auth cannot be read: ")
+    assert problem.startswith(f"error: TrainJob tune: JobSet {namespace}/tune cannot be read: ")
     (jobset,) = yaml.safe_load_all(output.out)
     assert jobset["metadata"]["name"] == "other"
 

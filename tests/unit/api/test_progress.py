@@ -28,9 +28,9 @@ def test_every_annotation() -> None:
 
 
 def test_the_job_takes_precedence_over_the_runtime_and_a_wrong_value_counts_as_none() -> None:
-    runtime = {P: "file", f"{P}-interval": "20s", f"{P}-file": "/runtime"}
-    found, problems = declared({f"{P}-file": "/job", f"{P}-interval": "1s"}, runtime)
-    assert (found.way, found.file, found.interval) == ("file", "/job", 20.0)
+    runtime = {P: "file", f"{P}-interval": "20s", f"{P}-file": "/runtime-progress.json"}
+    found, problems = declared({f"{P}-file": "/job/progress.json", f"{P}-interval": "1s"}, runtime)
+    assert (found.way, found.file, found.interval) == ("file", "/job/progress.json", 20.0)
     assert [(problem.annotation, problem.value, problem.of_job) for problem in problems] == [
         (f"{P}-interval", "1s", True)
     ]
@@ -47,6 +47,9 @@ def test_the_job_takes_precedence_over_the_runtime_and_a_wrong_value_counts_as_n
         ("-file", "progress.json", "must be an absolute path"),
         ("-file", "-c/x", "must be an absolute path"),
         ("-file", "", "must be an absolute path"),
+        ("-file", "/var/run/secrets/kubernetes.io/serviceaccount/token", "must have a name with `progress` in it"),
+        ("-file", "/proc/1/environ", "must have a name with `progress` in it"),
+        ("-file", "/data/progress.json.key", "must have a name with `progress` in it"),
         ("-file", "/a/../b", "must be the path of a file"),
         ("-file", "/a/", "must be the path of a file"),
         ("-file", "/a\nb", "must be the path of a file"),
@@ -69,5 +72,5 @@ def test_values_that_cannot_work(annotation: str, value: str, message: str) -> N
 
 
 def test_names_that_only_look_wrong_are_taken() -> None:
-    for path in ("/..a", "/a..", "/-c", "/a b", "/" + "x" * 254):
+    for path in ("/..a/progress.json", "/-progress..json", "/a b progress.json", "/" + "x" * 241 + "progress.json"):
         assert declared({f"{P}-file": path}, {})[0].file == path

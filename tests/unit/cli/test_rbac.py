@@ -78,8 +78,8 @@ def test_the_right_to_run_commands_comes_with_its_gate_alone_and_in_the_namespac
 
 
 def test_secrets_are_never_read_outside_of_the_managers_namespace() -> None:
-    # RBAC cannot tell metadata from content; at least no verb is there for content alone.
-    assert verbs(needed().on_jobs, "secrets") == {"create", "list", "watch"}
+    assert verbs(needed().on_jobs, "secrets") == {"create"}
+    assert not verbs(needed(plugins=Plugins(disabled=["MPI", "Flux"])).on_jobs, "secrets")
 
 
 def test_a_manager_of_one_namespace_has_cluster_wide_what_lives_in_no_namespace() -> None:
@@ -120,7 +120,8 @@ def test_the_command_prints_the_roles_of_a_configuration(tmp_path: Path, capsys:
     configuration.write_text("plugins: {disabled: [MPI, Flux]}")
     assert main(["rbac", f"--config={configuration}", "--namespace=elsewhere"]) == 0
     printed = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert [one["kind"] for one in printed] == ["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"]
+    policy = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+    assert [one["kind"] for one in printed] == ["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", *policy]
     assert printed[1]["metadata"]["namespace"] == "elsewhere"
     assert all("secrets" not in rule["resources"] for rule in printed[0]["rules"])
 

@@ -11,7 +11,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tests.unit.plugins.blueprints import (
-    PIPELINE,
     blueprint,
     container,
     errors,
@@ -21,9 +20,9 @@ from tests.unit.plugins.blueprints import (
     resources,
     verdict,
 )
-from trainwright.plugins.contract import PLACEHOLDER, ClusterFacts
+from trainwright.plugins.contract import PLACEHOLDER
 from trainwright.plugins.flux import z85
-from trainwright.plugins.testing import Result, train_job
+from trainwright.plugins.testing import Result
 
 
 def scripts(result: Result) -> dict[str, str]:
@@ -107,7 +106,7 @@ def test_nodes_get_volumes_an_installer_and_mounts() -> None:
 def test_a_certificate_is_fresh_and_its_keys_match() -> None:
     """The original derives it from the uid; see docs/differences.md."""
     component = outcome(blueprint("{flux: {}}")).component("Secret")
-    assert component.document["data"] == {"curve.cert": PLACEHOLDER}
+    assert (component.document["type"], component.document["data"]) == ("Opaque", {"curve.cert": PLACEHOLDER})
     assert component.generate is not None
     texts = {base64.b64decode(component.generate(component.document)["data"]["curve.cert"]).decode() for _ in range(2)}
     assert len(texts) == 2
@@ -230,20 +229,3 @@ def test_only_flux_runtimes_and_plain_ml_counts() -> None:
     assert plain.container()["command"] == ["a"]
     assert [component.resource.kind for component in plain.rendering.components] == ["JobSet"]
     assert pods(outcome(blueprint("{flux: {}}"), trainer={"numNodes": 2})) == {"node": 2}
-
-
-def test_a_certificate_that_exists_is_kept() -> None:
-    made, wanted = blueprint("{flux: {}}"), train_job()
-    facts = dict.fromkeys(PIPELINE.begin(wanted, made).references())
-    (secret,) = [reference for reference in facts if reference.resource.kind == "Secret"]
-    live = ClusterFacts({**facts, secret: {"metadata": {}}})
-    assert [c.resource.kind for c in PIPELINE.begin(wanted, made).render(live).components] == ["ConfigMap", "JobSet"]
-
-
-def test_the_certificate_of_a_deleted_job_of_that_name_is_not_taken() -> None:
-    made, wanted = blueprint("{flux: {}}"), train_job()
-    facts = dict.fromkeys(PIPELINE.begin(wanted, made).references())
-    (secret,) = [reference for reference in facts if reference.resource.kind == "Secret"]
-    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job", "controller": True}
-    live = ClusterFacts({**facts, secret: {"metadata": {"ownerReferences": [{**owner, "uid": "u-0"}]}}})
-    assert "Secret" in [c.resource.kind for c in PIPELINE.begin(wanted, made).render(live).components]

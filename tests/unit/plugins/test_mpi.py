@@ -23,10 +23,8 @@ from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.plugins.contract import (
     OFFLINE,
     PLACEHOLDER,
-    ClusterFacts,
-    FactUnavailable,
     PipelineError,
-    Unreadable,
+    Stage,
 )
 from trainwright.plugins.testing import Result, train_job
 
@@ -116,38 +114,14 @@ def test_a_launcher_container_of_another_name_gets_volumes_only() -> None:
     assert result.container("launcher", "launcher") == container("launcher")
 
 
-def facts_of(made: TrainingRuntime, secret: Any) -> ClusterFacts:
-    """Nothing is there but, perhaps, the keys."""
-    references = PIPELINE.begin(train_job(), made).references()
-    return ClusterFacts({ref: secret if ref.resource.kind == "Secret" else None for ref in references})
-
-
-def owned(kind: str, uid: str) -> dict[str, Any]:
-    """An object with a controller."""
-    group = "trainer.kubeflow.org/v1alpha1" if kind == "TrainJob" else "external-secrets.io/v1"
-    owner = {"apiVersion": group, "kind": kind, "name": "job", "uid": uid, "controller": True}
-    return {"metadata": {"ownerReferences": [owner]}}
-
-
-@pytest.mark.parametrize(
-    ("secret", "built"),
-    [
-        pytest.param(None, True, id="absent"),
-        pytest.param({"metadata": {}}, False, id="130"),
-        pytest.param(owned("TrainJob", "u-1"), False, id="own"),
-        pytest.param(owned("TrainJob", "u-0"), True, id="of a deleted job of that name"),
-        pytest.param(owned("ExternalSecret", "u-0"), False, id="of another controller"),
-    ],
-)
-def test_keys_are_made_once(secret: Any, built: bool) -> None:
-    components = PIPELINE.begin(train_job(), mpi()).render(facts_of(mpi(), secret)).components
-    assert ("Secret" in [component.resource.kind for component in components]) is built
-    assert "ConfigMap" in [component.resource.kind for component in components]
-
-
-def test_keys_that_cannot_be_read_are_tried_again() -> None:
-    with pytest.raises(FactUnavailable, match="Secret team/job-mpi-ssh-auth cannot be read: down"):
-        PIPELINE.begin(train_job(), mpi()).render(facts_of(mpi(), Unreadable("down")))
+def test_keys_need_no_look_at_the_cluster() -> None:
+    """The manager may not read Secrets: whether there are keys shows when it creates them."""
+    run = PIPELINE.begin(train_job(), mpi())
+    assert "Secret" not in {reference.resource.kind for reference in run.references()}
+    made = [one for one in run.render(OFFLINE).components if one.resource.kind == "Secret"]
+    assert [(one.reference.name, one.document["type"], one.stage) for one in made] == [
+        ("job-mpi-ssh-auth", "kubernetes.io/ssh-auth", Stage.POD_INPUT)
+    ]
 
 
 def test_a_key_pair_is_fresh_and_matches() -> None:

@@ -115,7 +115,7 @@ async def test_rights(control_plane: ControlPlane, pods: Pods) -> None:
 
 
 async def test_the_policy_fences_the_right_of_the_manager(
-    client: Client, config: ClusterConfig, control_plane: ControlPlane, pods: Pods
+    client: Client, config: ClusterConfig, control_plane: ControlPlane, pods: Pods, tmp_path: Path
 ) -> None:
     """Scenario 53 of the page on progress: the account may read files, and do nothing else."""
     where = pods.namespace
@@ -137,27 +137,32 @@ async def test_the_policy_fences_the_right_of_the_manager(
 
     await eventually(refused, what="the policy is in force")
     place = ContainerRef(where, "p", "main")
-    found = await read_file(manager, place, "/etc/passwd")
+    file = str(tmp_path / "progress.json")
+    await asyncio.to_thread(Path(file).write_text, "{}")
+    found = await read_file(manager, place, file)
     assert (found.result, found.reader) == (ReadResult.OK, 0)
-    assert found.data == await asyncio.to_thread(Path("/etc/passwd").read_bytes)
-    by_python = await read_file(manager, place, "/etc/passwd", reader=1)
+    assert found.data == b"{}"
+    by_python = await read_file(manager, place, file, reader=1)
     assert (by_python.result, by_python.data) == (ReadResult.OK, found.data)
-    assert (await read_file(manager, place, "/no/such/file")).result is ReadResult.MISSING
-    assert (await read_file(manager, place, "/no/such/file", reader=1)).result is ReadResult.MISSING
+    assert (await read_file(manager, place, "/no/such/progress.json")).result is ReadResult.MISSING
+    assert (await read_file(manager, place, "/no/such/progress.json", reader=1)).result is ReadResult.MISSING
     for command in (
         ["sh", "-c", "true"],
-        ["tail", "-c", "65537", "relative"],
-        ["tail", "-f", "65537", "/etc/passwd"],
-        ["tail", "-c", "65537", "/etc/passwd", "/etc/shadow"],
+        ["tail", "-c", "65537", "progress.json"],
+        ["tail", "-c", "65537", "/var/run/secrets/kubernetes.io/serviceaccount/token"],
+        ["tail", "-c", "65537", "/progress.json/../etc/passwd"],
+        ["tail", "-c", "65537", "/etc/passwd\n/progress.json"],
+        ["tail", "-f", "65537", file],
+        ["tail", "-c", "65537", file, file],
         ["tail", "-c", "65537"],
-        ["python3", "-I", "-S", "-c", "print(1)", "/etc/passwd"],
+        ["python3", "-I", "-S", "-c", "print(1)", file],
         ["python3", "-I", "-S", "-c", PYTHON, "x"],
     ):
         with pytest.raises(Invalid, match="may only run the commands"):
             await manager.exec("p", where, command)
     request = Request("GET", f"/api/v1/namespaces/{where}/pods/p/exec")
     for more in ({"stdin": "true"}, {"tty": "true"}):
-        request.query = {"command": ("tail", "-c", "65537", "/x"), "stdout": "true", **more}
+        request.query = {"command": ("tail", "-c", "65537", file), "stdout": "true", **more}
         with pytest.raises(Invalid, match="may not use standard input or a terminal"):
             async with manager.connect(request, exec_module.PROTOCOLS, limit=1000):
                 pass
