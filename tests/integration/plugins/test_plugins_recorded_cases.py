@@ -160,7 +160,9 @@ def _outcome(case: Any) -> dict[str, Any]:
         components = run.render(facts).components
     except PipelineError:
         return {"objects": []}
-    documents = [c.generate(c.document) if c.generate else c.document for c in components]
+    # An existing object with generated content stays as it is.
+    made = [c for c in components if c.generate is None or _fact(case, c.reference) is None]
+    documents = [c.generate(c.document) if c.generate else c.document for c in made]
     objects = [case.normalise(_dry_run(case, document)) for document in documents]
     return {"objects": sorted(objects, key=lambda item: (item["kind"], item["apiVersion"], item["metadata"]["name"]))}
 
