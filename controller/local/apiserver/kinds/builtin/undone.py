@@ -17,7 +17,6 @@ _OF_THE_SERVER = frozenset(
     {
         *("ResourceQuota", "PodDisruptionBudget", "APIService", "ServiceCIDR"),
         *("FlowSchema", "PriorityLevelConfiguration"),
-        *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
     }
 )
 """Kinds that kube-apiserver itself acts on, so that no controller from elsewhere can stand in for it."""
