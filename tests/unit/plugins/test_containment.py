@@ -159,8 +159,9 @@ def hook(name: str, run: Callable[..., Any]) -> Plugin:
         return run(*arguments)
 
     method.__signature__ = inspect.signature(getattr(EXTENSION_POINTS[name], name))  # type: ignore[attr-defined]
-    made: Plugin = type("Broken", (), {"name": "Broken", name: method})()
-    return made
+    made: Any = type("Broken", (), {"name": "Broken", name: method})
+    plugin: Plugin = made()
+    return plugin
 
 
 def _yields(info: Info, job: TrainJob) -> Any:
