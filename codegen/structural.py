@@ -232,7 +232,8 @@ def _check_names(catalog: Catalog, definition: Definition, schema: Schema, path:
         taken |= dict.fromkeys(MEMBERS_OF_KINDS, "a member of every kind")
     properties = schema["properties"]
     for name, child in properties.items():
-        if name not in schema.get("required", ()) and is_struct(catalog.resolve(child)):
+        whole = catalog.resolve(child)
+        if is_struct(whole) and (name not in schema.get("required", ()) or "default" in whole):
             taken[f"{attribute(name)}_or_empty"] = f"the property for reading field {name}"
     for name in properties:
         python = attribute(name)

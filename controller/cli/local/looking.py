@@ -92,7 +92,8 @@ LIMITS = {
     "several nodes": "one, named after the machine",
     "gang schedulers, Kueue, autoscalers": "none; a TrainJob that needs a PodGroup is Blocked",
     "preemption, quotas": "none",
-    "ValidatingAdmissionPolicies": "are evaluated, also for kubectl exec. One that uses authorizer is refused; types "
+    "ValidatingAdmissionPolicies, MutatingAdmissionPolicies": "are evaluated, the first also for kubectl exec. "
+    "One that uses authorizer is refused; types "
     "are not checked, and costs are counted in long loops only",
     "kubectl explain": "describes the kinds of definitions, such as TrainJob. Built-in kinds have their fields and "
     "types only",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ValidatingAdmissionPolicies: rules in CEL about requests.
+"""Admission policies: rules in CEL about requests, and changes of objects.
 
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
 """
 
 from trainwright.controller.local.apiserver.admission.policies.admission import Policies
