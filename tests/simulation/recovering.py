@@ -2,6 +2,7 @@
 """Jobs that recover in a simulated world: their ranks fail, report progress and hang."""
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -208,8 +209,8 @@ class ProgressIsNew(_Attempts):
         """What each TrainJob has reported, by its uid: its best step and checkpoint."""
         self._further: dict[str, float] = {}
         """When that was further than ever before."""
-        self._known: dict[str, tuple[int, int, float]] = {}
-        """Of each record, by the uid of its TrainJob: attempts, failures in a row, and when it was written."""
+        self._known: dict[str, tuple[int, int, float, float]] = {}
+        """Of each record, by the uid of its TrainJob: attempts, failures in a row, the best step, and when that was."""
 
     def changed(self, change: StoreChange) -> None:
         """Follow reports and records."""
@@ -232,10 +233,13 @@ class ProgressIsNew(_Attempts):
             self._compare(change.name.name, owner_of(document), found, now)
 
     def _compare(self, name: str, job: str, found: Summary, now: float) -> None:
-        row = sum(found.counts.row.values())
-        judged, before, since = self._known.get(job, (0, 0, 0.0))
-        self._known[job] = found.judged, row, now
-        if found.judged == judged + 1 and 0 < row <= before:
+        row, step = sum(found.counts.row.values()), found.counts.step or 0.0
+        judged, before, best, since = self._known.get(job, (0, 0, 0.0, 0.0))
+        if step < best:
+            # Another replica, which has seen less, has judged the attempt once more: the record begins from there.
+            self._further[job] = math.inf
+        self._known[job] = found.judged, row, step, now
+        if found.judged == judged + 1 and 0 < row <= before and found.last_cause != FailureCause.SUSPENDED:
             self.world.trace.sometimes("progress clears the counts")
             # The verdict before may have been written long after that attempt, or while a last report of it was stored.
             if self._further.get(job, 0.0) < min(since - 3.0, self._ran.get((job, judged), since)):
