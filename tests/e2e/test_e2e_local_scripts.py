@@ -95,7 +95,8 @@ def test_only_a_job_that_has_ended_is_replaced_by_name(shell: Shell, project: Pa
     assert wrong.returncode == 125
     assert shell.local("show", "mine").returncode == 0
     again = shell.local(*named, str(project / "more.py"), f"--output={output}")
-    assert "| TrainJob mine, which has ended, is replaced; its output stays\n" in again.stdout
+    said = "which has ended, is replaced, with its lines and curves; its output stays"
+    assert f"| TrainJob mine, {said}\n" in again.stdout
     assert "  more-0        7 B\n" in again.stdout
     assert "model-0" not in again.stdout
     assert (Path(output) / "model-0").read_text() == "weights"

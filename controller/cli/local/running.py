@@ -436,7 +436,8 @@ async def _make_room(client: Client, job: Document) -> None:
     # What is refused now would be refused once the old one is gone.
     with contextlib.suppress(AlreadyExists):
         await client.create(job, kind=TRAINJOB, dry_run=True)
-    print(f"| TrainJob {name_of(job)}, which has ended, is replaced; its output stays", flush=True)
+    said = "is replaced, with its lines and curves; its output stays"
+    print(f"| TrainJob {name_of(job)}, which has ended, {said}", flush=True)
     await _delete(client, namespace_of(job), name_of(job))
 
 
