@@ -48,7 +48,7 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::[^\s\[]+)?)", re.MULTILIN
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MutantVerdict:
     defect: Defect
     says: str
     """`found`, `survived`, or `unjudged`: no test that reaches it passes without it."""
@@ -60,7 +60,7 @@ class Verdict:
         return f"{self.says}\t{self.by or '-'}\t{self.seconds:.1f} s\t{self.defect.name}"
 
 
-class Reach:
+class LineReach:
     """Which tests reach a line, from what was measured before and the sources of then."""
 
     def __init__(self, selection: Sequence[str]) -> None:
@@ -135,7 +135,7 @@ class Copy:
                 shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
         return cls(root)
 
-    def judged(self, defect: Defect, tests: Sequence[str]) -> Verdict:
+    def judged(self, defect: Defect, tests: Sequence[str]) -> MutantVerdict:
         begin, file, ran = time.monotonic(), self.root / defect.module, False
         source = file.read_bytes()
         try:
@@ -150,11 +150,11 @@ class Copy:
                     self._write(file, source)
                     suspects = [test for test in left if test.startswith(failed)] or left
                     if self._is_sound(suspects):
-                        return Verdict(defect, "found", rung_of(failed or left[0]), time.monotonic() - begin)
+                        return MutantVerdict(defect, "found", rung_of(failed or left[0]), time.monotonic() - begin)
                     left = [test for test in left if test not in self.fails]
         finally:
             self._write(file, source)
-        return Verdict(defect, "survived" if ran or not tests else "unjudged", "", time.monotonic() - begin)
+        return MutantVerdict(defect, "survived" if ran or not tests else "unjudged", "", time.monotonic() - begin)
 
     def _is_sound(self, tests: Sequence[str]) -> bool:
         """Whether the tests pass without a defect."""
@@ -192,9 +192,11 @@ class Copy:
         os.utime(file, (self._time, self._time))
 
 
-def run(chosen: Iterator[tuple[str, Defect]], reach: Reach, jobs: int, seconds: float) -> list[tuple[str, Verdict]]:
+def run(
+    chosen: Iterator[tuple[str, Defect]], reach: LineReach, jobs: int, seconds: float
+) -> list[tuple[str, MutantVerdict]]:
     """Judge defects until the time is over or none is left."""
-    verdicts: list[tuple[str, Verdict]] = []
+    verdicts: list[tuple[str, MutantVerdict]] = []
     turn, end = threading.Lock(), time.monotonic() + seconds
 
     def work(copy: Copy) -> None:
@@ -227,7 +229,7 @@ def main() -> int:
     if unknown := sorted({*rooms} - {*ROOMS}):
         parser.error(f"no such room: {', '.join(unknown)}; use {', '.join(ROOMS)}")
     os.environ.pop("PYTEST_CURRENT_TEST", None)  # else what no test runs counts for the test that started this
-    reach = Reach(arguments.tests or all_tests())
+    reach = LineReach(arguments.tests or all_tests())
     chosen = itertools.islice(sampled(rooms, arguments.seed), arguments.number)
     verdicts = run(chosen, reach, arguments.jobs, arguments.minutes * 60)
     (FOLDER / "table.tsv").write_text("".join(sorted(f"{room}\t{one}\n" for room, one in verdicts)))

@@ -93,7 +93,7 @@ class Follower:
         self._client = Client(transport, user_agent="trainwright-local")
         self._namespace = namespace
         self._name = name
-        self._lines = Lines(out)
+        self._lines = LineWriter(out)
         self._stop_at_failure = stop_at_failure
         self._takes = takes
         self._stalls = stalls
@@ -529,7 +529,7 @@ async def lines_in(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, boo
         yield seen(rest), True
 
 
-class Lines:
+class LineWriter:
     """Prints lines; on a terminal, below them the line that is written over and over, such as a progress bar."""
 
     def __init__(self, out: TextIO) -> None:

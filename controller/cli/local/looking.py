@@ -84,7 +84,7 @@ LIMITS = {
     "volumes stays",
     "limits of CPU and memory": "are not enforced. Requests decide who starts: the node has your CPUs and memory "
     "less 10 %, or --capacity=cpu=8,memory=16Gi",
-    "securityContext, such as runAsUser": "means nothing",
+    "securityContext, such as runAsUser": "means nothing; who writes it in a Pod or a Job is warned",
     "network policies": "mean nothing. What a framework opens on all addresses can be reached from your network, "
     "unless the cluster has --network=isolated",
     "roles": "are stored, and count with --rbac. Without it, every user with a token may do everything. Processes of "
@@ -98,7 +98,7 @@ LIMITS = {
     "kubectl explain": "describes the kinds of definitions, such as TrainJob. Built-in kinds have their fields and "
     "types only",
     "Deployments, CronJobs and other kinds that training does not need": "are stored, with a warning that nothing "
-    "acts on them",
+    "acts on them. The same goes for fields that the node ignores",
     "storage": "a PersistentVolumeClaim is a folder; its size and access mode are not enforced",
     "other users of the machine": "the API server listens on 127.0.0.1; without the token, which only you can read, "
     "it answers health and version only",

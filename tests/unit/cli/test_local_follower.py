@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.cli.test_local_failures import ended, failed, pod
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local.jobs import Followed, Follower, Lines, lines_in
+from trainwright.controller.cli.local.jobs import Followed, Follower, LineWriter, lines_in
 from trainwright.controller.runtime.client.transport import Request, Response, Transport
 from trainwright.controller.runtime.errors import ConnectionLost
 
@@ -168,7 +168,7 @@ async def test_a_bar_that_is_longer_than_a_terminal_takes_one_row_and_no_line_is
 ) -> None:
     monkeypatch.setenv("COLUMNS", "10")
     out = Terminal()
-    lines = Lines(out)
+    lines = LineWriter(out)
     lines.show("123456789012")
     lines.print("a line")
     lines.print("another")

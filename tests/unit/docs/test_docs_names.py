@@ -56,7 +56,7 @@ def test_every_option_of_run_is_on_the_page() -> None:
 def test_limits_of_the_local_cluster() -> None:
     """`status --limits` prints the table of the page."""
     section = TEXTS["docs/users/local.md"].partition("## What it is not\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"(?m)^\| (.+) \| (.+) \|$", re.sub(r"\[(\w+)\]\(\S+?\)", r"\1", section).replace("`", ""))
+    rows = re.findall(r"(?m)^\| (.+) \| (.+) \|$", re.sub(r"\[([^]]+)\]\(\S+?\)", r"\1", section).replace("`", ""))
     assert rows[2:] == list(LIMITS.items())
 
 
