@@ -16,10 +16,11 @@ import msgspec
 from trainwright.api.conditions import find, find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, uid_of
 from trainwright.api.times import format_time, moment, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_AVOIDED_NODES
+from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
 from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, base_of, is_of_initializer, mark_of
@@ -52,7 +53,6 @@ from trainwright.controller.trainer.recovery.verdict import (
 
 VERDICT_SECONDS = 60.0
 """How long a JobSet may be Failed before its TrainJob is, and how long a cause may be corrected."""
-LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 _BY_RULE = "FailJobSetFailurePolicyAction"
 """Reason of a JobSet that a rule has failed: an exit code that ends it, or an initializer."""
 _NODES = 8
@@ -529,7 +529,7 @@ class _Look:
             position=position,
             # Whoever began to look in the middle of the attempt has seen less than its pods say.
             seconds=max(seen, witness.ran_seconds) if seen is not None else None,
-            in_queue=LABEL_QUEUE in labels_of(self.glance.job),
+            in_queue=is_queued(self.glance.job),
         )
 
     def _take(self, attempt: int, ended: EndedAttempt, outcome: Judgement) -> None:

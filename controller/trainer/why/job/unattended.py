@@ -9,6 +9,7 @@ from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of, owners_of, uid_of
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFIX_RUNTIME_SNAPSHOT
+from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here
 from trainwright.controller.trainer.why.job.refusals import JOBSET_MISSING
 from trainwright.controller.trainer.why.kinds import (
@@ -28,7 +29,6 @@ from trainwright.controller.trainer.why.words import listed, quoted, verb
 from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 NO_WORKLOAD_SECONDS = 60.0
 NOT_RESUMED_SECONDS = 60.0
@@ -63,7 +63,7 @@ def suspended(picture: Picture) -> Iterator[Cause]:
         if workload is None:
             return
     workload = workload or workload_of(picture)
-    queue = labels_of(picture.job).get(QUEUE_LABEL, "")
+    queue = labels_of(picture.job).get(LABEL_QUEUE, "")
     since = since_of(holds(picture.job, "Suspended")) or created_at(picture.job)
     if workload is not None:
         yield _queued(picture, workload, str(dig(workload, "spec.queueName") or queue))
@@ -104,13 +104,13 @@ def _without_workload(picture: Picture, queue: str, since: datetime | None) -> C
     why = "Kueue does not manage TrainJobs" if served else "Kueue is not installed"
     text = (
         f"the job is labelled for queue {queue}, but there is no Workload for it: {why}; ask the administrator, or "
-        f"remove the label {QUEUE_LABEL} and set spec.suspend to false"
+        f"remove the label {LABEL_QUEUE} and set spec.suspend to false"
     )
     return cause("NotQueued", text, about, since)
 
 
 def _queue_missing(picture: Picture, queue: str) -> Cause:
-    text = f"LocalQueue {queue} does not exist in namespace {picture.namespace}: correct the label {QUEUE_LABEL}"
+    text = f"LocalQueue {queue} does not exist in namespace {picture.namespace}: correct the label {LABEL_QUEUE}"
     return cause("QueueMissing", text, here(picture, "LocalQueue", queue), created_at(picture.job))
 
 
