@@ -11,8 +11,11 @@ PATCH_MANAGER = "kueue.x-k8s.io/manager"
 
 def is_queued(job: TrainJob) -> bool:
     """Whether Kueue decides when the job runs. It also admits jobs without a label, if it is configured so."""
-    if labels_of(job).get(LABEL_QUEUE):
-        return True
+    return bool(labels_of(job).get(LABEL_QUEUE)) or has_place(job)
+
+
+def has_place(job: TrainJob) -> bool:
+    """Whether Kueue has said where the pods run. It empties its patch at the end of an eviction."""
     return any(
         patch.manager == PATCH_MANAGER
         and patch.training_runtime_spec_or_empty.template_or_empty.spec_or_empty.replicated_jobs

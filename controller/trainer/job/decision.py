@@ -32,6 +32,7 @@ from trainwright.controller.trainer.job.status import (
     status_patch,
     wanted_status,
     with_failure,
+    with_kept_success,
     without_end,
 )
 
@@ -102,7 +103,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         observed = without_end(job, observed)
     wanted = wanted_status(
         job,
-        observed,
+        with_kept_success(job, observed),
         attempt.obstacle,
         settled=not attempt.failed,
         created=attempt.created,

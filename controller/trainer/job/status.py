@@ -30,7 +30,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
-from trainwright.api.trainer.v1alpha1.queues import is_queued
+from trainwright.api.trainer.v1alpha1.queues import has_place, is_queued
 from trainwright.api.trainer.v1alpha1.standing import is_end, is_finished
 from trainwright.controller.runtime import Client, set_condition
 from trainwright.controller.trainer.job.obstacles import Obstacle
@@ -124,6 +124,29 @@ def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatu
     kept = copy(observed)
     kept.conditions = [one for one in observed.conditions or () if one.type != CONDITION_FAILED] or None
     return kept
+
+
+def with_kept_success(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatus | None:
+    """What is observed, in which no step of an admitted job loses a success that was told.
+
+    When all ranks restart, JobSet runs steps again that had succeeded, such as initializers. Kueue has given their
+    quota to others, cannot take it back, and does nothing more for the job, such as an eviction, until the step has
+    succeeded again. Source: Kueue's reconciler, which writes reclaimablePods before it handles evictions.
+    """
+    if observed is None or not has_place(job):
+        return observed
+    told = {one.name: one.succeeded for one in job.status_or_empty.jobs_status or ()}
+    if all(one.succeeded >= told.get(one.name, 0) for one in observed.jobs_status or ()):
+        return observed
+    kept = copy(observed)
+    kept.jobs_status = [_with_success(one, told.get(one.name, 0)) for one in observed.jobs_status or ()]
+    return kept
+
+
+def _with_success(step: JobStatus, told: int) -> JobStatus:
+    """With as many successes at least. A Job counts as ready or as succeeded, since Kueue adds both."""
+    lost = max(0, told - step.succeeded)
+    return msgspec.structs.replace(step, succeeded=step.succeeded + lost, ready=max(0, step.ready - lost))
 
 
 def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None:
