@@ -500,12 +500,23 @@ class _Look:
         if entry is not None and entry.replicated_job in INITIALIZERS and has_failed:
             return Attribution(FailureCause.CONFIGURATION, f"{entry.where} failed for good")
         witness = self.known.witnesses.get(attempt)
+        if witness is None and entry is None and self._is_late_restart(attempt):
+            return attribute(None, Witness(), self.wanted, suspended=True)
         if witness is None and entry is None:
             # Nobody has seen it: what Kubernetes charged counts.
             is_counted = glance.counted > self.step.summary.counted or (has_failed and not glance.ended_by_rule)
             cause = FailureCause.CODE if is_counted else FailureCause.INFRASTRUCTURE
             return Attribution(cause, "it ended while no manager ran")
         return attribute(entry, witness or Witness(), self.wanted)
+
+    def _is_late_restart(self, attempt: int) -> bool:
+        """Whether JobSet has counted on without an attempt: a rank failed while its job was being suspended.
+
+        The attempt of that rank had ended by the suspension already, and the next one begins when the job is resumed.
+        """
+        found = self.step.summary
+        is_suspended = bool(self.glance.jobset.spec_or_empty.suspend)
+        return is_suspended and attempt == found.judged and found.last_cause == FailureCause.SUSPENDED
 
     def _credit(self, attempt: int) -> Position:
         """How far an attempt came that has ended now. A late report of the one before counts for that one.

@@ -395,6 +395,18 @@ def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
     assert life.look().summary.judged == 10
 
 
+def test_a_rank_that_fails_in_the_moment_of_a_suspension_costs_nothing() -> None:
+    """JobSet counts one more restart than there were attempts: the next one begins with the resume."""
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.suspended = True
+    life.look()
+    life.base, life.restarts, life.counted = 1, 1, 1
+    life.run()
+    assert life.causes == {"Suspended": 2}
+    assert (life.entries[1].message, life.known.summary.counts.row) == ("the job was suspended", {})
+
+
 def test_a_jobset_that_a_user_deletes_takes_its_attempt_along() -> None:
     """Scenario 49."""
     life = Life()
