@@ -135,11 +135,16 @@ def with_kept_success(job: TrainJob, observed: TrainJobStatus | None) -> TrainJo
     """
     if observed is None or not has_place(job):
         return observed
-    told = {one.name: one.succeeded for one in job.status_or_empty.jobs_status or ()}
-    if all(one.succeeded >= told.get(one.name, 0) for one in observed.jobs_status or ()):
+    told = {one.name: one for one in job.status_or_empty.jobs_status or () if one.succeeded}
+    seen = {one.name: one for one in observed.jobs_status or ()}
+    if all(name in seen and seen[name].succeeded >= one.succeeded for name, one in told.items()):
         return observed
+    # A new JobSet has no counters at first.
+    gone = [JobStatus(name=name, ready=0, succeeded=0, failed=0, active=0, suspended=0) for name in told.keys() - seen]
     kept = copy(observed)
-    kept.jobs_status = [_with_success(one, told.get(one.name, 0)) for one in observed.jobs_status or ()]
+    kept.jobs_status = [
+        _with_success(one, told[one.name].succeeded) if one.name in told else one for one in (*seen.values(), *gone)
+    ]
     return kept
 
 

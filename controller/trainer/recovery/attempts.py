@@ -260,7 +260,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
         return False
     if found.hang or found.provisional_until or found.replace == uid_of(glance.jobset):
         return False
-    return not glance.job.spec_or_empty.suspend
+    return not glance.job.spec_or_empty.suspend and not is_partial(glance)
 
 
 def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
@@ -340,12 +340,16 @@ def _resume_whole(glance: Glance, step: Progression) -> None:
     The time that it waits counts as its pause: a queue that admits it evicts it if its pods are not ready in time.
     """
     found = step.summary
-    if not glance.job.spec_or_empty.suspend:
-        return
-    found.hold_until = ""
-    is_stopped = glance.jobset.spec_or_empty.suspend and not any(map(_goes, glance.pods))
-    if is_stopped and glance.failed_since is None and _lacks_ranks(glance) and not makes_claims(glance.jobset):
+    if glance.job.spec_or_empty.suspend:
+        found.hold_until = ""
+    if is_partial(glance) and not any(map(_goes, glance.pods)):
         found.replace = uid_of(glance.jobset)
+
+
+def is_partial(glance: Glance) -> bool:
+    """Whether a suspended JobSet would not run all ranks when it is resumed, and may give way to a new one."""
+    is_stopped = glance.jobset.spec_or_empty.suspend and glance.failed_since is None
+    return bool(is_stopped) and _lacks_ranks(glance) and not makes_claims(glance.jobset)
 
 
 def _lacks_ranks(glance: Glance) -> bool:
@@ -353,7 +357,7 @@ def _lacks_ranks(glance: Glance) -> bool:
 
     Not if it is about to complete.
     """
-    ended = [pod for pod in glance.pods if not is_of_initializer(pod)]
+    ended = [pod for pod in glance.pods if not is_of_initializer(pod) and not _goes(pod)]
     if not ended:
         return False
     policy = glance.jobset.spec_or_empty.success_policy
