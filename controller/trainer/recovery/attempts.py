@@ -17,9 +17,9 @@ import msgspec
 from trainwright.api.conditions import find, find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.claims import makes_claims
-from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, number_in, uid_of
 from trainwright.api.times import format_time, moment, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_AVOIDED_NODES
@@ -353,16 +353,21 @@ def is_partial(glance: Glance) -> bool:
 
 
 def _lacks_ranks(glance: Glance) -> bool:
-    """Whether the JobSet, resumed, would not run each rank again: a Job keeps pods that have ended.
+    """Whether the JobSet, resumed, would not run each rank again: a Job keeps those that have succeeded.
 
     Not if it is about to complete.
     """
-    ended = [pod for pod in glance.pods if not is_of_initializer(pod) and not _goes(pod)]
-    if not ended:
+    # Pods of Jobs that JobSet has replaced may still be there.
+    ended = [pod for pod in glance.pods if number_in(labels_of(pod).get(LABEL_ATTEMPT)) == glance.restarts]
+    done = Counter(
+        labels_of(pod).get(LABEL_REPLICATED_JOB)
+        for pod in ended
+        if dig(pod, "status.phase") == "Succeeded" and not is_of_initializer(pod) and not _goes(pod)
+    )
+    if not done:
         return False
     policy = glance.jobset.spec_or_empty.success_policy
     targets = set((policy.target_replicated_jobs if policy is not None else None) or ())
-    done = Counter(labels_of(pod).get(LABEL_REPLICATED_JOB) for pod in ended if dig(pod, "status.phase") == "Succeeded")
     deciding = [
         (one, (one.replicas or 1) * (one.template.spec_or_empty.completions or 1))
         for one in glance.jobset.spec_or_empty.replicated_jobs or ()
