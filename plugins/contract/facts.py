@@ -214,6 +214,8 @@ class Component:
     fallback: Document | None = None
     """Applied to an existing object if the API server refuses `document`: the same object, with changes only in fields
     that may still change."""
+    replaces: bool = False
+    """The stored object cannot become this one. It is deleted with its pods, and this one is made once it is gone."""
     settled: bool = False
     """A build that sees this object as it was created gives the same objects. So the job is not built again when the
     object appears among the facts that its plugin alone has asked for."""

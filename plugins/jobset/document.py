@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet, ReplicatedJob
+from trainwright.api.jobset.v1alpha2.claims import makes_claims
 from trainwright.api.kubernetes.core.v1 import EnvFromSource, EnvVar, SecretEnvSource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import Document, managed_fields_of
@@ -190,6 +191,46 @@ def as_stored(component: Component, live: JobSet) -> Component:
         if name not in _PATCHED and name in stored and _is_completed(value, stored[name])
     }
     return replace(component, document={**component.document, "spec": {**wanted, **kept}})
+
+
+def with_selectors_of_jobs(component: Component, live: JobSet) -> Component:
+    """The component, where a node selector of the stored JobSet goes away, such as that of a queue's former flavor.
+
+    The Jobs of the JobSet keep it: on a resume, JobSet adds the selectors of its template to those of its Jobs
+    (https://github.com/kubernetes-sigs/jobset/issues/1294), and no node may have both. So the template keeps it too
+    while the JobSet stays suspended, since it may come back. Where it does not, a new JobSet takes the place of this
+    one, which has no pods then.
+    """
+    owned = managed_fields_of(live, FIELD_MANAGER)
+    if owned is None or "f:spec" not in owned or live.spec is None:
+        return component
+    stored = extract(msgspec.to_builtins(live.spec), owned["f:spec"]).get("replicatedJobs", ())
+    before = {job["name"]: _selector(job) for job in stored}
+    spec = component.document["spec"]
+    wanted = {job["name"]: _selector(job) for job in spec["replicatedJobs"]}
+    kept = {
+        name: left
+        for name, selector in wanted.items()
+        if (left := {key: value for key, value in before.get(name, {}).items() if key not in selector})
+    }
+    if not kept:
+        return component
+    if not spec.get("suspend"):
+        return component if makes_claims(live) else replace(component, replaces=True)
+    jobs = [_with_selector(job, kept[job["name"]]) if job["name"] in kept else job for job in spec["replicatedJobs"]]
+    return replace(component, document={**component.document, "spec": {**spec, "replicatedJobs": jobs}})
+
+
+def _selector(job: Document) -> Document:
+    found: Document = job["template"]["spec"]["template"].get("spec", {}).get("nodeSelector") or {}
+    return found
+
+
+def _with_selector(job: Document, kept: Document) -> Document:
+    template = job["template"]["spec"]["template"]
+    pod = {**template["spec"], "nodeSelector": {**_selector(job), **kept}}
+    spec = {**job["template"]["spec"], "template": {**template, "spec": pod}}
+    return {**job, "template": {**job["template"], "spec": spec}}
 
 
 def with_fallback(component: Component, live: JobSet) -> Component:

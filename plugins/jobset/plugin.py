@@ -45,7 +45,14 @@ from trainwright.plugins.contract import (
     invalid,
     required,
 )
-from trainwright.plugins.jobset.document import as_stored, jobset_component, may_apply, name_findings, with_fallback
+from trainwright.plugins.jobset.document import (
+    as_stored,
+    jobset_component,
+    may_apply,
+    name_findings,
+    with_fallback,
+    with_selectors_of_jobs,
+)
 
 _TERMINAL = {"Completed": CONDITION_COMPLETE, "Failed": CONDITION_FAILED}
 """Conditions of a JobSet that end its TrainJob, and the TrainJob's conditions that they become."""
@@ -108,7 +115,8 @@ class JobSetPlugin:
             return [replace(jobset_component(info, job), settled=live is None)]
         if not may_apply(job, live, held=info.held):
             return []
-        return [with_fallback(as_stored(jobset_component(info, job), live), live)]
+        component = with_selectors_of_jobs(as_stored(jobset_component(info, job), live), live)
+        return [component if component.replaces else with_fallback(component, live)]
 
     def status_facts(self, job: TrainJob) -> Iterable[Reference]:
         """The JobSet with the name of the job, whether the job controls it or not."""

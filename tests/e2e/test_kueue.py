@@ -28,6 +28,7 @@ Json = dict[str, Any]
 SECONDS = 90.0
 PROGRAM = str(Path(sys.executable).parent / "trainwright")
 POOL = {"pool": "gpu"}
+ATTEMPT, INDEX = "jobset.sigs.k8s.io/restart-attempt", "batch.kubernetes.io/job-completion-index"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 RECOVERS: Json = {"featureGates": {"Recovery": True}}
@@ -148,6 +149,18 @@ class Queue(Trainer):
         done = ("True", "AllJobsCompleted")
         eventually_sync(lambda: self.conditions(name).get("Complete"), lambda found: found == done, seconds=SECONDS)
 
+    def becomes(self, name: str, rank: str, phase: str) -> None:
+        """Let one rank end, and wait until its pod is replaced, or counted."""
+        (pod,) = (one for one in self.pods_of(name) if one["metadata"]["labels"][INDEX] == rank)
+        self.patch("pods", pod["metadata"]["name"], {"status": {"phase": phase}}, subresource="status")
+        if phase == "Failed":
+            uid = pod["metadata"]["uid"]
+            eventually_sync(
+                lambda: [one["metadata"]["uid"] for one in self.pods_of(name)],
+                lambda left: uid not in left,
+                seconds=SECONDS,
+            )
+
     def workload(self, name: str) -> dict[str, tuple[str, str]]:
         """The conditions of the Workload of a TrainJob."""
         for one in self.cluster.stored.list("workloads", self.namespace):
@@ -213,6 +226,36 @@ def test_a_job_gives_way_and_resumes(cluster: ControlPlane, annotations: Json) -
     record = queue.get("configmap", "patient-failures")
     assert record is None or not any('"charged"' in text for text in record["data"].values())
     queue.end("patient")
+
+
+def test_a_gang_of_which_a_rank_has_ended_resumes_whole(cluster: ControlPlane) -> None:
+    queue = Queue(cluster, cpus=4, preemption={"withinClusterQueue": "LowerPriority"})
+    queue.runtime("plain")
+    low, high = queue.priority("low", 1), queue.priority("high", 10)
+    queue.queued("gang", 3, priority=low, annotations=RECOVERY)
+    queue.runs("gang")
+    queue.becomes("gang", "1", "Succeeded")
+    queue.queued("urgent", 3, priority=high)
+    queue.waits("gang")
+    queue.runs("urgent")
+    queue.end("urgent")
+    queue.runs("gang")
+    queue.end("gang")
+
+
+def test_pauses_between_attempts_cost_no_place(cluster: ControlPlane) -> None:
+    """The second failure is followed by a pause, and Kueue deactivates jobs here whose pods are not ready for 30 s."""
+    queue = Queue(cluster, cpus=4)
+    queue.runtime("plain")
+    queue.queued("failing", 3, annotations=RECOVERY)
+    for number in range(3):
+        queue.runs("failing")
+        attempts = {pod["metadata"]["labels"][ATTEMPT] for pod in queue.pods_of("failing")}
+        assert attempts == {str(number)}
+        queue.becomes("failing", "0", "Failed")
+    queue.runs("failing")
+    assert queue.workload("failing").get("Evicted", ("False",))[0] == "False"
+    queue.end("failing")
 
 
 def test_mpi_has_quota_for_launcher_and_nodes(cluster: ControlPlane) -> None:

@@ -9,7 +9,7 @@ always be set and finalizers can always be removed; of new annotations without e
 import contextlib
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -25,8 +25,10 @@ from trainwright.api.trainer.v1alpha1.constants import (
     SUPPORT_DEPRECATED,
 )
 from trainwright.api.trainer.v1alpha1.progress import declared
+from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.recovery import late_changes, named
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime, replicated_jobs_of
+from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.api.typed import as_typed
 from trainwright.controller.runtime import (
     ALLOWED,
@@ -139,6 +141,24 @@ class TrainJobAdmission:
                     self._met_defect(job, finding)
         return _refused(verdict.errors, [*warnings, *map(str, verdict.warnings)])
 
+    def validate_runtime(self, request: AdmissionRequest[R]) -> AdmissionResponse:
+        """Check a runtime, and warn of an edit that restarts jobs.
+
+        Kueue compares a job with the runtime as it is now, while its pods are those of the snapshot. It stops a job
+        that differs at its next change, and queues it again.
+        """
+        answer: AdmissionResponse = validate_runtime(request)
+        old, new = request.old, request.new
+        if old is None or new is None or _pods_of(old) == _pods_of(new):
+            return answer
+        with contextlib.suppress(NotSynced):
+            jobs = self.runtimes.jobs_of(new)
+            number = sum(is_queued(one) and not one.spec_or_empty.suspend and not is_finished(one) for one in jobs)
+            which = "1 running job in a queue uses" if number == 1 else f"{number} running jobs in queues use"
+            text = f"{which} this runtime and will restart, since Kueue compares jobs with their runtime"
+            return replace(answer, warnings=(*answer.warnings, text)) if number else answer
+        return answer
+
     def _about_lifetimes(self, job: TrainJob, old: TrainJob | None) -> list[str]:
         """Warnings about annotations that have no effect. A new value that cannot be used is refused at creation."""
         if not self.cleans_up:
@@ -234,6 +254,12 @@ def validate_runtime(request: AdmissionRequest[R]) -> AdmissionResponse:
     for index, job in enumerate(replicated_jobs_of(runtime)):
         errors += _step_errors(f"spec.template.spec.replicatedJobs[{index}]", job)
     return _refused(errors, warnings)
+
+
+def _pods_of(runtime: Runtime) -> object:
+    """What Kueue computes the pods of a job from."""
+    spec = runtime.spec_or_empty
+    return spec.ml_policy, spec.template_or_empty.spec_or_empty.replicated_jobs
 
 
 def is_deprecated(runtime: Runtime) -> bool:

@@ -36,7 +36,7 @@ from trainwright.controller.runtime import (
     validate_path,
 )
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
-from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
+from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.settings import ManagerSettings
 
@@ -88,8 +88,8 @@ def handlers_of(admission: TrainJobAdmission) -> dict[str, AdmissionHandler]:
     return {
         mutate_path(TrainJob): Mutating(TrainJob, admission.default),
         validate_path(TrainJob): Validating(TrainJob, admission.validate),
-        validate_path(TrainingRuntime): Validating(TrainingRuntime, validate_runtime),
-        validate_path(ClusterTrainingRuntime): Validating(ClusterTrainingRuntime, validate_runtime),
+        validate_path(TrainingRuntime): Validating(TrainingRuntime, admission.validate_runtime),
+        validate_path(ClusterTrainingRuntime): Validating(ClusterTrainingRuntime, admission.validate_runtime),
     }
 
 

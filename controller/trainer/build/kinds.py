@@ -24,6 +24,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, pods_of
 from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.runtime import (
@@ -108,7 +109,8 @@ class WatchedKinds:
                 case Enqueue.OWNER:
                     # A cluster may hold many ConfigMaps; keep those of TrainJobs only.
                     transforms = (of_a_trainjob,) if isinstance(kind, MetadataOnly) else ()
-                    builder.owns(kind, transforms=transforms, wait=waiting(watch.counters) if watch.counters else None)
+                    wait = waiting(watch.counters, _is_awaited(cache)) if watch.counters else None
+                    builder.owns(kind, transforms=transforms, wait=wait)
                     if not transforms:
                         # What a job uses in place of its own object, or what keeps it from making that, goes.
                         builder.watches(kind, _once_synced(_namesake(cache)), predicates=[_ends_foreign])
@@ -203,12 +205,19 @@ async def _missing(discovery: Discovery, resources: Iterable[Resource]) -> list[
     return missing
 
 
-def waiting(counters: Sequence[str]) -> Callable[[Event[AnyObject]], float]:
-    """How long the reconcile of an event may wait: COUNTERS_SECONDS if nothing but these counters has changed."""
+def waiting(
+    counters: Sequence[str], is_awaited: Callable[[AnyObject], bool] = lambda _: False
+) -> Callable[[Event[AnyObject]], float]:
+    """How long the reconcile of an event may wait: COUNTERS_SECONDS if nothing but these counters has changed.
+
+    `is_awaited`: whether another controller may wait for the counters of an object; then the reconcile decides.
+    """
 
     def seconds(event: Event[AnyObject]) -> float:
         old, new = event.old, event.new
-        return COUNTERS_SECONDS if old is not None and new is not None and differs_in(old, new, counters) else 0.0
+        if old is None or new is None or not differs_in(old, new, counters):
+            return 0.0
+        return 0.0 if is_awaited(new) else COUNTERS_SECONDS
 
     return seconds
 
@@ -247,6 +256,20 @@ def _namesake(cache: Cache) -> Callable[[AnyObject], Iterable[TrainJob]]:
     def find(obj: AnyObject) -> Iterable[TrainJob]:
         job = cache.get(TrainJob, name_of(obj), namespace_of(obj))
         return (job,) if job is not None else ()
+
+    return find
+
+
+def _is_awaited(cache: Cache) -> Callable[[AnyObject], bool]:
+    """Whether an object belongs to a job that is suspended, or that a queue admits and evicts."""
+
+    def find(obj: AnyObject) -> bool:
+        owner = controller_of(obj)
+        try:
+            job = cache.get(TrainJob, owner.name, namespace_of(obj)) if owner is not None else None
+        except NotSynced:
+            return False
+        return job is not None and (bool(job.spec_or_empty.suspend) or is_queued(job))
 
     return find
 

@@ -352,6 +352,10 @@ class JobObjects:
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
+        if component.replaces and self.facts.find(component.reference) is not None:
+            # Foreground: it stays until its pods are gone, so that no host name is there twice.
+            await self.delete(job, [component.reference], propagation="Foreground")
+            raise Conflict(f"{component.reference} gives way to a new one")
         if component.fallback is not None and memory.was_refused(component):
             log.debug("%s: %s: only a part is applied: the rest was refused", key_of(job), component.reference)
             [applied] = await self.applier.apply([component.fallback], owner=job)

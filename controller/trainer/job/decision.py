@@ -27,10 +27,12 @@ from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.status import (
     END_REASONS,
     REASON_END_UNKNOWN,
+    is_awaited,
     is_urgent,
     status_patch,
     wanted_status,
     with_failure,
+    with_kept_success,
     without_end,
 )
 
@@ -101,7 +103,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         observed = without_end(job, observed)
     wanted = wanted_status(
         job,
-        observed,
+        with_kept_success(job, observed),
         attempt.obstacle,
         settled=not attempt.failed,
         created=attempt.created,
@@ -120,7 +122,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         wanted, left = with_failure(wanted, REASON_DEADLINE_EXCEEDED, MESSAGE, now), None
     patch = status_patch(job, wanted)
     counters_wait, pending = False, 0.0
-    if patch is not None and not is_urgent(patch):
+    if patch is not None and not is_urgent(patch) and not is_awaited(job, wanted):
         pending = max(0.0, attempt.counters_in)
         counters_wait = pending > 0
     times = (

@@ -4,8 +4,9 @@
 The framework sets the conditions `Suspended`, `Blocked` and `Created`; the status plugin sets the others and the
 counters. A job ends once: the end that is written stays, whatever is observed afterwards. `trainerStatus` belongs to
 the status server and is never part of a patch. A change of a condition is written at once, together with every other
-change. A change of counters alone waits for a moment, because a JobSet changes them several times in a row. Nothing is
-kept meanwhile: what waits is the difference between the job and what is observed.
+change, and so are counters that another controller waits for. A change of other counters alone waits for a moment,
+because a JobSet changes them several times in a row. Nothing is kept meanwhile: what waits is the difference between
+the job and what is observed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +21,7 @@ from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.messages import shortened
 from trainwright.api.objects import resource_version_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1 import JobStatus, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
@@ -29,6 +30,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
+from trainwright.api.trainer.v1alpha1.queues import has_place, is_queued
 from trainwright.api.trainer.v1alpha1.standing import is_end, is_finished
 from trainwright.controller.runtime import Client, set_condition
 from trainwright.controller.trainer.job.obstacles import Obstacle
@@ -124,6 +126,34 @@ def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatu
     return kept
 
 
+def with_kept_success(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatus | None:
+    """What is observed, in which no step of an admitted job loses a success that was told.
+
+    When all ranks restart, JobSet runs steps again that had succeeded, such as initializers. Kueue has given their
+    quota to others, cannot take it back, and does nothing more for the job, such as an eviction, until the step has
+    succeeded again. Source: Kueue's reconciler, which writes reclaimablePods before it handles evictions.
+    """
+    if observed is None or not has_place(job):
+        return observed
+    told = {one.name: one for one in job.status_or_empty.jobs_status or () if one.succeeded}
+    seen = {one.name: one for one in observed.jobs_status or ()}
+    if all(name in seen and seen[name].succeeded >= one.succeeded for name, one in told.items()):
+        return observed
+    # A new JobSet has no counters at first.
+    gone = [JobStatus(name=name, ready=0, succeeded=0, failed=0, active=0, suspended=0) for name in told.keys() - seen]
+    kept = copy(observed)
+    kept.jobs_status = [
+        _with_success(one, told[one.name].succeeded) if one.name in told else one for one in (*seen.values(), *gone)
+    ]
+    return kept
+
+
+def _with_success(step: JobStatus, told: int) -> JobStatus:
+    """With as many successes at least. A Job counts as ready or as succeeded, since Kueue adds both."""
+    lost = max(0, told - step.succeeded)
+    return msgspec.structs.replace(step, succeeded=step.succeeded + lost, ready=max(0, step.ready - lost))
+
+
 def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None:
     """The merge patch from the job's status to the wanted one; None when they are equal.
 
@@ -150,6 +180,30 @@ def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None
 def is_urgent(patch: dict[str, Any]) -> bool:
     """Whether a status patch changes more than counters and must be written at once."""
     return patch["status"] is None or "conditions" in patch["status"]
+
+
+def is_awaited(job: TrainJob, wanted: TrainJobStatus) -> bool:
+    """Whether another controller waits for one of the changes from the counters of the job to the wanted ones.
+
+    Whoever suspends a job waits until none of its Jobs is active. Kueue admits the next job once each step is ready or
+    done, and gives the quota of a step that has succeeded to others.
+    """
+    before = {one.name: one for one in job.status_or_empty.jobs_status or ()}
+    after = wanted.jobs_status or ()
+    if job.spec_or_empty.suspend and any(one.active for one in before.values()):
+        return not any(one.active for one in after)
+    return is_queued(job) and any(_has_come(before.get(one.name), one) for one in after)
+
+
+def _has_come(before: JobStatus | None, after: JobStatus) -> bool:
+    """Whether a Job of a step has succeeded, or the last of its Jobs has become ready."""
+    if after.succeeded > (before.succeeded if before is not None else 0):
+        return True
+    return _is_ready(after) and not (before is not None and _is_ready(before))
+
+
+def _is_ready(step: JobStatus) -> bool:
+    return step.ready > 0 and step.ready >= step.active
 
 
 def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:

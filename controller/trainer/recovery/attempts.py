@@ -6,6 +6,7 @@ pods carry, and how often their JobSet was restarted. What follows is in the sum
 before anybody acts on it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -15,11 +16,14 @@ import msgspec
 
 from trainwright.api.conditions import find, find_true, is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.claims import makes_claims
+from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Node
-from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, uid_of
+from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, number_in, uid_of
 from trainwright.api.times import format_time, moment, parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_AVOIDED_NODES
+from trainwright.api.trainer.v1alpha1.queues import is_queued
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.trainer.failures.record import Entry, name_of_record
 from trainwright.controller.trainer.job.pods import INITIALIZERS, attempt_of, base_of, is_of_initializer, mark_of
@@ -52,7 +56,6 @@ from trainwright.controller.trainer.recovery.verdict import (
 
 VERDICT_SECONDS = 60.0
 """How long a JobSet may be Failed before its TrainJob is, and how long a cause may be corrected."""
-LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 _BY_RULE = "FailJobSetFailurePolicyAction"
 """Reason of a JobSet that a rule has failed: an exit code that ends it, or an initializer."""
 _NODES = 8
@@ -226,17 +229,9 @@ def advance(known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], 
         if not look.judge_one(attempt):
             return step
     look.judge_suspension()
+    _resume_whole(glance, step)
     look.correct()
     return step
-
-
-def may_be_replaced(jobset: JobSet) -> bool:
-    """Whether a new JobSet may take the place: not where it makes volumes by `volumeClaimPolicies`.
-
-    They would be deleted with it. Where they are retained, JobSet 0.12 refuses a JobSet whose claim exists, unless its
-    template equals what the API server and the binding have made of the claim.
-    """
-    return not any(policy.templates for policy in jobset.spec_or_empty.volume_claim_policies or ())
 
 
 def leave_node(known: KnownAttempts, glance: Glance, step: Progression, nodes: Sequence[Node]) -> None:
@@ -246,7 +241,7 @@ def leave_node(known: KnownAttempts, glance: Glance, step: Progression, nodes: S
     witness = known.witnesses.get(found.judged - 1)
     started = witness.started if witness is not None else 0
     reason = "its JobSet makes the volumes of its claims, which a new one could not keep"
-    if may_be_replaced(glance.jobset):
+    if not makes_claims(glance.jobset):
         reason = why_not(glance.jobset, nodes, avoided, node, started)
     if reason:
         found.kept = [*found.kept, node]
@@ -265,7 +260,7 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
         return False
     if found.hang or found.provisional_until or found.replace == uid_of(glance.jobset):
         return False
-    return not glance.job.spec_or_empty.suspend
+    return not glance.job.spec_or_empty.suspend and not is_partial(glance)
 
 
 def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration, still: StalledAttempt | None) -> str:
@@ -333,11 +328,54 @@ def _go_on_after_hang(glance: Glance, step: Progression) -> None:
         # A rank failed while it was stopped, and Kubernetes had no retry left.
         found.hang = False
         found.judged = max(found.judged, glance.ended)
-        found.replace = uid_of(glance.jobset) if may_be_replaced(glance.jobset) else ""
+        found.replace = uid_of(glance.jobset) if not makes_claims(glance.jobset) else ""
     elif glance.jobset.spec_or_empty.suspend and not any(map(_goes, glance.pods)):
         found.hang = False
-        is_partial = not all(map(is_of_initializer, glance.pods))
-        found.replace = uid_of(glance.jobset) if is_partial and may_be_replaced(glance.jobset) else ""
+        found.replace = uid_of(glance.jobset) if _lacks_ranks(glance) and not makes_claims(glance.jobset) else ""
+
+
+def _resume_whole(glance: Glance, step: Progression) -> None:
+    """Let all ranks of a suspended job begin again when it is resumed, and at once.
+
+    The time that it waits counts as its pause: a queue that admits it evicts it if its pods are not ready in time.
+    """
+    found = step.summary
+    if glance.job.spec_or_empty.suspend:
+        found.hold_until = ""
+    if is_partial(glance) and not any(map(_goes, glance.pods)):
+        found.replace = uid_of(glance.jobset)
+
+
+def is_partial(glance: Glance) -> bool:
+    """Whether a suspended JobSet would not run all ranks when it is resumed, and may give way to a new one."""
+    is_stopped = glance.jobset.spec_or_empty.suspend and glance.failed_since is None
+    return bool(is_stopped) and _lacks_ranks(glance) and not makes_claims(glance.jobset)
+
+
+def _lacks_ranks(glance: Glance) -> bool:
+    """Whether the JobSet, resumed, would not run each rank again: a Job keeps those that have succeeded.
+
+    Not if it is about to complete.
+    """
+    # Pods of Jobs that JobSet has replaced may still be there.
+    ended = [pod for pod in glance.pods if number_in(labels_of(pod).get(LABEL_ATTEMPT)) == glance.restarts]
+    done = Counter(
+        labels_of(pod).get(LABEL_REPLICATED_JOB)
+        for pod in ended
+        if dig(pod, "status.phase") == "Succeeded" and not is_of_initializer(pod) and not _goes(pod)
+    )
+    if not done:
+        return False
+    policy = glance.jobset.spec_or_empty.success_policy
+    targets = set((policy.target_replicated_jobs if policy is not None else None) or ())
+    deciding = [
+        (one, (one.replicas or 1) * (one.template.spec_or_empty.completions or 1))
+        for one in glance.jobset.spec_or_empty.replicated_jobs or ()
+        if (one.name in targets if targets else one.name not in INITIALIZERS)
+    ]
+    whole = [done[one.name] >= count for one, count in deciding]
+    is_any = policy is not None and policy.operator == "Any"
+    return not (any(whole) if is_any else all(whole))
 
 
 def held_for(summary: Summary, now: datetime) -> float:
@@ -378,7 +416,7 @@ class _Look:
             found.end_reason, found.end_message = reason, outcome.message or message
             return True
         if failed_since is not None:
-            if not may_be_replaced(glance.jobset):
+            if makes_claims(glance.jobset):
                 found.end_reason = glance.end[0] if glance.end is not None else ""
                 found.end_message = (
                     "its JobSet has no restart left, and a new one could not keep the volumes of its claims; the last: "
@@ -405,7 +443,7 @@ class _Look:
 
         Where another attempt follows in any case, or none, nothing is waited for.
         """
-        if not may_be_replaced(self.glance.jobset):
+        if makes_claims(self.glance.jobset):
             return False
         position, entry = self._credit(attempt), self.step.entries.get(attempt)
         counts, other = self.step.summary.counts, replace(why, cause=FailureCause.INFRASTRUCTURE)
@@ -471,12 +509,23 @@ class _Look:
         if entry is not None and entry.replicated_job in INITIALIZERS and has_failed:
             return Attribution(FailureCause.CONFIGURATION, f"{entry.where} failed for good")
         witness = self.known.witnesses.get(attempt)
+        if witness is None and entry is None and self._is_late_restart(attempt):
+            return attribute(None, Witness(), self.wanted, suspended=True)
         if witness is None and entry is None:
             # Nobody has seen it: what Kubernetes charged counts.
             is_counted = glance.counted > self.step.summary.counted or (has_failed and not glance.ended_by_rule)
             cause = FailureCause.CODE if is_counted else FailureCause.INFRASTRUCTURE
             return Attribution(cause, "it ended while no manager ran")
         return attribute(entry, witness or Witness(), self.wanted)
+
+    def _is_late_restart(self, attempt: int) -> bool:
+        """Whether JobSet has counted on without an attempt: a rank failed while its job was being suspended.
+
+        The attempt of that rank had ended by the suspension already, and the next one begins when the job is resumed.
+        """
+        found = self.step.summary
+        is_suspended = bool(self.glance.jobset.spec_or_empty.suspend)
+        return is_suspended and attempt == found.judged and found.last_cause == FailureCause.SUSPENDED
 
     def _credit(self, attempt: int) -> Position:
         """How far an attempt came that has ended now. A late report of the one before counts for that one.
@@ -529,7 +578,7 @@ class _Look:
             position=position,
             # Whoever began to look in the middle of the attempt has seen less than its pods say.
             seconds=max(seen, witness.ran_seconds) if seen is not None else None,
-            in_queue=LABEL_QUEUE in labels_of(self.glance.job),
+            in_queue=is_queued(self.glance.job),
         )
 
     def _take(self, attempt: int, ended: EndedAttempt, outcome: Judgement) -> None:

@@ -28,7 +28,13 @@ from trainwright.controller.trainer.failures.recorder import RECORDS, read_recor
 from trainwright.controller.trainer.job.decision import Ruling
 from trainwright.controller.trainer.job.pods import attempt_of, jobset_of_job, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
+from trainwright.controller.trainer.recovery.attempts import (
+    VERDICT_SECONDS,
+    Glance,
+    KnownAttempts,
+    held_for,
+    is_partial,
+)
 from trainwright.controller.trainer.recovery.nodes import still_avoided
 from trainwright.controller.trainer.recovery.verdict import Summary, retries_left, summary_of
 from trainwright.plugins.contract import Reference
@@ -138,7 +144,8 @@ class Recoveries:
             marks[STANDING_RETRIES] = str(left)
         if avoided:
             marks[STANDING_AVOIDED] = avoided
-        if found.hang or (held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)):
+        is_held = held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)
+        if found.hang or is_held or self._is_partial(job, jobset):
             marks[STANDING_HOLD] = "true"
         about = {"name": key.name, "namespace": key.namespace, "uid": uid_of(job), "annotations": marks}
         return {"apiVersion": "trainwright.dev/v1alpha1", "kind": "RecoveryStanding", "metadata": about}
@@ -161,6 +168,15 @@ class Recoveries:
         begun = found.judged if found.replace else max(found.judged, known.begun)
         avoided = ",".join(still_avoided(found.avoided, self._now()))
         return begun, known.retries_left if found.judged else None, avoided
+
+    def _is_partial(self, job: TrainJob, jobset: JobSet | None) -> bool:
+        """Whether the JobSet must not be resumed, since it is about to give way to one that runs all ranks."""
+        if jobset is None or not jobset.spec_or_empty.suspend:
+            return False
+        try:
+            return is_partial(Glance(job=job, jobset=jobset, pods=pods_of(self._cache, job), now=self._now()))
+        except CacheError:
+            return False  # the first list of pods has not arrived
 
     def _has_begun(self, job: TrainJob, jobset: JobSet | None, found: Summary) -> bool:
         """Whether pods of the next attempt run already, so that it is not held back."""

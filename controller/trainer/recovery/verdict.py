@@ -53,8 +53,8 @@ PROGRESS_SECONDS = 3600.0
 """An attempt without reports that ran for so long has made progress."""
 _PAUSES = (0.0, 10.0, 60.0, 300.0, 600.0)
 _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
-LONGEST_PAUSE_IN_QUEUE = 120.0
-"""Queues take the quota from a job whose pods are not ready for long."""
+LONGEST_PAUSE_IN_QUEUE = 10.0
+"""The quota stays reserved meanwhile, and Kueue evicts a job whose pods are not ready for long, which may end it."""
 KEY = "summary"
 _CHECKPOINT, _STEP = "checkpoint_step", "current_step"
 """Metrics of a report: where the next attempt begins, and where this one was."""

@@ -267,3 +267,40 @@ async def test_what_others_change_of_a_suspended_jobset_is_put_right_each_time(u
     await user.delete("jobset", "job")
     again = await user.until("jobset", "job", bool)
     assert again["spec"] == made["spec"]
+
+
+async def test_a_place_without_a_former_label_takes_a_new_jobset(user: User) -> None:
+    """As a queue moves a job to another flavor: the Jobs of the old JobSet would ask for both labels."""
+    await user.runtime()
+    await user.job("job", suspend=True)
+    for label in ("spot", "spot", "reserved"):
+        before = await user.until("jobset", "job", lambda jobset: jobset["spec"]["suspend"])
+        await user.patch("trainjob", "job", placed(label, suspend=False))
+        if label == "reserved":
+            # No garbage collector runs here, so the test does what it does.
+            await user.until("jobset", "job", lambda jobset: "deletionTimestamp" in jobset["metadata"])
+            await user.patch("jobset", "job", {"metadata": {"finalizers": None}})
+        jobset = await user.until("jobset", "job", lambda jobset: not jobset["spec"].get("suspend"))
+        assert selector_of(jobset) == {label: "yes"}
+        assert (jobset["metadata"]["uid"] != before["metadata"]["uid"]) is (label == "reserved")
+        await user.patch("trainjob", "job", {"spec": {"suspend": True}})
+        await user.until("jobset", "job", lambda jobset: jobset["spec"]["suspend"])
+        await user.patch("trainjob", "job", placed("", suspend=True))
+
+
+def placed(label: str, *, suspend: bool) -> dict[str, Any]:
+    """What Kueue writes into a job: where its pods run, or an empty patch."""
+    template = {"spec": {"template": {"spec": {"nodeSelector": {label: "yes"}}}}}
+    jobs = [{"name": "node", "template": template}] if label else []
+    spec = {"template": {"spec": {"replicatedJobs": jobs}}}
+    return {
+        "spec": {
+            "suspend": suspend,
+            "runtimePatches": [{"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": spec}],
+        }
+    }
+
+
+def selector_of(jobset: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"]
+    return found

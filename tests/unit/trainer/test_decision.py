@@ -10,7 +10,14 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
-from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS, MESSAGE, Attempt, Ruling, decide
+from trainwright.controller.trainer.job.decision import (
+    LONGEST_WAIT_SECONDS,
+    MESSAGE,
+    Attempt,
+    Decision,
+    Ruling,
+    decide,
+)
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -18,6 +25,15 @@ NOW = dt.datetime(2026, 1, 1, 0, 1, 0, tzinfo=dt.UTC)
 """A minute after the creation."""
 OBSTACLE = Obstacle(Reason.APPLY_REFUSED, "no", RuntimeError(), final=False)
 COUNTED = {"name": "node", "active": 1, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
+QUEUED = {"kueue.x-k8s.io/queue-name": "q"}
+ADMITTED = {"manager": "kueue.x-k8s.io/manager"} | {
+    "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [{"name": "node"}]}}}
+}
+
+
+def steps(**of_node: int) -> dict[str, Any]:
+    """A status with the counters of two steps."""
+    return {"jobsStatus": [{**COUNTED, "name": "pre"}, {**COUNTED, **of_node}]}
 
 
 def condition(kind: str, reason: str = "R", message: str = "m") -> dict[str, Any]:
@@ -33,6 +49,7 @@ class Row:
     """One job, what is known of it, and what is to be done."""
 
     name: str
+    labels: dict[str, str] = field(default_factory=dict)
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] | None = None
     observed: dict[str, Any] | None = None
@@ -182,14 +199,7 @@ def test_the_record_has_the_last_word_also_where_the_reason_is_that_of_the_jobse
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 def test_decision(row: Row) -> None:
-    document = {
-        "metadata": {"name": "j", "namespace": "n", "creationTimestamp": CREATED, "resourceVersion": "7"},
-        "spec": {"runtimeRef": {"name": "r"}, **row.spec},
-        **({"status": row.status} if row.status else {}),
-    }
-    job = msgspec.convert(document, TrainJob)
-    observed = msgspec.convert(row.observed, TrainJobStatus) if row.observed is not None else None
-    decision = decide(job, observed, row.attempt, NOW)
+    decision = decided(row)
     written = (decision.status or {}).get("status") or {}
     found = written.get("conditions") if decision.status is not None else None
     if row.conditions is not None:
@@ -201,3 +211,60 @@ def test_decision(row: Row) -> None:
     assert ("jobsStatus" in written) is row.counters
     assert (decision.counters_wait, decision.end, decision.over) == (row.counters_wait, row.end, row.over)
     assert decision.look_again == row.look_again
+
+
+def decided(row: Row) -> Decision:
+    document = {
+        "metadata": {
+            "name": "j",
+            "namespace": "n",
+            "labels": row.labels,
+            "creationTimestamp": CREATED,
+            "resourceVersion": "7",
+        },
+        "spec": {"runtimeRef": {"name": "r"}, **row.spec},
+        **({"status": row.status} if row.status else {}),
+    }
+    job = msgspec.convert(document, TrainJob)
+    observed = msgspec.convert(row.observed, TrainJobStatus) if row.observed is not None else None
+    return decide(job, observed, row.attempt, NOW)
+
+
+STOPPED = {"jobsStatus": [{**COUNTED, "name": "pre", "active": 0}, {**COUNTED, "active": 0, "suspended": 1}]}
+HELD = {"suspend": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels", "before", "after", "at_once"),
+    [
+        pytest.param(HELD, {}, steps(), STOPPED, True, id="suspended, and no Job is active any more"),
+        pytest.param(HELD, {}, steps(active=2), steps(), False, id="suspended, and one Job is still active"),
+        pytest.param(HELD, {}, None, STOPPED, False, id="suspended, and none was active"),
+        pytest.param({}, {}, steps(), STOPPED, False, id="its Jobs have ended"),
+        pytest.param({}, QUEUED, steps(), steps(ready=1), True, id="queued, and a step is ready"),
+        pytest.param({}, QUEUED, steps(active=3), steps(active=3, ready=2), False, id="queued, and most are ready"),
+        pytest.param({}, QUEUED, steps(ready=1), steps(ready=1, failed=1), False, id="queued, and a Job has failed"),
+        pytest.param({}, QUEUED, steps(), steps(active=0, succeeded=1), True, id="queued, and a Job has succeeded"),
+        pytest.param({"runtimePatches": [ADMITTED]}, {}, steps(), steps(ready=1), True, id="queued without a label"),
+        pytest.param(
+            {"runtimePatches": [{"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {}}]},
+            {},
+            steps(),
+            steps(ready=1),
+            False,
+            id="Kueue leaves the job alone",
+        ),
+        pytest.param({}, {}, steps(), steps(ready=1), False, id="not queued"),
+    ],
+)
+def test_counters_that_another_controller_waits_for_are_written_at_once(
+    spec: dict[str, Any],
+    labels: dict[str, str],
+    before: dict[str, Any] | None,
+    after: dict[str, Any],
+    at_once: bool,
+) -> None:
+    conditions = {"conditions": [SUSPENDED]} if spec.get("suspend") else {}
+    row = Row("", spec=spec, labels=labels, status={**conditions, **(before or {})}, observed={**conditions, **after})
+    decision = decided(row)
+    assert (decision.status is not None, decision.counters_wait) == (at_once, not at_once)

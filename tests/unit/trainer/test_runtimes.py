@@ -12,7 +12,7 @@ import pytest
 from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta, OwnerReference
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
-from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Key
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, _deprecations
@@ -225,6 +225,41 @@ async def test_annotations_on_recovery_that_come_late_or_without_the_gate_are_wa
     assert not answer.errors
     (warning,) = answer.warnings
     assert warning.startswith(told)
+
+
+QUEUED = {"labels": {"kueue.x-k8s.io/queue-name": "q"}}
+
+
+@pytest.mark.parametrize(
+    ("edit", "jobs", "warned"),
+    [
+        ({"mlPolicy": {"numNodes": 7}}, 1, "1 running job in a queue uses this runtime and will restart"),
+        ({"mlPolicy": {"numNodes": 7}}, 2, "2 running jobs in queues use this runtime and will restart"),
+        ({"mlPolicy": {"numNodes": 7}}, 0, ""),
+        ({"metadata": {"labels": {"a": "b"}}}, 2, ""),
+    ],
+)
+def test_an_edit_of_a_runtime_that_restarts_queued_jobs_is_warned_of(
+    edit: dict[str, Any], jobs: int, warned: str
+) -> None:
+    """Kueue computes pods from the runtime as it is now, and stops a job whose pods differ."""
+    over = [{"type": "Complete", "status": "True", "reason": "R", "message": "", "lastTransitionTime": OLD}]
+    others = [
+        train_job(metadata={"name": "free"}),
+        train_job(metadata=QUEUED, suspend=True),
+        msgspec.structs.replace(
+            train_job(metadata=QUEUED), status=msgspec.convert({"conditions": over}, TrainJobStatus)
+        ),
+    ]
+    runtimes: Any = SimpleNamespace(jobs_of=lambda _: [*others, *(train_job(metadata=QUEUED) for _ in range(jobs))])
+    unused: Any = None
+    admission = TrainJobAdmission(unused, unused, unused, unused, runtimes, unused, unused)
+    request: Any = SimpleNamespace(operation="UPDATE", old=runtime(), new=runtime(**edit))
+    answer = admission.validate_runtime(request)
+    assert not answer.errors
+    assert "".join(answer.warnings).partition(",")[0] == warned
+    request.old = None
+    assert not admission.validate_runtime(request).warnings
 
 
 def woken(watch: Watch, event: Any) -> list[Key]:

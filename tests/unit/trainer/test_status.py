@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from trainwright.api.messages import CONDITION_LIMIT
-from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1 import RuntimePatch, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.standing import is_finished
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
-from trainwright.controller.trainer.job.status import status_patch, wanted_status
+from trainwright.controller.trainer.job.status import status_patch, wanted_status, with_kept_success
 
 BEFORE = "2026-01-01T00:00:00Z"
 NOW = "2026-06-01T12:00:00Z"
@@ -210,3 +210,33 @@ def test_a_patch_that_only_takes_away_names_its_version() -> None:
     assert patch is not None
     assert patch["status"] == {"jobsStatus": None}
     assert patch["metadata"] == {"resourceVersion": "5"}
+
+
+PLACE = {"manager": "kueue.x-k8s.io/manager"} | {
+    "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [{"name": "pre"}]}}}
+}
+
+
+def step(name: str, *, ready: int = 0, succeeded: int = 0, active: int = 0) -> dict[str, Any]:
+    return {"name": name, "ready": ready, "succeeded": succeeded, "failed": 0, "active": active, "suspended": 0}
+
+
+@pytest.mark.parametrize(
+    ("patches", "pre"),
+    [
+        pytest.param([PLACE], step("pre", succeeded=1, active=1), id="admitted"),
+        pytest.param([], step("pre", ready=1, active=1), id="not queued, or evicted"),
+    ],
+)
+def test_a_step_that_runs_again_keeps_its_success_while_kueue_counts_on_it(
+    patches: list[Any], pre: dict[str, Any]
+) -> None:
+    queued = job(jobsStatus=[step("pre", succeeded=1), step("node", active=1)])
+    assert queued.spec is not None
+    queued.spec.runtime_patches = msgspec.convert(patches, list[RuntimePatch])
+    again = {"jobsStatus": [step("pre", ready=1, active=1), step("node", ready=1, active=1)]}
+    kept = with_kept_success(queued, msgspec.convert(again, TrainJobStatus))
+    assert msgspec.to_builtins(kept) == {"jobsStatus": [pre, step("node", ready=1, active=1)]}
+    assert with_kept_success(queued, None) is None
+    new = with_kept_success(queued, TrainJobStatus())
+    assert msgspec.to_builtins(new) == ({"jobsStatus": [step("pre", succeeded=1)]} if patches else {})

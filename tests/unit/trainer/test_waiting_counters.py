@@ -62,6 +62,7 @@ ENDED = JobSetStatus(
 def test_only_a_change_of_counters_waits(old: JobSet | None, new: JobSet | None, seconds: float) -> None:
     event: Event[AnyObject] = Event(EventType.MODIFIED, Key("n", "j"), old, new)
     assert waiting(COUNTERS)(event) == seconds
+    assert waiting(COUNTERS, lambda _: True)(event) == 0.0
 
 
 @jumping

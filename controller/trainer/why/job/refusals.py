@@ -11,8 +11,10 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, controller_of, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
+from trainwright.api.times import moment
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.why.catalogue import RUNTIME_KINDS, about_job, cause, here, reference_of, runtime_of
+from trainwright.controller.trainer.why.job.jobset import summary_in
 from trainwright.controller.trainer.why.job.scheduling import requests_of
 from trainwright.controller.trainer.why.kinds import (
     CONFIG_MAP,
@@ -23,7 +25,7 @@ from trainwright.controller.trainer.why.kinds import (
     SERVICE_ACCOUNT,
 )
 from trainwright.controller.trainer.why.words import listed, quoted, replicated_jobs
-from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds, since_of
+from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, event_since
 
 _LIMIT = 63
@@ -232,6 +234,8 @@ _TRANSLATIONS: tuple[tuple[re.Pattern[str], Callable[[Picture, re.Match[str], da
 def uncreated(picture: Picture) -> Iterator[Cause]:
     """Jobs that lack pods, and why: from the last event of each, else from what their templates name."""
     told: dict[str, Cause] = {}
+    if dig(picture.jobset, "spec.suspend"):
+        return  # its Jobs are to have no pods
     for job in picture.jobs:
         spec, status = job.get("spec") or {}, job.get("status") or {}
         wanted = spec.get("parallelism")
@@ -361,6 +365,18 @@ def _limit(picture: Picture, found: re.Match[str], *, since: datetime | None, po
     return cause("LimitRangeRefused", text, about, since, pods=pods)
 
 
+def _began(picture: Picture, job: Document) -> datetime | None:
+    """Since when the Job may have pods: its creation, or its last resume, which JobSet and Job controller note."""
+    found = summary_in(picture)
+    times = [
+        created_at(job),
+        since_of(condition_of(job, "Suspended")),
+        since_of(condition_of(picture.jobset, "Suspended")) if picture.jobset is not None else None,
+        moment(found.hold_until) if found is not None else None,
+    ]
+    return max((one for one in times if one is not None), default=None)
+
+
 def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> Cause | None:
     """What the pods name and does not exist, and quotas that are too small: events are gone after an hour."""
     pod = dig(job, "spec.template.spec") or {}
@@ -383,7 +399,7 @@ def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> C
                 f"{resource}={hard}"
             )
             return _refused(picture, job, text, created_at(job), wanted, done)
-    if done or picture.present_pods or not picture.lasted(created_at(job), _SILENT_SECONDS):
+    if done or picture.present_pods or not picture.lasted(_began(picture, job), _SILENT_SECONDS):
         return None
     text = (
         f"Job {name_of(job)} has none of its {wanted} pods, and no event says why: is the Job controller running? "

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 
 from trainwright.api.messages import counted
 from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of, owners_of, uid_of
+from trainwright.api.quantity import Quantity
 from trainwright.api.times import format_time, moment
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFIX_RUNTIME_SNAPSHOT
+from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here
 from trainwright.controller.trainer.why.job.refusals import JOBSET_MISSING
 from trainwright.controller.trainer.why.kinds import (
@@ -28,7 +30,6 @@ from trainwright.controller.trainer.why.words import listed, quoted, verb
 from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 NO_WORKLOAD_SECONDS = 60.0
 NOT_RESUMED_SECONDS = 60.0
@@ -38,6 +39,8 @@ _MAXIMUM = re.compile(
     r"request > maximum capacity \((?P<asked>\S+) > (?P<most>[^\s)]+)\)|"
     r".*?podset request \((?P<podset>[^\s)]+)\) > maximum capacity \((?P<capacity>[^\s)]+)\))"
 )
+_PASSED_OVER = "equivalent workload"
+"""In the words of Kueue about a job that it did not look at, since one that asks for the same did not fit."""
 _STOPPED = re.compile(r"is (?:inactive|stopped)|stop(?:ped|Policy)", re.IGNORECASE)
 _WHY_EVICTED = {
     "Preempted": "preempted by a job of higher priority",
@@ -60,13 +63,13 @@ def suspended(picture: Picture) -> Iterator[Cause]:
         # Kueue may queue the JobSet instead of the TrainJob.
         is_queued = dig(picture.jobset, "spec.suspend")
         workload = workload_of(picture) if is_queued else None
-        if workload is None:
-            return
+        if workload is None or picture.is_controller_of(workload):
+            return  # Kueue has resumed the job, and its next attempt is held back
     workload = workload or workload_of(picture)
-    queue = labels_of(picture.job).get(QUEUE_LABEL, "")
+    queue = labels_of(picture.job).get(LABEL_QUEUE, "")
     since = since_of(holds(picture.job, "Suspended")) or created_at(picture.job)
     if workload is not None:
-        yield _queued(picture, workload, str(dig(workload, "spec.queueName") or queue))
+        yield _queued(picture, workload, _queue_of(picture, workload))
     elif queue:
         yield _without_workload(picture, queue, since)
     else:
@@ -104,13 +107,16 @@ def _without_workload(picture: Picture, queue: str, since: datetime | None) -> C
     why = "Kueue does not manage TrainJobs" if served else "Kueue is not installed"
     text = (
         f"the job is labelled for queue {queue}, but there is no Workload for it: {why}; ask the administrator, or "
-        f"remove the label {QUEUE_LABEL} and set spec.suspend to false"
+        f"remove the label {LABEL_QUEUE} and set spec.suspend to false"
     )
     return cause("NotQueued", text, about, since)
 
 
 def _queue_missing(picture: Picture, queue: str) -> Cause:
-    text = f"LocalQueue {queue} does not exist in namespace {picture.namespace}: correct the label {QUEUE_LABEL}"
+    text = f"LocalQueue {queue} does not exist in namespace {picture.namespace}: correct the label {LABEL_QUEUE}"
+    if not queue:
+        text = f"the job names no queue, and Kueue manages jobs without one here: add the label {LABEL_QUEUE}"
+        return cause("QueueMissing", text, about_job(picture), created_at(picture.job))
     return cause("QueueMissing", text, here(picture, "LocalQueue", queue), created_at(picture.job))
 
 
@@ -124,8 +130,8 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
         return cause("EvictedByQueue", text, about, since_of(ended), severity=Severity.STUCK)
     if reserved.get("status") == "True":
         return _reserved(picture, workload, about)
-    local = picture.get(LOCAL_QUEUE, queue)
-    if local is None and picture.lacks(LOCAL_QUEUE, queue):
+    local = picture.get(LOCAL_QUEUE, queue) if queue else None
+    if not queue or (local is None and picture.lacks(LOCAL_QUEUE, queue)):
         return _queue_missing(picture, queue)
     cluster = str(dig(local, "spec.clusterQueue") or "")
     stopped = _stopped(picture, queue, local, cluster, reserved)
@@ -155,15 +161,60 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
         return cause("QueueMissing", f"{where} cannot take the job: {quoted(message)}", about, since)
     evicted = holds(workload, "Evicted")
     if evicted is not None:
-        why = _WHY_EVICTED.get(str(evicted.get("reason")), quoted(str(evicted.get("message", "")), 100))
-        text = f"Kueue stopped the job ({why}); it is queued again in {where} and starts by itself"
+        text = f"Kueue stopped the job ({_why_evicted(evicted)}); it is queued again in {where} and starts by itself"
         return cause("EvictedByQueue", text, about, since_of(evicted))
-    needed = [f"{found[3]} more {found[1]}" for found in _UNUSED.finditer(message)]
-    if needed:
-        text = f"{listed(needed)} must become free; wait, or ask for less"
-    else:
-        text = quoted(message) if message else "Kueue has not looked at it yet"
-    return cause("QueueFull", f"the job waits in {where}: {text}", about, since)
+    return cause("QueueFull", f"the job waits in {where}: {_what_lacks(picture, workload, message)}", about, since)
+
+
+def _why_evicted(evicted: Document) -> str:
+    return _WHY_EVICTED.get(str(evicted.get("reason")), quoted(str(evicted.get("message", "")), 100))
+
+
+def _what_lacks(picture: Picture, workload: Document, message: str) -> str:
+    """What must happen before Kueue admits a job. It does not look at a job that asks for what another one lacks."""
+    if needed := _needed(message):
+        return f"{needed} must become free; wait, or ask for less"
+    is_passed_over = not message or _PASSED_OVER in message
+    if is_passed_over and (needed := _needed_by_equals(picture, workload)):
+        return f"a job that asks for the same waits, too: {needed} must become free; wait, or ask for less"
+    if _PASSED_OVER in message:
+        return "a job that asks for the same did not fit; Kueue looks at both again when quota becomes free"
+    return quoted(message) if message else "Kueue has not looked at it yet"
+
+
+def _needed(message: str) -> str:
+    """What must become free. Pods of several steps are added up one by one, so the largest number is the whole."""
+    most: dict[str, dict[str, str]] = {}
+    for resource, flavor, more in _UNUSED.findall(message):
+        of_resource = most.setdefault(resource, {})
+        of_resource[flavor] = max(of_resource.get(flavor, more), more, key=_amount)
+    return listed([_by_flavor(resource, flavors) for resource, flavors in most.items()])
+
+
+def _by_flavor(resource: str, flavors: dict[str, str]) -> str:
+    if len(flavors) == 1:
+        return f"{next(iter(flavors.values()))} more {resource}"
+    return " or ".join(f"{more} more {resource} of flavor {flavor}" for flavor, more in flavors.items())
+
+
+def _amount(text: str) -> Quantity:
+    try:
+        return Quantity.parse(text)
+    except ValueError:
+        return Quantity(0)
+
+
+def _needed_by_equals(picture: Picture, workload: Document) -> str:
+    """What a job lacks that asks for the same in the same queue."""
+    equals = (other for other in picture.list(WORKLOAD) if _asks(other) == _asks(workload))
+    found = (_needed(str((condition_of(other, "QuotaReserved") or {}).get("message", ""))) for other in equals)
+    return next(filter(None, found), "")
+
+
+def _asks(workload: Document) -> object:
+    """What Kueue compares of jobs in a queue: how many pods ask for what, and where they may run."""
+    pods = [(one.get("count"), dig(one, "template.spec")) for one in dig(workload, "spec.podSets") or ()]
+    return dig(workload, "spec.queueName"), dig(workload, "spec.priority"), pods
 
 
 def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str, reserved: Document) -> Cause | None:
@@ -185,6 +236,9 @@ def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str,
 
 def _reserved(picture: Picture, workload: Document, about: About) -> Cause:
     status = workload.get("status") or {}
+    if (evicted := holds(workload, "Evicted")) is not None:
+        text = f"Kueue stops the job ({_why_evicted(evicted)}): it is queued again once its pods have ended"
+        return cause("EvictedByQueue", text, about, since_of(evicted))
     waiting = [check for check in status.get("admissionChecks") or () if check.get("state") != "Ready"]
     since = since_of(condition_of(workload, "QuotaReserved"))
     if waiting:
@@ -208,9 +262,27 @@ def elsewhere(picture: Picture) -> Iterator[Cause]:
     manager = dig(picture.job, "spec.managedBy")
     if not manager or manager == MANAGED_BY_TRAINER:
         return
-    what = "it runs in another cluster, look there" if "multikueue" in manager else "ask that controller"
+    what = "ask that controller"
+    if "multikueue" in manager:
+        workload = workload_of(picture)
+        cluster = dig(workload, "status.clusterName")
+        if workload is not None and not cluster and not _is_placed(workload):
+            yield _queued(picture, workload, _queue_of(picture, workload))
+            return
+        what = f"it runs in cluster {cluster}, look there" if cluster else "it runs in another cluster, look there"
+        if workload is not None:
+            what = f"queue {_queue_of(picture, workload)} admitted it, and {what}"
     text = f"the job is managed by {manager} (spec.managedBy): {what}"
     yield cause("ManagedElsewhere", text, about_job(picture), created_at(picture.job))
+
+
+def _is_placed(workload: Document) -> bool:
+    """Whether a worker cluster has the job. A Kueue that does not say which one has no `clusterName`."""
+    return holds(workload, "Admitted") is not None and holds(workload, "Evicted") is None
+
+
+def _queue_of(picture: Picture, workload: Document) -> str:
+    return str(dig(workload, "spec.queueName") or labels_of(picture.job).get(LABEL_QUEUE, ""))
 
 
 def unattended(picture: Picture) -> Iterator[Cause]:

@@ -499,3 +499,14 @@ def test_waits_for_a_new_node() -> None:
     assert world.says() == "NodeComing: the autoscaler adds a node for 4 pods of the job; nothing is to be done"
     world.event(world.pods[0], "NotTriggerScaleUp", "pod didn't trigger scale-up", kind="Normal", ago=5)
     assert world.says().startswith("NoFreeNode: ")
+
+
+@pytest.mark.parametrize("noted_by", ["Job", "JobSet"])
+def test_a_job_that_was_resumed_has_time_for_its_pods(noted_by: str) -> None:
+    world = World()
+    world.without_pods()
+    assert world.says().startswith("PodsRefused: Job j-node-0 has none of its 4 pods, and no event says why")
+    about = next(obj for obj in world.objects if obj["kind"] == noted_by)
+    for ago, is_stuck in ((30, False), (61, True)):
+        about.setdefault("status", {})["conditions"] = [condition("Suspended", "Resumed", status="False", ago=ago)]
+        assert world.says().startswith("PodsRefused") is is_stuck

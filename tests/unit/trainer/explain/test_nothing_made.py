@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults before the JobSet works: runtime, queue, manager, refusals. The number is that of the catalogue."""
 
+import pytest
+
 from tests.unit.trainer.explain.world import World, at, condition
+from trainwright.controller.trainer.recovery.verdict import KEY, Summary, text_of
 
 MISSING = (
     "RuntimeMissing: ClusterTrainingRuntime torch does not exist: create it, or create the job again with a runtime "
@@ -50,6 +53,49 @@ def test_waits_in_a_queue() -> None:
     assert world.explained().exit_code == 3
 
 
+UNUSED = "insufficient unused quota for cpu in flavor {}, {} more needed"
+
+
+@pytest.mark.parametrize(
+    ("message", "needed"),
+    [
+        # The second number contains the first.
+        (f"{UNUSED.format('a', 2)}; {UNUSED.format('a', 4)}", "4 more cpu"),
+        (f"{UNUSED.format('a', '10')}; {UNUSED.format('a', '9500m')}", "10 more cpu"),
+        (f"{UNUSED.format('a', 2)}, {UNUSED.format('b', 1)}", "2 more cpu of flavor a or 1 more cpu of flavor b"),
+        (f"{UNUSED.format('a', 2)}; {UNUSED.format('a', 1).replace('cpu', 'memory')}", "1 more memory and 2 more cpu"),
+    ],
+)
+def test_what_must_become_free_is_said_once(message: str, needed: str) -> None:
+    world = World(jobset=False)
+    world.workload(
+        condition("QuotaReserved", "Pending", f"couldn't assign flavors to pod set node: {message}", "False")
+    )
+    assert world.says() == (
+        f"QueueFull: the job waits in queue q (ClusterQueue c): {needed} must become free; wait, or ask for less"
+    )
+
+
+@pytest.mark.parametrize(
+    "passed_over", [[], ["Bypassed scheduling evaluation because an equivalent workload recently failed"]]
+)
+def test_a_job_behind_an_equal_one_says_what_that_one_lacks(passed_over: list[str]) -> None:
+    world = World(jobset=False)
+    workload = world.workload(*(condition("QuotaReserved", "Pending", text, "False") for text in passed_over))
+    waits = "QueueFull: the job waits in queue q (ClusterQueue c): "
+    alone = "a job that asks for the same did not fit; Kueue looks at both again when quota becomes free"
+    assert world.says() == waits + (alone if passed_over else "Kueue has not looked at it yet")
+    spec = {**workload["spec"], "podSets": [{"name": "node", "count": 2, "template": {"spec": {"containers": []}}}]}
+    pending = {"conditions": [condition("QuotaReserved", "Pending", UNUSED.format("a", 3), "False")]}
+    other = world.add("kueue.x-k8s.io/v1beta1", "Workload", "trainjob-i", spec=spec, status=pending)
+    workload["spec"] = {**spec, "podSets": [{**spec["podSets"][0], "count": 1}]}
+    assert "3 more cpu" not in world.says()
+    workload["spec"] = {**other["spec"]}
+    assert world.says() == (
+        f"{waits}a job that asks for the same waits, too: 3 more cpu must become free; wait, or ask for less"
+    )
+
+
 def test_can_never_be_admitted() -> None:
     world = World(jobset=False)
     message = (
@@ -74,6 +120,16 @@ def test_the_queue_does_not_exist() -> None:
     world.objects = [obj for obj in world.objects if obj["kind"] != "LocalQueue"]
     assert world.says() == (
         "QueueMissing: LocalQueue q does not exist in namespace n: correct the label kueue.x-k8s.io/queue-name"
+    )
+
+
+def test_a_job_names_no_queue_where_it_must() -> None:
+    world = World(jobset=False)
+    workload = world.workload(condition("QuotaReserved", "Inadmissible", "LocalQueue  doesn't exist", "False"))
+    workload["spec"]["queueName"], world.job["metadata"]["labels"] = "", {}
+    assert world.says() == (
+        "QueueMissing: the job names no queue, and Kueue manages jobs without one here: add the label "
+        "kueue.x-k8s.io/queue-name"
     )
 
 
@@ -113,6 +169,33 @@ def test_a_job_that_was_admitted_and_is_not_resumed() -> None:
         "of Kueue's manager says why"
     )
     assert world.explained().exit_code == 1
+
+
+def test_a_job_that_kueue_has_resumed_and_that_recovers_is_not_the_queues() -> None:
+    """Its JobSet is suspended between two attempts."""
+    world = World()
+    world.without_pods()
+    world.workload(condition("QuotaReserved", "QuotaReserved"), condition("Admitted", "Admitted", ago=3600))
+    world.job["spec"]["suspend"] = False
+    world.jobset["spec"] |= {"suspend": True, "failurePolicy": {"rules": [{"name": "infra"}]}}
+    summary = Summary(judged=1, hold_until=at(-9), why="rank 0 failed with exit code 1", paid="1 of 3 retries used")
+    world.add("v1", "ConfigMap", "j-failures", owner=world.job, data={KEY: text_of(summary)})
+    assert world.says().startswith("Restarting: attempt 2 begins at ")
+    assert world.explained().exit_code == 3
+
+
+def test_an_eviction_is_told_before_its_pods_have_ended() -> None:
+    world = World(jobset=False)
+    world.workload(
+        condition("QuotaReserved", "QuotaReserved", ago=3600),
+        condition("Admitted", "Admitted", ago=3600),
+        condition("Evicted", "Preempted", "Preempted to accommodate a workload"),
+    )
+    assert world.says() == (
+        "EvictedByQueue: Kueue stops the job (preempted by a job of higher priority): it is queued again once its pods "
+        "have ended"
+    )
+    assert world.explained().exit_code == 3
 
 
 def test_taken_out_of_the_queue_again() -> None:
@@ -169,6 +252,21 @@ def test_another_controller_is_responsible() -> None:
         "cluster, "
         "look there"
     )
+
+
+def test_a_job_of_another_cluster_waits_in_a_queue_of_this_one() -> None:
+    world = World(jobset=False)
+    workload = world.workload(condition("QuotaReserved", "Pending", UNUSED.format("a", 2), "False"))
+    world.job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    assert world.says().startswith("QueueFull: the job waits in queue q (ClusterQueue c): 2 more cpu")
+    check = {"name": "multikueue", "state": "Pending"}
+    workload["status"] = {"conditions": [condition("QuotaReserved", "QuotaReserved")], "admissionChecks": [check]}
+    assert world.says() == "AdmissionCheckPending: the job has its quota and waits for admission check multikueue"
+    workload["status"] = {"conditions": [condition("Admitted", "Admitted")]}
+    managed = "ManagedElsewhere: the job is managed by kueue.x-k8s.io/multikueue (spec.managedBy): queue q admitted it"
+    assert world.says() == f"{managed}, and it runs in another cluster, look there"
+    workload["status"]["clusterName"] = "worker-1"
+    assert world.says() == f"{managed}, and it runs in cluster worker-1, look there"
 
 
 def test_no_manager_works() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.trainer.recovery.test_recovery_causes import PEER, disrupted, pod
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.claims import makes_claims
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
@@ -24,7 +25,6 @@ from trainwright.controller.trainer.recovery.attempts import (
     advance,
     entries_of_present,
     held_for,
-    may_be_replaced,
     observe,
     restart_stalled,
     stalled,
@@ -100,7 +100,9 @@ class Life:
                 "metadata": {"name": "j", "namespace": "n", "uid": self.uid},
                 "spec": {
                     "suspend": self.suspended or self.is_held,
-                    "replicatedJobs": [{"name": "node", "template": {"spec": {"template": template}}}],
+                    "replicatedJobs": [
+                        {"name": "node", "template": {"spec": {"completions": 2, "template": template}}}
+                    ],
                     "volumeClaimPolicies": policies,
                 },
                 "status": {
@@ -369,11 +371,11 @@ def test_a_jobset_that_makes_volumes_stays(policy: dict[str, Any]) -> None:
     """Scenario 45: also where they are retained, since JobSet refuses another one with them."""
     life = Life()
     jobset = life.jobset
-    assert may_be_replaced(jobset)
+    assert not makes_claims(jobset)
     spec = {"accessModes": ["ReadWriteMany"]}
     made = msgspec.to_builtins(jobset)
     made["spec"]["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "state"}, "spec": spec}], **policy}]
-    assert not may_be_replaced(msgspec.convert(made, JobSet))
+    assert makes_claims(msgspec.convert(made, JobSet))
 
 
 def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
@@ -391,6 +393,18 @@ def test_suspensions_count_nothing_and_the_resume_is_the_next_attempt() -> None:
     # Suspended before a pod has run: no attempt at all.
     life.suspended = True
     assert life.look().summary.judged == 10
+
+
+def test_a_rank_that_fails_in_the_moment_of_a_suspension_costs_nothing() -> None:
+    """JobSet counts one more restart than there were attempts: the next one begins with the resume."""
+    life = Life()
+    life.run(pod(0), pod(1))
+    life.suspended = True
+    life.look()
+    life.base, life.restarts, life.counted = 1, 1, 1
+    life.run()
+    assert life.causes == {"Suspended": 2}
+    assert (life.entries[1].message, life.known.summary.counts.row) == ("the job was suspended", {})
 
 
 def test_a_jobset_that_a_user_deletes_takes_its_attempt_along() -> None:
@@ -528,11 +542,36 @@ def test_ranks_that_have_ended_do_not_keep_the_next_attempt_from_beginning() -> 
 
 
 def test_initializers_that_have_succeeded_stay_after_a_hang() -> None:
-    step = pod(0, status={"phase": "Succeeded"})
-    step["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "dataset-initializer"
-    life = stopped(step, pod(0), pod(1))
-    life.run(step)
+    life = stopped(INITIALIZER, pod(0), pod(1))
+    life.run(INITIALIZER)
     assert (life.known.summary.hang, life.known.summary.replace) == (False, "")
+
+
+INITIALIZER = pod(0, status={"phase": "Succeeded"})
+INITIALIZER["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "dataset-initializer"
+DONE = [pod(rank, status={"phase": "Succeeded"}) for rank in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("left", "replaceable", "replaced"),
+    [
+        pytest.param([DONE[1]], True, "s1", id="one of two ranks has succeeded"),
+        pytest.param([DONE[1], pod(0, deleted="10:00:00")], True, "", id="the other one still ends"),
+        pytest.param(DONE, True, "", id="all have, so the JobSet is about to complete"),
+        pytest.param([INITIALIZER], True, "", id="an initializer has"),
+        pytest.param([DONE[1]], False, "", id="its JobSet makes volumes"),
+    ],
+)
+def test_a_suspended_gang_is_resumed_whole_and_at_once(left: list[Document], replaceable: bool, replaced: str) -> None:
+    """A Job never runs a rank again that has succeeded, and the time in a queue counts as the pause."""
+    life = Life()
+    life.replaceable = replaceable
+    life.run(pod(0), pod(1))
+    life.known.summary.hold_until = format_time(life.now + timedelta(seconds=60))
+    life.suspended = True
+    life.run(*left)
+    assert (life.known.summary.replace, life.known.summary.hold_until) == (replaced, "")
+    assert (life.causes, life.known.summary.counts.row) == ({"Suspended": 1}, {})
 
 
 def stopped(*pods: Document) -> Life:

@@ -11,6 +11,7 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_RETRIES
 from trainwright.api.trainer.v1alpha1.recovery import Allowed, Declaration, Retries, declared
 from trainwright.controller.trainer.recovery.causes import Attribution, FailureCause
 from trainwright.controller.trainer.recovery.verdict import (
+    LONGEST_PAUSE_IN_QUEUE,
     MOST_ATTEMPTS,
     Counts,
     EndedAttempt,
@@ -234,7 +235,7 @@ def test_pauses_grow_without_progress() -> None:
     assert [one.pause for one in lived(*[ended()] * 6, wanted=many)] == [0, 10, 60, 300, 600, 600]
     assert [one.pause for one in lived(*[ended(INFRASTRUCTURE)] * 5)] == [0, 30, 120, 300, 300]
     queued = lived(*[ended(in_queue=True)] * 6, wanted=many)
-    assert max(one.pause for one in queued) == 120
+    assert [one.pause for one in queued] == [0, *[LONGEST_PAUSE_IN_QUEUE] * 5]
     assert {one.pause for one in lived(*[ended(step=float(n)) for n in range(9)])} == {0}
 
 

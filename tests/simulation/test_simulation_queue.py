@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated worlds whose jobs wait in a queue: Kueue admits, evicts and requeues them in an order that a seed draws."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.simulation.queueing import Queueing
+from trainwright.controller.local.testing.simulation.plan import Plan
+from trainwright.controller.local.testing.simulation.simulate import Outcome
+
+Simulated = Callable[[Any, str | Plan], Outcome]
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_worlds_whose_jobs_wait_in_a_queue(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(Queueing(), str(seed))
+    for met in ("a job is preempted", "a JobSet is resumed"):
+        assert outcome.counts[f"sometimes: {met}"]
