@@ -265,7 +265,7 @@ def test_a_job_of_another_cluster_waits_in_a_queue_of_this_one() -> None:
     workload["status"] = {"conditions": [condition("Admitted", "Admitted")]}
     managed = "ManagedElsewhere: the job is managed by kueue.x-k8s.io/multikueue (spec.managedBy): queue q admitted it"
     assert world.says() == f"{managed}, and it runs in another cluster, look there"
-    workload["status"]["clusterName"] = "worker-1"
+    workload["status"] = {**workload["status"], "clusterName": "worker-1"}
     assert world.says() == f"{managed}, and it runs in cluster worker-1, look there"
 
 
