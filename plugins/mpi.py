@@ -221,6 +221,8 @@ def _about_numbers(info: Info, policy: MPIMLPolicySource, job: TrainJob) -> Iter
             "runtime's mlPolicy to 1, and the number of nodes in spec.trainer.numNodes"
         )
         return
+    if job.spec_or_empty.trainer is None:
+        return  # it takes the runtime as it is, as the job that `doctor` tries does
     asked = job.spec_or_empty.trainer_or_empty.num_nodes
     wanted = asked if asked is not None else info.ml_policy_or_empty.num_nodes
     if policy.run_launcher_as_node and nodes is not None and wanted in {1, None} and nodes.count * nodes.replicas == 1:

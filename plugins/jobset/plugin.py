@@ -26,6 +26,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_CONTAINERS,
     VOLUME_INITIALIZER,
 )
+from trainwright.api.trainer.v1alpha1.queues import may_be_queued
 from trainwright.api.trainer.v1alpha1.runtimes import replicated_jobs_of
 from trainwright.api.typed import as_typed
 from trainwright.plugins.contract import (
@@ -115,7 +116,9 @@ class JobSetPlugin:
             return [replace(jobset_component(info, job), settled=live is None)]
         if not may_apply(job, live, held=info.held):
             return []
-        component = with_selectors_of_jobs(as_stored(jobset_component(info, job), live), live)
+        component = as_stored(jobset_component(info, job), live)
+        if may_be_queued(job):
+            component = with_selectors_of_jobs(component, live)
         return [component if component.replaces else with_fallback(component, live)]
 
     def status_facts(self, job: TrainJob) -> Iterable[Reference]:

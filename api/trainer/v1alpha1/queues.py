@@ -14,6 +14,12 @@ def is_queued(job: TrainJob) -> bool:
     return bool(labels_of(job).get(LABEL_QUEUE)) or has_place(job)
 
 
+def may_be_queued(job: TrainJob) -> bool:
+    """Whether Kueue may move the job to other nodes. Its patch stays when it takes a job out, empty."""
+    patches = job.spec_or_empty.runtime_patches or ()
+    return bool(labels_of(job).get(LABEL_QUEUE)) or any(patch.manager == PATCH_MANAGER for patch in patches)
+
+
 def has_place(job: TrainJob) -> bool:
     """Whether Kueue has said where the pods run. It empties its patch at the end of an eviction."""
     return any(
