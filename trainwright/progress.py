@@ -60,6 +60,8 @@ RESUME_FROM = "TRAINWRIGHT_RESUME_FROM"
 ON_STALL = "TRAINWRIGHT_ON_STALL"
 ATTEMPTS = ("TRAINWRIGHT_ATTEMPT_BASE", "TRAINWRIGHT_ATTEMPT")
 """Variables whose sum is the attempt, from 0."""
+CHECKPOINT_STEP = "checkpoint_step"
+"""The metric with the step of the last checkpoint."""
 LATEST = "latest"
 """The file in the folder of checkpoints that says which one is whole."""
 EARLIER = 2
@@ -880,7 +882,7 @@ class Reporter:
             if folder and "://" not in folder:
                 _note_checkpoint(folder, os.fspath(path), number)
             if number is not None:
-                self.update(metrics={"checkpoint_step": str(number)})  # of texts, the last one counts
+                self.update(metrics={CHECKPOINT_STEP: str(number)})  # of texts, the last one counts
             self._checkpoint = os.fspath(path)
             self._send_now()
         except Exception as error:  # the training goes on, and may write a checkpoint again
@@ -1083,6 +1085,8 @@ class Reporter:
         if self._end is not None:
             moment = datetime.now(timezone.utc)
         named = [(str(name)[:CHARACTERS], entry) for name, entry in values if name]
+        # A termination message keeps the first metrics: an attempt is judged by its last checkpoint.
+        named.sort(key=lambda one: one[0] != CHECKPOINT_STEP)
         told = {name: self._told(name, entry, step) for name, entry in named}
         metrics = {name: value for name, value in told.items() if value is not None}
         loss = next((self._told(name, value, step) for name, value in losses), None)

@@ -2,7 +2,6 @@
 """Jobs that recover in a simulated world: their ranks fail, report progress and hang."""
 
 import asyncio
-import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -199,7 +198,7 @@ class _Attempts(WorldRule):
 
 
 class ProgressIsNew(_Attempts):
-    """Failures in a row are forgotten only if the job has come further than ever before."""
+    """Failures in a row are forgotten only if the job has come further than ever before, which stays on record."""
 
     name = "progress"
 
@@ -209,8 +208,10 @@ class ProgressIsNew(_Attempts):
         """What each TrainJob has reported, by its uid: its best step and checkpoint."""
         self._further: dict[str, float] = {}
         """When that was further than ever before."""
-        self._known: dict[str, tuple[int, int, float, float]] = {}
-        """Of each record, by the uid of its TrainJob: attempts, failures in a row, the best step, and when that was."""
+        self._known: dict[str, tuple[int, int, float]] = {}
+        """Of each record, by the uid of its TrainJob: attempts, failures in a row, and when that was."""
+        self._recorded: dict[str, tuple[float, float]] = {}
+        """The best step and the best checkpoint of each record."""
 
     def changed(self, change: StoreChange) -> None:
         """Follow reports and records."""
@@ -228,17 +229,19 @@ class ProgressIsNew(_Attempts):
         elif change.collection == "configmaps" and change.name.name.endswith("-failures"):
             found = summary_of(_record_of(change)) if change.type != "DELETED" else None
             if found is None:
-                self._known.pop(owner_of(document), None)  # what follows is no more than what the JobSet has counted
+                # What follows is no more than what the JobSet has counted.
+                self._known.pop(owner_of(document), None)
+                self._recorded.pop(owner_of(document), None)
                 return
             self._compare(change.name.name, owner_of(document), found, now)
 
     def _compare(self, name: str, job: str, found: Summary, now: float) -> None:
-        row, step = sum(found.counts.row.values()), found.counts.step or 0.0
-        judged, before, best, since = self._known.get(job, (0, 0, 0.0, 0.0))
-        if step < best:
-            # Another replica, which has seen less, has judged the attempt once more: the record begins from there.
-            self._further[job] = math.inf
-        self._known[job] = found.judged, row, step, now
+        row, recorded = sum(found.counts.row.values()), (found.counts.step or 0.0, found.counts.checkpoint or 0.0)
+        judged, before, since = self._known.get(job, (0, 0, 0.0))
+        best = self._recorded.get(job, recorded)
+        if recorded[0] < best[0] or recorded[1] < best[1]:
+            self.say(f"{name}: the best step and checkpoint on record go back from {best} to {recorded}")
+        self._known[job], self._recorded[job] = (found.judged, row, now), recorded
         if found.judged == judged + 1 and 0 < row <= before and found.last_cause != FailureCause.SUSPENDED:
             self.world.trace.sometimes("progress clears the counts")
             # The verdict before may have been written long after that attempt, or while a last report of it was stored.

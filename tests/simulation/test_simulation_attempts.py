@@ -8,10 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.simulation.recovering import GATE, HANGS, RETRIES, Recovering
 from tests.simulation.rules import JOBS, JOBSETS, true_conditions
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.testing.simulation.network import Weather
 from trainwright.controller.local.testing.simulation.node import PodLives
 from trainwright.controller.local.testing.simulation.plan import Plan, Step
 from trainwright.controller.local.testing.simulation.rules import WorldRule
@@ -73,11 +76,17 @@ def lived(simulated: Simulated, scenario: OneLife, *steps: Step, lives: PodLives
     return simulated(scenario, Plan(seed="one", lives=lives, options={GATE: True, **options}, steps=(CREATE, *steps)))
 
 
-def test_an_attempt_that_repeats_the_steps_after_its_checkpoint_spends_a_retry(simulated: Simulated) -> None:
-    """The first attempt notes checkpoint 4 and fails at step 5; the others begin at 4, and fail at step 5 again."""
+@pytest.mark.parametrize("latency", [0.002, 1.5])
+def test_an_attempt_that_repeats_the_steps_after_its_checkpoint_spends_a_retry(
+    simulated: Simulated, latency: float
+) -> None:
+    """The first attempt notes checkpoint 4 and fails at step 5; the others begin at 4, and fail at step 5 again.
+
+    With the slow network, the second attempt reports before the first one is judged.
+    """
     scenario, lives = OneLife(), replace(FAILS, reports=0.9)
-    options = {GATE: True, HANGS: True}
-    simulated(scenario, Plan(seed="one", lives=lives, options=options, steps=(Step(1.0, "create", "j3:plain"),)))
+    options, steps = {GATE: True, HANGS: True}, (Step(1.0, "create", "j3:plain"),)
+    simulated(scenario, Plan(seed="two", weather=Weather(latency=latency), lives=lives, options=options, steps=steps))
     assert (scenario.summary.counts.checkpoint, scenario.summary.counts.step) == (4.0, 5.0)
     assert (scenario.summary.judged, scenario.end) == (RETRIES + 1, {"Failed": "ReachedMaxRestarts"})
 

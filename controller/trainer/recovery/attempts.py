@@ -7,10 +7,10 @@ before anybody acts on it.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, reduce
 
 import msgspec
 
@@ -70,6 +70,8 @@ class KnownAttempts:
     witnesses: dict[int, Witness] = field(default_factory=dict)
     begun: int = 0
     """How many attempts were seen to begin."""
+    reported: dict[int, Position] = field(default_factory=dict)
+    """What each attempt had reported when its pods were looked at last."""
     evidence: dict[str, str] = field(default_factory=dict)
     """The key of the record with the last lines of ranks that stood still, the last time."""
     jobset: str = ""
@@ -90,6 +92,11 @@ class Glance:
     now: datetime
     report: TrainerStatus | None = None
     """The newest one; the job may show it later."""
+
+    @cached_property
+    def position(self) -> Position:
+        """What the newest report says."""
+        return position_of(self.report or self.job.status_or_empty.trainer_status)
 
     @cached_property
     def base(self) -> int:
@@ -169,8 +176,7 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
     is_stopped = is_suspended or known.summary.hang or is_replaced or held_for(known.summary, glance.now) > 0
     if known.jobset not in ("", uid):
         # An attempt may just have begun in the JobSet before; the one of this number is another one now.
-        for old in [attempt for attempt in known.witnesses if attempt >= known.summary.judged]:
-            known.witnesses.pop(old)
+        _forget(known, [attempt for attempt in known.witnesses if attempt >= known.summary.judged])
     known.jobset = uid
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
@@ -183,10 +189,26 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
         if witness.ran:
             witness.ran_since = witness.ran_since or glance.now
             known.begun = max(known.begun, attempt + 1)
-    found = known.summary
+    _note_report(known, glance)
     # The last one that was judged stays: its cause may be corrected, and its end tells whose report one is.
-    for old in [attempt for attempt in known.witnesses if attempt < found.judged - 1]:
-        known.witnesses.pop(old)
+    _forget(known, [attempt for attempt in known.witnesses if attempt < known.summary.judged - 1])
+
+
+def _note_report(known: KnownAttempts, glance: Glance) -> None:
+    """Note what the present attempt has reported: the next one may report before this one is judged."""
+    current, position = glance.current, glance.position
+    spans = [known.witnesses.get(number, Witness()).span for number in (current - 1, current, current + 1)]
+    before, own, following = spans
+    if own.began is None or not is_since(position, own, before if current else None):
+        return
+    if following.began is None or not is_since(position, following, own):
+        known.reported[current] = position
+
+
+def _forget(known: KnownAttempts, attempts: Iterable[int]) -> None:
+    for attempt in attempts:
+        known.witnesses.pop(attempt, None)
+        known.reported.pop(attempt, None)
 
 
 def entries_of_present(entries: Mapping[int, Entry], found: Summary, jobset: str) -> dict[int, Entry]:
@@ -528,36 +550,53 @@ class _Look:
         return is_suspended and attempt == found.judged and found.last_cause == FailureCause.SUSPENDED
 
     def _credit(self, attempt: int) -> Position:
-        """How far an attempt came that has ended now. A late report of the one before counts for that one.
+        """How far an attempt came that has ended now.
 
-        The attempt before may have made progress by it, and was charged without.
+        The job shows one report: perhaps a late one of the attempt before, or the first one of the next attempt.
         """
-        position = position_of(self.glance.report or self.glance.job.status_or_empty.trainer_status)
-        if (witness := self.known.witnesses.get(attempt)) is not None:
-            # Of a file that was not read in time, or a report to another replica, the termination message tells.
-            left = map(position_left, witness.left.values())
-            position = max((position, *left), key=lambda one: (one.at, one.checkpoint or 0.0, one.step or 0.0))
-        found, last = self.step.summary, self.step.entries.get(attempt - 1)
-        if self._is_since(position, attempt):
-            following = self._span(attempt + 1)
-            if following.began is None or not is_since(position, following, self._span(attempt)):
-                return position
-            # The next one has reported already.
+        found, own = self.step.summary, self._own(attempt)
+        position = self.glance.position
+        if self._is_of_next(position, attempt):
             best = found.counts
-            return Position(best.step, best.percent, is_own=False, checkpoint=best.checkpoint)
+            return own or Position(best.step, best.percent, is_own=False, checkpoint=best.checkpoint)
+        if self._is_since(position, attempt):
+            return position.or_further(own) if own is not None else position
+        self._credit_late(attempt - 1, position)
+        return own or replace(position, is_own=False)
+
+    def _own(self, attempt: int) -> Position | None:
+        """What an attempt reported, as its containers have left it or as it was seen before; None: nothing is known."""
+        witness, seen = self.known.witnesses.get(attempt), self.known.reported.get(attempt)
+        # Of a file that was not read in time, or a report to another replica, the termination message tells.
+        left = [position_left(text) for text in witness.left.values()] if witness is not None else []
+        if seen is not None and not self._is_of_next(seen, attempt):
+            left.append(seen)
+        own = [one for one in left if one.at]
+        return reduce(Position.or_further, own) if own else None
+
+    def _credit_late(self, attempt: int, position: Position) -> None:
+        """Credit an attempt with a report that was stored after the verdict: it may have made progress by it.
+
+        The report may also be of the first second of the next attempt, so what is on record is never lowered.
+        """
+        found, last = self.step.summary, self.step.entries.get(attempt)
         cause = next((one for one in FailureCause if one == found.last_cause), None)
         # A record that was lost or edited does not say what the attempt has cost.
         is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
-        if last is None or cause is None or not is_known or not self._is_since(position, attempt - 1):
+        if last is None or cause is None or not is_known or not self._is_since(position, attempt):
             # Of an attempt that cannot be judged again: others are compared with it, and no more.
             found.counts = found.counts.reached(position)
-        else:
-            again = self._ended(attempt - 1, last, Attribution(cause, found.why), position)
-            found.counts = judge(found.before, again, self.wanted).counts
-            self.step.entries[attempt - 1] = msgspec.structs.replace(
-                last, step=position.step, percent=position.percent, checkpoint=position.checkpoint
-            )
-        return replace(position, is_own=False)
+            return
+        position = position.or_further(Position(last.step, last.percent, checkpoint=last.checkpoint))
+        again = self._ended(attempt, last, Attribution(cause, found.why), position)
+        found.counts = judge(found.before, again, self.wanted).counts
+        self.step.entries[attempt] = msgspec.structs.replace(
+            last, step=position.step, percent=position.percent, checkpoint=position.checkpoint
+        )
+
+    def _is_of_next(self, position: Position, attempt: int) -> bool:
+        following = self._span(attempt + 1)
+        return following.began is not None and is_since(position, following, self._span(attempt))
 
     def _is_since(self, position: Position, attempt: int) -> bool:
         return is_since(position, self._span(attempt), self._span(attempt - 1) if attempt else None)

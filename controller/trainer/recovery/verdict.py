@@ -15,7 +15,7 @@ compared. The pods of an attempt start after all pods of the one before have end
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -43,7 +43,7 @@ from trainwright.controller.trainer.recovery.causes import (
     FailureCause,
     Span,
 )
-from trainwright.progress import ReadError, read
+from trainwright.progress import CHECKPOINT_STEP, ReadError, read
 
 MOST_ATTEMPTS = 100
 """In all; suspensions do not count."""
@@ -56,8 +56,8 @@ _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
 LONGEST_PAUSE_IN_QUEUE = 10.0
 """The quota stays reserved meanwhile, and Kueue evicts a job whose pods are not ready for long, which may end it."""
 KEY = "summary"
-_CHECKPOINT, _STEP = "checkpoint_step", "current_step"
-"""Metrics of a report: where the next attempt begins, and where this one was."""
+_STEP = "current_step"
+"""The metric of a report with the last step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,24 @@ class Position:
     """Whether the attempt in question has reported it; else one before it has."""
     checkpoint: float | None = None
     """The step of the last checkpoint that was noted."""
+
+    def or_further(self, other: "Position") -> "Position":
+        """The furthest of what two reports of one attempt say."""
+        return replace(
+            self,
+            step=furthest(self.step, other.step),
+            percent=furthest(self.percent, other.percent),
+            checkpoint=furthest(self.checkpoint, other.checkpoint),
+            at=max(self.at, other.at),
+        )
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def furthest(*numbers: _Number | None) -> _Number | None:
+    """The highest number that is known."""
+    return max((one for one in numbers if one is not None), default=None)
 
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
@@ -103,11 +121,9 @@ class Counts(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     def reached(self, position: Position) -> "Counts":
         """The counts with the best position, if that is this one."""
         counts = copied(self)
-        counts.step = max((one for one in (self.step, position.step) if one is not None), default=None)
-        counts.percent = max((one for one in (self.percent, position.percent) if one is not None), default=None)
-        counts.checkpoint = max(
-            (one for one in (self.checkpoint, position.checkpoint) if one is not None), default=None
-        )
+        counts.step = furthest(self.step, position.step)
+        counts.percent = furthest(self.percent, position.percent)
+        counts.checkpoint = furthest(self.checkpoint, position.checkpoint)
         return counts
 
 
@@ -365,9 +381,9 @@ def position_left(text: str) -> Position:
 
 
 def _position(metrics: Mapping[str, str], percent: int | None, at: str | None) -> Position:
-    checkpoint, step = (_number(metrics.get(name, "")) for name in (_CHECKPOINT, _STEP))
+    checkpoint, step = (_number(metrics.get(name, "")) for name in (CHECKPOINT_STEP, _STEP))
     return Position(
-        step=max((one for one in (step, checkpoint) if one is not None), default=None),
+        step=furthest(step, checkpoint),
         percent=percent,
         at=format_time(parse(at)) if at else "",
         checkpoint=checkpoint,

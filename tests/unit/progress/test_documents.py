@@ -458,6 +458,7 @@ def test_the_termination_message_is_short_and_leaves_what_others_wrote(
     configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=target, TRAINWRIGHT_PROGRESS_FINAL=final)
     reporter = make(total=10)
     reporter.update(step=9, loss=1.0, metrics={f"metric{number}": "v" * 64 for number in range(200)})
+    reporter.update(metrics={"checkpoint_step": "8"})
     for _ in range(2):
         reporter.tick(last=True)
     mine, report = final.read_bytes().splitlines(keepends=True), read(final.read_text())
@@ -465,5 +466,7 @@ def test_the_termination_message_is_short_and_leaves_what_others_wrote(
     assert [len(line) <= progress.FINAL_BYTES for line in mine] == [True, True]
     assert (report.percentage, report.loss, report.step) == (90, 1.0, 9)
     assert len(report.metrics) > 5
+    # What decides whether the attempt has made progress is not cut.
+    assert report.metrics["checkpoint_step"] == "8"
     # A bind mount cannot be replaced by renaming.
     assert final.stat().st_ino == inode

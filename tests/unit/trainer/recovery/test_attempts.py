@@ -687,6 +687,20 @@ def test_a_late_report_is_progress_of_the_attempt_that_made_it(shown: str) -> No
     assert life.known.summary.counts.step == 20.0
 
 
+def test_a_report_in_the_first_second_of_an_attempt_takes_no_progress_from_the_one_before() -> None:
+    """Another manager took over, so nobody knows whether the attempt before had ended in that second."""
+    life = Life()
+    life.step, life.reported_at = 3, "09:59:00"
+    fail_at(life, "09:58:00", "09:59:10", "ValueError: a")
+    life.restart()
+    life.known = KnownAttempts(life.known.summary)
+    life.step, life.reported_at = 1, "10:00:20"
+    fail_at(life, "10:00:20", "10:00:30", "ValueError: b")
+    life.restart()
+    assert (life.known.summary.counts.step, life.entries[0].step) == (3.0, 3.0)
+    assert life.known.summary.counts.row == {"retries": 2}
+
+
 def test_an_attempt_that_was_charged_too_early_gets_its_progress_back() -> None:
     """Two failures without progress, and the third attempt reports more than any before, just before it fails."""
     life = Life(Declaration(mode="gang", retries=5))
@@ -733,6 +747,34 @@ def test_the_last_report_in_the_termination_message_counts(
     killed = pod(0, code=137, at="10:01:10", message=f"step 24\n{json.dumps(report)}")
     life.run(started(killed, "10:01:00"), started(pod(1, code=1, at="10:01:11"), "10:01:00"))
     life.restart()
+    assert life.known.summary.counts.row == row
+    assert (life.entries[1].step, life.entries[1].checkpoint) == entry
+
+
+@pytest.mark.parametrize(
+    ("shown", "left", "row", "entry"),
+    [
+        pytest.param(True, False, {"retries": 1}, (151.0, 150.0), id="the job showed it when a rank failed"),
+        pytest.param(False, True, {"retries": 1}, (151.0, 150.0), id="the container left it"),
+        pytest.param(False, False, {"retries": 2}, (None, None), id="nobody saw it"),
+    ],
+)
+def test_a_checkpoint_counts_though_the_next_attempt_reports_before_the_verdict(
+    shown: bool, left: bool, row: dict[str, int], entry: tuple[float | None, float | None]
+) -> None:
+    """The job shows one report, and that of the next attempt has replaced the one with the checkpoint."""
+    life = Life(Declaration(mode="gang", retries=5))
+    life.step, life.checkpoint, life.reported_at = 101, 100, "10:00:05"
+    fail_at(life, "10:00:00", "10:00:10", "ValueError: a")
+    life.restart()
+    if shown:
+        life.step, life.checkpoint, life.reported_at = 151, 150, "10:01:09"
+    report = {"step": 151, "metrics": {"checkpoint_step": 150}, "lastUpdatedTime": "2026-11-25T10:01:09Z"}
+    killed = pod(0, code=1, at="10:01:10", message=json.dumps(report) if left else "")
+    life.run(started(killed, "10:01:00"), started(pod(1), "10:01:00"))
+    life.restarts, life.counted = 2, 2
+    life.step, life.checkpoint, life.reported_at = 151, None, "10:01:15"
+    life.run(started(pod(0), "10:01:12"), started(pod(1), "10:01:12"))
     assert life.known.summary.counts.row == row
     assert (life.entries[1].step, life.entries[1].checkpoint) == entry
 
