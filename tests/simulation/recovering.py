@@ -126,7 +126,7 @@ class RecordIsTrue(WorldRule):
     name = "recovery-record"
 
     def changed(self, change: StoreChange) -> None:
-        """No job makes more attempts than its budgets pay for, and none is over by its record alone for long."""
+        """No job makes more attempts than its budgets pay for, and each one that is judged is counted."""
         if (data := _record_of(change)) is None or (found := summary_of(data)) is None:
             return
         name, counts = change.name.name, found.counts

@@ -31,7 +31,7 @@ _LOST_AT = 30.0
 
 
 class OneLife(Recovering):
-    """A world in which managers have the gate, and one looks at the end."""
+    """A world whose managers have the gate. It keeps what is stored at the end."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -190,7 +190,7 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
             witness.ran_since = witness.ran_since or glance.now
             known.begun = max(known.begun, attempt + 1)
     _note_report(known, glance)
-    # The last one that was judged stays: its cause may be corrected, and its end tells whose report one is.
+    # Keep the last judged one: its cause may be corrected, and its end tells which attempt made a report.
     _forget(known, [attempt for attempt in known.witnesses if attempt < known.summary.judged - 1])
 
 
@@ -534,7 +534,7 @@ class _Look:
         if witness is None and entry is None and self._is_late_restart(attempt):
             return attribute(None, Witness(), self.wanted, suspended=True)
         if witness is None and entry is None:
-            # Nobody has seen it: what Kubernetes charged counts.
+            # No pod of it was seen, so what the JobSet has charged counts.
             is_counted = glance.counted > self.step.summary.counted or (has_failed and not glance.ended_by_rule)
             cause = FailureCause.CODE if is_counted else FailureCause.INFRASTRUCTURE
             return Attribution(cause, "it ended while no manager ran")
@@ -584,7 +584,7 @@ class _Look:
         # A record that was lost or edited does not say what the attempt has cost.
         is_known = sum(found.before.causes.values()) + 1 == sum(found.counts.causes.values())
         if last is None or cause is None or not is_known or not self._is_since(position, attempt):
-            # Of an attempt that cannot be judged again: others are compared with it, and no more.
+            # The attempt cannot be judged again; later ones are still compared with what it reached.
             found.counts = found.counts.reached(position)
             return
         position = position.or_further(Position(last.step, last.percent, checkpoint=last.checkpoint))
@@ -615,7 +615,7 @@ class _Look:
             why=why,
             fingerprint=fingerprint(entry) if entry is not None else "",
             position=position,
-            # Whoever began to look in the middle of the attempt has seen less than its pods say.
+            # A manager that started in the middle of the attempt has seen less than its pods say.
             seconds=max(seen, witness.ran_seconds) if seen is not None else None,
             in_queue=is_queued(self.glance.job),
         )
@@ -645,7 +645,7 @@ class _Look:
         )
 
     def _leave_open(self, attempt: int, until: str) -> None:
-        """Let later evidence correct the cause of the last attempt until then; empty: no more."""
+        """Let later evidence correct the cause of the last attempt until then; empty: its cause is final."""
         self.step.summary.provisional_until = until
         if attempt in self.step.entries:
             self.step.entries[attempt] = msgspec.structs.replace(self.step.entries[attempt], provisional=bool(until))

@@ -205,7 +205,7 @@ def _ends(counts: Counts, reason: str, message: str, paid: str) -> Judgement:
 def _is_further(before: Counts, ended: EndedAttempt) -> bool:
     """Whether the attempt has made progress, compared with every one before.
 
-    Of a job that keeps checkpoints, the steps after the last one are lost: whoever repeats them comes no further.
+    In a job that keeps checkpoints, the steps after the last one are lost, so repeating them is no progress.
     """
     step, percent, checkpoint = ended.position.step, ended.position.percent, ended.position.checkpoint
     if checkpoint is not None:
@@ -220,7 +220,7 @@ def _is_further(before: Counts, ended: EndedAttempt) -> bool:
 
 
 def _compare(counts: Counts, ended: EndedAttempt) -> None:
-    """Count how often the same failure came. What the cluster does in between is no other failure."""
+    """Count how often the same failure came. Ends by the cluster in between do not interrupt the row."""
     if ended.why.cause is not FailureCause.CODE:
         return
     if ended.fingerprint and (ended.fingerprint, ended.position.step) == (counts.same, counts.same_step):
@@ -297,7 +297,7 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """The counts before the last attempt, for the case that its cause is corrected."""
     last_cause: str = ""
     provisional_until: str = ""
-    """Until then, later evidence may correct the cause of the last attempt; empty: no more."""
+    """Until then, later evidence may correct the cause of the last attempt; empty: its cause is final."""
     hold_until: str = ""
     """The next attempt begins then; empty: at once."""
     hang: bool = False
@@ -318,7 +318,7 @@ class Summary(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
 
 NOTHING = Summary()
-"""Of a job of which no attempt has ended: one for all of them, which nobody changes."""
+"""Of a job none of whose attempts has ended; all such jobs share it, so it is never changed."""
 
 
 def summary_of(data: Mapping[str, str] | None) -> Summary | None:

@@ -123,7 +123,7 @@ class Life:
             if attempt >= self.known.summary.judged and self.known.summary.replace != self.uid:
                 self.entries.setdefault(attempt, Entry.of(found[0], self.logs.get(attempt, "")))
         step = advance(self.known, glance, self.entries, self.wanted)
-        # Every manager may be the last one: what is not on record is not known.
+        # A manager may end after any look, so the record must hold all that it knows.
         written = document_of(self.job, step.entries, {KEY: text_of(step.summary)})["data"]
         assert summary_of(written) == step.summary
         self.known.summary, self.entries = step.summary, step.entries
@@ -251,7 +251,7 @@ def test_a_wrong_charge_is_corrected_by_a_new_jobset() -> None:
 
 
 def test_a_node_that_was_away_and_is_back_is_not_waited_for() -> None:
-    """A local cluster that is killed again and again; another disruption without progress has its pause."""
+    """A local cluster that is killed again and again. The pause follows another disruption only."""
     life = Life(Declaration(mode="gang", retries=0))
     for number, (reason, pause) in enumerate(
         (("NodeRestarted", 0), ("NodeRestarted", 0), ("EvictionByEvictionAPI", 120))
@@ -263,7 +263,7 @@ def test_a_node_that_was_away_and_is_back_is_not_waited_for() -> None:
 
 
 def test_without_own_words_the_verdict_waits_for_evidence() -> None:
-    """A Failed JobSet whose ranks only lost their peers: a node may turn out to be lost, for a minute."""
+    """The ranks of a Failed JobSet only lost their peers. For a minute, a node may still turn out to be lost."""
     life = Life(Declaration(mode="gang", retries=0))
     life.logs[0] = PEER
     life.run(pod(0, code=1), pod(1, node="gpu-2"))
@@ -311,7 +311,7 @@ def test_an_end_that_is_certain_is_not_waited_for(how: str) -> None:
 
 
 def test_a_charge_is_taken_back_when_a_node_turns_out_to_be_lost() -> None:
-    """Scenario 18; a minute later nothing changes any more."""
+    """Scenario 18. After a minute the charge stays."""
     for seconds, cause in ((50, "Infrastructure"), (61, "Code")):
         life = Life()
         life.logs[0] = PEER
@@ -586,7 +586,7 @@ def stopped(*pods: Document) -> Life:
 
 
 def test_an_attempt_does_not_pay_for_the_hang_of_the_one_before() -> None:
-    """The ranks were restarted before the job was seen without any, so it still says that it stands still."""
+    """The job still has the condition of the attempt before, since its ranks were restarted at once."""
     life = Life(Declaration(mode="gang", restarts_stalled=True))
     life.step, life.stall, life.stalled_attempt = 50, STANDS, 0
     life.run(pod(0), pod(1))
@@ -688,7 +688,7 @@ def test_a_late_report_is_progress_of_the_attempt_that_made_it(shown: str) -> No
 
 
 def test_a_report_in_the_first_second_of_an_attempt_takes_no_progress_from_the_one_before() -> None:
-    """Another manager took over, so nobody knows whether the attempt before had ended in that second."""
+    """Another manager has taken over, which does not know whether the attempt before had ended by then."""
     life = Life()
     life.step, life.reported_at = 3, "09:59:00"
     fail_at(life, "09:58:00", "09:59:10", "ValueError: a")
@@ -756,13 +756,13 @@ def test_the_last_report_in_the_termination_message_counts(
     [
         pytest.param(True, False, {"retries": 1}, (151.0, 150.0), id="the job showed it when a rank failed"),
         pytest.param(False, True, {"retries": 1}, (151.0, 150.0), id="the container left it"),
-        pytest.param(False, False, {"retries": 2}, (None, None), id="nobody saw it"),
+        pytest.param(False, False, {"retries": 2}, (None, None), id="it was not seen"),
     ],
 )
 def test_a_checkpoint_counts_though_the_next_attempt_reports_before_the_verdict(
     shown: bool, left: bool, row: dict[str, int], entry: tuple[float | None, float | None]
 ) -> None:
-    """The job shows one report, and that of the next attempt has replaced the one with the checkpoint."""
+    """The job shows one report: the next attempt's has replaced the one with the checkpoint."""
     life = Life(Declaration(mode="gang", retries=5))
     life.step, life.checkpoint, life.reported_at = 101, 100, "10:00:05"
     fail_at(life, "10:00:00", "10:00:10", "ValueError: a")
