@@ -28,7 +28,8 @@ def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:
         assert elsewhere.get("jobset", "plain") is None
         assert forbidden(control_plane) == []
         calls = control_plane.audit_log.calls(user_agent="trainwright")
-        assert {call.namespace for call in calls if call.resource == "secrets"} == {"default", NAMESPACE}
+        # That of its certificate alone.
+        assert {call.namespace for call in calls if call.resource == "secrets"} == {NAMESPACE}
 
 
 def test_with_cert_manager_the_manager_serves_the_files_that_are_mounted(tmp_path: Path) -> None:
