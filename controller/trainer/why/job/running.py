@@ -15,6 +15,7 @@ from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here, of_pods
 from trainwright.controller.trainer.why.job.jobset import (
     attempt_of,
+    best_before,
     cost_before,
     open_dependencies,
     running_pods,
@@ -206,7 +207,8 @@ def ordinary(picture: Picture) -> Cause:
     if pods and len(active) + len(done) >= wanted:
         ended = f", {counted(len(done), 'pod')} completed" if done else ""
         runs = verb(len(active), "runs", "run")
-        text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{cost_before(picture)}"
+        before = f"{best_before(picture)}{cost_before(picture)}"
+        text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{before}"
         since = earliest(moment(dig(pod, "status.startTime")) for pod in active)
         return cause("Running", text, about_jobset(picture), since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
