@@ -220,7 +220,10 @@ def ordinary(picture: Picture) -> Cause:
             text = "the job has no pods yet; JobSets may not be read, which could say why"
         return cause("Starting", text, about_job(picture), created_at(picture.job))
     total = wanted or len(pods) or sum(map(pods_of, replicated_jobs(picture)))
-    text = f"the job is starting: {share(active, total)} run{which}"
+    # A Job waits between two pods of a rank, the longer the more of them have failed or were deleted.
+    again = any(dig(job, "status.failed") for job in picture.jobs)
+    what = "a pod has ended, and its Job makes another one in its place" if again else "the job is starting"
+    text = f"{what}: {share(active, total)} run{which}"
     since = created_at(picture.jobset or picture.job)
     return cause("Starting", text, about_jobset(picture), since, pods=len(pods))
 
