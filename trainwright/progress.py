@@ -1089,7 +1089,9 @@ class Reporter:
         named.sort(key=lambda one: one[0] != CHECKPOINT_STEP)
         told = {name: self._told(name, entry, step) for name, entry in named}
         metrics = {name: value for name, value in told.items() if value is not None}
-        loss = next((self._told(name, value, step) for name, value in losses), None)
+        # Of a metric a text is told; a report whose loss is one would be refused as a whole.
+        numbers = [(name, (self._plain(entry[0], name), *entry[1:])) for name, entry in losses]
+        loss = next((self._told(name, entry, step) for name, entry in numbers), None)
         self._add_extremes(metrics, loss)
         document = {
             "version": 1,

@@ -122,7 +122,7 @@ class Follower:
         start_seconds: float,
         seconds: float | None = None,
         end_job: Callable[[str], Awaitable[object]] | None = None,
-        stop_job: Callable[[], Awaitable[object]] | None = None,
+        stop_job: Callable[[str], Awaitable[object]] | None = None,
     ) -> Followed:
         """Follow until the job is finished, a container of it failed, or nothing started within `start_seconds`.
 
@@ -132,6 +132,7 @@ class Follower:
             end_job: ends a job that failed, and returns when none of its pods runs. Only then is known how each of
                 them ended, and so which failed first. It is given what is known by then.
             stop_job: stops a job that seems to hang, and returns when none of its pods runs; None: such a job goes on.
+                It is given what is known of the hang, and once more if the ranks have said more while they stopped.
         """
         loop = asyncio.get_running_loop()
         limit = loop.time() + start_seconds
@@ -259,13 +260,16 @@ class Follower:
             return ended
         return Followed(failure.code, ended.message if ended.failed else failure.message, failed=ended.failed)
 
-    async def _stopped(self, hang: str, stop_job: Callable[[], Awaitable[object]]) -> Followed:
+    async def _stopped(self, hang: str, stop_job: Callable[[str], Awaitable[object]]) -> Followed:
         """Stop a job that seems to hang, and show what its ranks say to that: it may be where they are."""
-        await stop_job()
+        begun, where = hang.partition(";")[0], hang
+        await stop_job(begun)
         await self._until(lambda: all(map(has_ended, self._present())), _DRAIN_SECONDS)
         await self._finish([*self._copies.values()], _DRAIN_SECONDS)
         logs = {rank_name(self._pods[uid]): "\n".join(lines) for (uid, *_), lines in self._last_lines.items()}
-        where = f"{hang.partition(';')[0]}; {found}" if (found := whereabouts(logs)) else hang
+        if found := whereabouts(logs):
+            where = f"{begun}; {found}"
+            await stop_job(where)
         return Followed(STALLED, f"the job was stopped because it seems to hang: {where}")
 
     def _present(self) -> list[Document]:

@@ -170,14 +170,14 @@ async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", cl
 
 def _stopping(
     client: Client, transport: Transport, namespace: str, name: str, arguments: argparse.Namespace
-) -> Callable[[], Awaitable[object]] | None:
+) -> Callable[[str], Awaitable[object]] | None:
     """What ends a job that seems to hang. One that is kept is suspended: its pods would run on, and do nothing."""
     if not arguments.stall_stop or arguments.retries is not None:
         return None
     if arguments.keep:
-        return lambda: managing.LocalJobs(client, transport, namespace).stop(name)
+        return lambda _: managing.LocalJobs(client, transport, namespace).stop(name)
     said = "it seemed to hang, and --stall-stop ended it"
-    return lambda: ending.end(client, namespace, name, REASON_STALLED, said)
+    return lambda how: ending.end(client, namespace, name, REASON_STALLED, f"{said}: {how}")
 
 
 def _command(options: LocalOptions, command: str, job: Document, more: str = "") -> str:

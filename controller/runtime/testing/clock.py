@@ -32,8 +32,11 @@ class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self, advance: Callable[[float], None]) -> None:
         super().__init__()
         self._advance = advance
+        self.waits_for_threads = False
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.waits_for_threads:
+            return super().select(timeout)
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
@@ -48,7 +51,8 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._now = 0.0
-        super().__init__(_JumpingSelector(self.spend))
+        self._jumps = _JumpingSelector(self.spend)
+        super().__init__(self._jumps)
 
     def time(self) -> float:
         """Seconds since the loop was made, by its own clock."""
@@ -57,6 +61,14 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def spend(self, seconds: float) -> None:
         """Let time pass in which nothing else runs, as in a callback that computes for so long."""
         self._now += seconds
+
+    async def shutdown_default_executor(self, *timeout: float | None) -> None:
+        """End the threads for `asyncio.to_thread`, and wait for them in real time: a thread of its own does it."""
+        self._jumps.waits_for_threads = True
+        try:
+            await super().shutdown_default_executor(*timeout)
+        finally:
+            self._jumps.waits_for_threads = False
 
     def is_settled(self) -> bool:
         """Whether nothing can run before the next timer."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the record of failures while the pods exist: a Part of the leader, with the gate `Explain`."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, is_controlled_by, name_of, uid_of
+from trainwright.api.objects import Document, Key, dig, is_controlled_by, name_of, uid_of
 from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.standing import is_finished
@@ -25,6 +26,7 @@ from trainwright.controller.runtime import (
     NotFound,
     Request,
     Result,
+    RetryAfter,
     is_namespace_ending,
 )
 from trainwright.controller.trainer.build.kinds import is_there
@@ -40,7 +42,7 @@ from trainwright.controller.trainer.failures.record import (
     name_of_record,
 )
 from trainwright.controller.trainer.job.events import EVENT_POD_FAILED, JobEvents
-from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
+from trainwright.controller.trainer.job.pods import POD, attempt_of, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 
 log = logging.getLogger(__name__)
@@ -67,8 +69,8 @@ class Recorded:
     """The runs of each attempt whose logs were read, the culprit's and those of other candidates."""
     unwritten: bool = False
     """Whether the ConfigMap lacks some of the entries, since a write failed: their logs are not read again."""
-    untold: set[int] = field(default_factory=set)
-    """Attempts that users are told of once it is certain whose log was read."""
+    untold: dict[int, float] = field(default_factory=dict)
+    """Attempts that users are told of once it is certain who failed first and whose log was read; since when."""
     settled: int | None = None
     """Stands for the failures of which nothing more is to be recorded, after the job is over."""
 
@@ -123,18 +125,20 @@ class FailureRecorder:
         jobset_uid = next(iter(found.values()))[0].jobset_uid
         known = entries_of_jobset(before, jobset_uid)
         if len(known) < len(before):
-            recorded.read, recorded.looked, recorded.untold = {}, {}, set()
+            recorded.read, recorded.looked, recorded.untold = {}, {}, {}
         entries = dict(known)
         for attempt, failures in found.items():
             await self._look(job, recorded, entries, attempt, failures)
         recorded.unwritten = recorded.unwritten or entries != known or is_deleted
         recorded.entries = entries
         if not was_settled:
-            recorded.untold |= entries.keys() - known.keys()
+            recorded.untold |= dict.fromkeys(entries.keys() - known.keys(), _now())
         if recorded.unwritten and not await self._write(job, entries):
             return Done()
         recorded.unwritten = False
-        self._tell(job, recorded, found)
+        left = self._tell(job, recorded, found)
+        if left is not None:
+            return RetryAfter(left, reason="first failure")
         if is_finished(job):
             # The ConfigMap has them; nothing but a failure that is seen late asks for them again.
             self._records.of(key, uid_of(job)).keep(Recorded(settled=_signature(found)))
@@ -187,15 +191,22 @@ class FailureRecorder:
                 entries[attempt] = held = entry if held is None else entry.in_place_of(held)
                 recorded.read[attempt] = failure
 
-    def _tell(self, job: TrainJob, recorded: Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
-        """Tell users of the attempts that were not told yet."""
-        for attempt in sorted(recorded.untold):
+    def _tell(self, job: TrainJob, recorded: Recorded, found: Mapping[int, Sequence[Failure]]) -> float | None:
+        """Tell users of the attempts that were not told yet. Returns the seconds after which to look again, if so."""
+        ends = ("Failed", "Succeeded")
+        run = {attempt_of(pod) for pod in pods_of(self._cache, job) if dig(pod, "status.phase") not in ends}
+        left: float | None = None
+        for attempt, since in sorted(recorded.untold.items()):
             entry = (recorded.entries or {})[attempt]
+            if entry.is_victim and attempt in run and (wait := since + LATE_SECONDS - _now()) > 0:
+                left = min(left or wait, wait)
+                continue  # what it lost may be a process whose launcher is still at its end
             seen = next((one for one in found.get(attempt, ()) if one.run == entry.run), None)
             if seen is not None and seen.runs_on and seen.node_run is None and not is_finished(job):
                 continue  # this may be the log of the next run; the node will say of its container how it goes on
-            recorded.untold.discard(attempt)
+            del recorded.untold[attempt]
             self._told.warn(job, EVENT_POD_FAILED, _sentence(entry))
+        return left
 
     async def _recorded(self, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
@@ -233,6 +244,10 @@ class FailureRecorder:
             log.info("%s/%s: the log of the failed container cannot be read: %s", namespace, failure.pod, error)
             return None
         return last_lines(answer.body, _TAIL_BYTES)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def read_record(client: Client, job: TrainJob) -> Mapping[str, str]:

@@ -129,32 +129,45 @@ class Running(Cluster):
 
     def __init__(self) -> None:
         pods = [("ADDED", pod(0)), ("ADDED", pod(1, ended=-60)), ("DELETED", pod(0)), ("DELETED", pod(1, ended=-60))]
-        logs = {("job-node-0-0", "0"): [b"step 1\n"], ("job-node-0-1", "0"): [b"done\n"]}
+        stack = b'Current thread 0x1 (most recent call first):\n  File "/work/train.py", line 7 in <module>\n'
+        logs = {("job-node-0-0", "0"): [b"step 1\n", stack], ("job-node-0-1", "0"): [b"done\n"]}
         super().__init__(*pods, logs=logs, later=[job()])
+        self.told: list[str] = []
+        """Why it was stopped."""
+
+    async def stop_job(self, message: str) -> None:
+        self.told.append(message)
+        self._deleted.set()
 
 
-async def followed(*, stop: bool) -> tuple[Followed, str]:
-    cluster, out = Running(), io.StringIO()
+async def followed(cluster: Running, *, stop: bool) -> tuple[Followed, str]:
+    out = io.StringIO()
     follower = Follower(
         cast("Transport", cluster), "default", "job", out=out, stalls=Stalls(30, now=lambda: DAY, monotonic=lambda: 0.0)
     )
     found = await follower.follow(
-        start_seconds=60, seconds=None if stop else 1.0, stop_job=cluster.end_job if stop else None
+        start_seconds=60, seconds=None if stop else 1.0, stop_job=cluster.stop_job if stop else None
     )
     return found, out.getvalue()
 
 
 async def test_the_command_warns_once_and_goes_on() -> None:
-    found, out = await followed(stop=False)
+    found, out = await followed(Running(), stop=False)
     assert found.code == 124
     assert out.count("| warning: rank 1 ended with exit code 0 at 2026-11-25T13:59:00Z") == 1
 
 
 async def test_the_command_stops_the_job_with_an_exit_code_of_its_own() -> None:
-    found, out = await followed(stop=True)
+    cluster = Running()
+    found, out = await followed(cluster, stop=True)
     assert found.code == EXIT_CODE
     assert found.message.startswith("the job was stopped because it seems to hang: rank 1 ended with exit code 0")
     assert "[node-0] step 1" in out
+    # The job keeps it for whoever looks later, and where its ranks were, which they say when they are stopped.
+    begun, where = cluster.told
+    assert found.message.endswith(where)
+    assert where.startswith(f"{begun}; ")
+    assert 'File "/work/train.py", line 7' in where
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,15 @@ def test_a_value_that_cannot_be_reported_is_warned_of_once(
     ]
 
 
+@pytest.mark.parametrize(("loss", "told"), [("0.5", 0.5), ("low", None), (Decimal("0.25"), 0.25)])
+def test_a_loss_that_is_no_number_takes_nothing_else_along(
+    make: Make, target: Path, loss: Any, told: float | None
+) -> None:
+    written = said(make(total=4), target, step=1, loss=loss, metrics={"stage": "low", "accuracy": 0.5})
+    report = read(json.dumps(written))
+    assert (report.loss, report.step, report.metrics["stage"], report.metrics["accuracy"]) == (told, 1, "low", "0.5")
+
+
 def test_wrong_arguments_raise_nothing(make: Make, target: Path, caplog: pytest.LogCaptureFixture) -> None:
     make(every="soon").update(step=1)
     reporter = make(total="many")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which failure of an attempt is told, and what the record holds."""
 
+import asyncio
 import itertools
 import json
 import random
@@ -17,10 +18,11 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import AnyObject, Key
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.runtime import NotFound
+from trainwright.controller.runtime import NotFound, RetryAfter
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, ErrorCause, Forbidden
 from trainwright.controller.runtime.kinds import Kind
+from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.record import (
     ATTEMPTS,
@@ -173,6 +175,8 @@ class World:
         self.data: dict[str, str] | None = None
         """Of the ConfigMap."""
         self.notes: list[str] = []
+        self.again = 0.0
+        """Seconds after which the recorder looks again by itself; 0: it does not."""
         self.begin()
 
     def begin(self) -> None:
@@ -190,7 +194,8 @@ class World:
     async def see(self, *pods: dict[str, Any]) -> dict[int, Entry]:
         """The pods of the cache become these. Returns the record."""
         self.pods = list(pods)
-        await self.recorder.reconcile(Key("n", "j"))
+        result = await self.recorder.reconcile(Key("n", "j"))
+        self.again = result.seconds if isinstance(result, RetryAfter) else 0.0
         return entries_of(self.data)
 
     def _get(self, kind: Kind, *_: str) -> AnyObject | None:
@@ -403,6 +408,31 @@ async def test_a_rank_that_lost_another_one_is_not_the_culprit() -> None:
             "ConnectionError: connection closed by peer"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("later", "culprit"),
+    [
+        pytest.param([pod(1, state(17))], 1, id="torchrun ends after its process, which was the first"),
+        pytest.param([], 0, id="the other pod is deleted"),
+        pytest.param([pod(1, phase="Running")], 0, id="the other one runs on"),
+    ],
+)
+def test_who_lost_another_rank_is_told_of_once_that_one_has_ended(later: list[dict[str, Any]], culprit: int) -> None:
+    """What users were told is not corrected."""
+
+    @jumping
+    async def run() -> None:
+        world = World()
+        world.logs = {0: LOST, 1: b"the data is broken\n"}
+        victim = pod(0, state(1))
+        assert (await world.see(victim, pod(1, phase="Running")))[0].rank == 0
+        assert world.notes == []
+        await asyncio.sleep(world.again)
+        await world.see(victim, *later)
+        assert [f"rank {culprit} failed first" in note for note in world.notes] == [True]
+
+    run()
 
 
 async def test_what_ended_long_after_a_victim_is_not_its_reason() -> None:

@@ -62,6 +62,12 @@ class EndedPod:
         return {**self.document, "metadata": metadata}
 
     @property
+    def has_nothing(self) -> bool:
+        """No container has begun or failed to: there is neither a line nor an end to tell of."""
+        phase = (self.document.get("status") or {}).get("phase") or "Pending"
+        return phase == "Pending" and not any(True for _ in self.folder.glob("*/*.log*"))
+
+    @property
     def size(self) -> int:
         """Bytes of its logs."""
         return sum(path.stat().st_size for path in self.folder.glob("*/*.log*") if path.is_file())
@@ -89,6 +95,8 @@ def _read(record: Path) -> EndedPod | None:
 def remove_logs(logs: Path, uid: str, pod: Document | None = None) -> None:
     """The pod is gone: remove its logs, unless it has an owner to keep them for. Blocks; raises OSError.
 
+    Of a pod that has never begun, nothing is kept.
+
     Args:
         logs: the folder of the node.
         uid: of the pod.
@@ -97,7 +105,8 @@ def remove_logs(logs: Path, uid: str, pod: Document | None = None) -> None:
     if pod is not None:
         note_end(logs, pod)
     for folder in logs.glob(f"*_{uid}"):
-        if _read(folder / RECORD) is None:
+        known = _read(folder / RECORD)
+        if known is None or known.has_nothing:
             remove(folder)
 
 

@@ -290,9 +290,14 @@ def cost_before(picture: Picture) -> str:
     found = summary_in(picture)
     counts = found.counts.causes if found is not None else {}
     told = [f"{counts[one]} {one.value.lower()}" for one in FailureCause if counts.get(one)]
+    return f"; before: {', '.join(told)}" if told else ""
+
+
+def best_before(picture: Picture) -> str:
+    """The furthest step of the attempts that have ended, to be put behind the number of the present one."""
+    found = summary_in(picture)
     step = found.counts.step if found is not None else None
-    reached = f"; best step so far: {step:g}" if step is not None else ""
-    return f"{reached}; before: {', '.join(told)}" if told else ""
+    return f"; best step so far: {step:g}" if step is not None else ""
 
 
 def _when(picture: Picture, found: Summary) -> str:

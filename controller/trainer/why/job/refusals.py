@@ -401,6 +401,8 @@ def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> C
             return _refused(picture, job, text, created_at(job), wanted, done)
     if done or picture.present_pods or not picture.lasted(_began(picture, job), _SILENT_SECONDS):
         return None
+    if dig(job, "status.failed"):
+        return None  # it had some, and waits before it makes the next
     text = (
         f"Job {name_of(job)} has none of its {wanted} pods, and no event says why: is the Job controller running? "
         f"See `kubectl describe job {name_of(job)}`"

@@ -15,6 +15,7 @@ from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import about_job, about_jobset, cause, here, of_pods
 from trainwright.controller.trainer.why.job.jobset import (
     attempt_of,
+    best_before,
     cost_before,
     open_dependencies,
     running_pods,
@@ -206,7 +207,8 @@ def ordinary(picture: Picture) -> Cause:
     if pods and len(active) + len(done) >= wanted:
         ended = f", {counted(len(done), 'pod')} completed" if done else ""
         runs = verb(len(active), "runs", "run")
-        text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{cost_before(picture)}"
+        before = f"{best_before(picture)}{cost_before(picture)}"
+        text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{before}"
         since = earliest(moment(dig(pod, "status.startTime")) for pod in active)
         return cause("Running", text, about_jobset(picture), since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
@@ -218,7 +220,10 @@ def ordinary(picture: Picture) -> Cause:
             text = "the job has no pods yet; JobSets may not be read, which could say why"
         return cause("Starting", text, about_job(picture), created_at(picture.job))
     total = wanted or len(pods) or sum(map(pods_of, replicated_jobs(picture)))
-    text = f"the job is starting: {share(active, total)} run{which}"
+    # A Job waits between two pods of a rank, the longer the more of them have failed or were deleted.
+    again = any(dig(job, "status.failed") for job in picture.jobs)
+    what = "a pod has ended, and its Job makes another one in its place" if again else "the job is starting"
+    text = f"{what}: {share(active, total)} run{which}"
     since = created_at(picture.jobset or picture.job)
     return cause("Starting", text, about_jobset(picture), since, pods=len(pods))
 

@@ -91,6 +91,18 @@ async def test_logs_stay_until_the_top_owner_is_deleted(world: World) -> None:
     assert world.left() == []
 
 
+@pytest.mark.parametrize(
+    ("phase", "line", "left"), [("Pending", "", []), ("Failed", "", ["a"]), ("Pending", "x", ["a"])]
+)
+async def test_of_a_pod_that_never_began_nothing_is_kept(world: World, phase: str, line: str, left: list[str]) -> None:
+    """It was made for an attempt that the manager then did not let begin. A pod that could not start has an end."""
+    pod = await world.pod("a")
+    if not line:
+        (world.folder / "n_j-node-0-a_a" / "main" / "0.log").unlink()
+    remove_logs(world.folder, "a", {**pod, "status": {"phase": phase}})
+    assert world.left() == left
+
+
 async def test_logs_of_pods_that_are_there_are_left_to_them(world: World) -> None:
     await world.pod("a")
     world.present.add("a")

@@ -199,6 +199,15 @@ def test_the_states_that_have_just_begun_are_not_said() -> None:
     assert world.says().startswith("Starting: ")
 
 
+def test_a_job_whose_pod_was_deleted_is_not_starting() -> None:
+    world = World(pods=1)
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    world.without_pods()
+    job["status"] = {"failed": 1}
+    found = world.explained().cause.message
+    assert found == "a pod has ended, and its Job makes another one in its place: 0 of 1 pod run, attempt 1"
+
+
 def test_a_job_that_is_over_says_nothing_of_what_waited_elsewhere() -> None:
     world = World()
     world.terminated(1, 1)

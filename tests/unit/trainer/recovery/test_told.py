@@ -165,7 +165,7 @@ def test_an_attempt_is_counted_once_it_has_begun(
 
 
 def test_a_complete_job_says_what_its_attempts_have_cost() -> None:
-    counts = Counts(causes={"Infrastructure": 1, "Code": 1})
+    counts = Counts(causes={"Infrastructure": 1, "Code": 1}, step=160.0)  # the last attempt went on from there
     found = said(Summary(judged=2, counts=counts), complete=True)
     assert found.cause.message == "the job is complete after 3 attempts; before: 1 infrastructure, 1 code"
 
