@@ -40,6 +40,7 @@ from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import (
     Action,
     AlreadyExists,
+    ApiError,
     Applier,
     Client,
     Conflict,
@@ -53,6 +54,7 @@ from trainwright.controller.trainer.build.kinds import CachedFacts, is_there, me
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, PipelineError, Reference, Unreadable
 from trainwright.plugins.pipeline import Pipeline, filled_in
+from trainwright.plugins.registry.discovery import BUILT_IN
 
 log = logging.getLogger(__name__)
 
@@ -300,10 +302,15 @@ class JobObjects:
         made: dict[Reference, AnyObject | None] = {}
         for component in components:
             reference = component.reference
-            if reference in found:
-                made[reference] = await self._make_one(job, component, memory)
-            elif reference not in memory.there:
-                await self._make_unseen(component, memory, is_new=is_new)
+            try:
+                if reference in found:
+                    made[reference] = await self._make_one(job, component, memory)
+                elif reference not in memory.there:
+                    await self._make_unseen(component, memory, is_new=is_new)
+            except ApiError as error:
+                if component.plugin not in BUILT_IN:
+                    error.add_note(f"plugin {component.plugin}: ")
+                raise
             if reference not in made or made[reference] is not None:
                 memory.there.add(reference)
         memory.start = self._start(job)
