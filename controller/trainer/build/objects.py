@@ -71,6 +71,11 @@ SETTLE_SECONDS = 3.0
 belong to a deleted job of that name, and then the garbage collector deletes it within about a second."""
 
 
+class NameTaken(Conflict):
+    """An object that the manager cannot see may go with a deleted job. Its end wakes nobody, so it is asked for again
+    within a second, however often the job has failed at other objects of the deleted one."""
+
+
 class EndUnknown(Exception):  # noqa: N818 - as the reason of the condition
     """The object that ran the training was deleted after its end, and no process saw how it ended."""
 
@@ -348,14 +353,14 @@ class JobObjects:
         return await self._create(component)
 
     async def _make_unseen(self, component: Component, memory: BuildMemory, *, is_new: bool) -> None:
-        """Raises Conflict for a new job while the object may be one of a deleted job of that name."""
+        """Raises NameTaken for a new job while the object may be one of a deleted job of that name."""
         if await self._create(component) is not None:
             return
         now = asyncio.get_running_loop().time()
         if is_new:
             memory.taken_since = now
         if memory.taken_since is not None and now < memory.taken_since + SETTLE_SECONDS:
-            raise Conflict(f"{component.reference} exists, and may be deleted with an earlier job of that name")
+            raise NameTaken(f"{component.reference} exists, and may be deleted with an earlier job of that name")
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
