@@ -206,6 +206,15 @@ def test_what_cannot_be_allocated_to_a_service(spec: Document, errors: list[str]
     assert kept == [], "what is there already is not refused"
 
 
+@pytest.mark.parametrize(("kind", "allowed"), [("LoadBalancer", True), ("NodePort", False), ("ClusterIP", False)])
+def test_only_services_of_a_load_balancer_have_its_address(kind: str, allowed: bool) -> None:
+    service = created("Service", {"spec": {"type": kind, "ports": [{"port": 80}]}})
+    status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    errors = strategy("Service").validate_update({**service, "status": status}, service, "status")
+    told = "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
+    assert [str(error) for error in errors] == ([] if allowed else [told])
+
+
 def test_events_go_both_ways() -> None:
     event = created("Event", {"message": "m", "involvedObject": {"name": "p"}, "count": 2})
     there = events.to_events(event)
