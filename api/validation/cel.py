@@ -184,7 +184,7 @@ def typed_expression(expression: str, variables: Mapping[str, Any], messages: An
         ValueError: as `compiled_with_text`.
     """
     try:
-        compiled = _made((), variables, messages=messages).compile(expression)
+        compiled = _made((), variables, messages=messages, typed=True).compile(expression)
     except RuntimeError as error:
         if _TOO_DEEP.search(str(error)):
             return compiled_with_text(expression)
@@ -198,10 +198,18 @@ def _environment(names: tuple[str, ...], *, counting: bool = False) -> Any:
     return _made(names, {}, counting=counting)
 
 
-def _made(names: tuple[str, ...], others: Mapping[str, Any], *, counting: bool = False, messages: Any = None) -> Any:
+def _made(
+    names: tuple[str, ...],
+    others: Mapping[str, Any],
+    *,
+    counting: bool = False,
+    messages: Any = None,
+    typed: bool = False,
+) -> Any:
     cel = load("cel_expr_python.cel")
     variables = {name: others.get(name) or cel.Type.DYN for name in (*names, *others)}
-    return cel.NewEnv(messages, config=_config(), variables=variables, extensions=[_functions(counting=counting)])
+    functions = _functions(counting=counting, typed=typed)
+    return cel.NewEnv(messages, config=_config(), variables=variables, extensions=[functions])
 
 
 @cache
@@ -210,10 +218,10 @@ def _config() -> Any:
 
 
 @cache
-def _functions(*, counting: bool) -> Any:
+def _functions(*, counting: bool, typed: bool) -> Any:
     cel = load("cel_expr_python.cel")
     overloads: dict[str, list[Any]] = {}
-    for name, identity, result, parameters, is_method, call in declarations(cel.Type):
+    for name, identity, result, parameters, is_method, call in declarations(cel.Type, typed=typed):
         overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
     if counting:
         fail = cel.Overload("pieces_fail", cel.Type.DYN, [cel.Type.STRING], False, impl=celloops.fail)

@@ -220,6 +220,10 @@ def _number_of(place: int) -> Callable[[Boxed], int]:
     return lambda value: int(_precedence(content(value, _SEMVER))[place])
 
 
+def _is_sorted(items: list[Any]) -> bool:
+    return all(left <= right for left, right in itertools.pairwise(items))
+
+
 def _sum(items: list[Any]) -> Any:
     return sum(items[1:], items[0]) if items else 0
 
@@ -302,14 +306,17 @@ def _span(text: str) -> timedelta:
     return timedelta(seconds=-seconds if text.startswith("-") else seconds)
 
 
-def declarations(kinds: Any) -> list[tuple[str, str, Any, list[Any], bool, Callable[..., Any]]]:
+def declarations(kinds: Any, *, typed: bool) -> list[tuple[str, str, Any, list[Any], bool, Callable[..., Any]]]:
     """Name, overload, result, parameters, whether it is a method, and implementation of each function.
 
-    `kinds`: `cel.Type` of the evaluator.
+    `kinds`: `cel.Type` of the evaluator. `typed`: functions of lists have an overload for each type of items,
+    to check types; the evaluator takes only one.
     """
     text, number, truth, anything = kinds.STRING, kinds.INT, kinds.BOOL, kinds.DYN
     box, items = kinds.Map(kinds.STRING, kinds.DYN), kinds.List(kinds.DYN)
     texts = kinds.List(kinds.STRING)
+    summed = (number, kinds.UINT, kinds.DOUBLE, kinds.DURATION) if typed else (anything,)
+    ordered = (*summed, truth, kinds.TIMESTAMP, text, kinds.BYTES) if typed else summed
     functions: list[tuple[str, Any, list[Any], Callable[..., Any]]] = [
         ("quantity", box, [text], _quantity),
         ("isQuantity", truth, [text], _is(_quantity)),
@@ -366,10 +373,10 @@ def declarations(kinds: Any) -> list[tuple[str, str, Any, list[Any], bool, Calla
         ("major", number, [box], _number_of(0)),
         ("minor", number, [box], _number_of(1)),
         ("patch", number, [box], _number_of(2)),
-        ("isSorted", truth, [items], lambda values: all(left <= right for left, right in itertools.pairwise(values))),
-        ("sum", anything, [items], _sum),
-        ("min", anything, [items], _extreme("min", min)),
-        ("max", anything, [items], _extreme("max", max)),
+        *(("isSorted", truth, [kinds.List(one)], _is_sorted) for one in ordered),
+        *(("sum", one, [kinds.List(one)], _sum) for one in summed),
+        *(("min", one, [kinds.List(one)], _extreme("min", min)) for one in ordered),
+        *(("max", one, [kinds.List(one)], _extreme("max", max)) for one in ordered),
         ("indexOf", number, [items, anything], _index_of),
         ("lastIndexOf", number, [items, anything], _last_index_of),
         ("find", text, [text, text], lambda value, pattern: next(compiled(pattern).find(value), "")),

@@ -32,7 +32,7 @@ from trainwright.controller.runtime import (
     current_reconcile,
 )
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, CachedFacts, differs_in
-from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown, JobObjects
+from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown, JobObjects, NameTaken
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
 from trainwright.controller.trainer.job.events import JobEvents
@@ -269,7 +269,10 @@ def _result(failure: Exception | None, obstacle: Obstacle | None, decision: Deci
         return Done() if decision.look_again is None else RetryAfter(decision.look_again, priority, CLOCK)
     if obstacle is not None:
         return Backoff(obstacle.reason, at_most=decision.look_again)
-    return Backoff(type(failure).__name__, at_most=decision.look_again, error=failure)
+    again = decision.look_again
+    if isinstance(failure, NameTaken):
+        again = 1.0 if again is None else min(again, 1.0)
+    return Backoff(type(failure).__name__, at_most=again, error=failure)
 
 
 def _has_waited() -> bool:

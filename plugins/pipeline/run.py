@@ -7,13 +7,12 @@ or `render`. The copies of the inputs that plugins get are made once, when the f
 """
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import msgspec
 
-from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSetSpec
+from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
@@ -212,8 +211,10 @@ class PipelineRun:
             found: PodRef | None = guard.call(entry, "reporter", info, guard.job)
             if found is None:
                 continue
-            if info.pod_set(found.job) is None:
-                problem = f"reporter returned {found}, but the template has no replicated job of this name"
+            pods = info.pod_set(found.job)
+            if pods is None or found.replica not in range(pods.replicas) or found.index not in range(pods.count):
+                lacks = "replicated job of this name" if pods is None else "such pod"
+                problem = f"reporter returned {found}, but the template has no {lacks}"
                 raise PluginFailure(problem, plugin=entry.name, phase="reporter")
             chosen = found
         return chosen
@@ -224,7 +225,7 @@ class PipelineRun:
             built = guard.call(entry, BUILD, info, guard.job)
             components += [replace(component, plugin=entry.name) for component in built]
         return Rendering(
-            components=in_order(components, self._registry.buildable),
+            components=in_order(components, self._registry, guard.job),
             settings=guard.ledger.settings(),
             overrides=guard.ledger.overrides(),
         )
@@ -262,7 +263,16 @@ def _noted(guard: PluginGuard, entry: Loaded, hook: str, info: Info) -> None:
     """
     before = msgspec.to_builtins(info.template)
     guard.call(entry, hook, info, guard.job)
-    for path, old, new in changes(JobSetSpec, before, msgspec.to_builtins(info.template)):
+    try:
+        after = msgspec.to_builtins(info.template)
+        jobs = msgspec.convert(after, JobSetSpec).replicated_jobs or ()
+    except (TypeError, msgspec.ValidationError) as error:
+        problem = f"{hook} made info.template something that is no JobSet: {error}"
+        raise PluginFailure(problem, plugin=entry.name, phase=hook) from error
+    if [job.name for job in jobs] != (names := [pods.name for pods in info.pod_sets]):
+        problem = f"{hook} changed which replicated jobs info.template has; those of the runtime are {', '.join(names)}"
+        raise PluginFailure(problem, plugin=entry.name, phase=hook)
+    for path, old, new in changes(JobSetSpec, before, after):
         guard.ledger.found(path, new, before=old)
 
 
@@ -333,11 +343,11 @@ class Pipeline:
         return StatusRun(self.registry, job)
 
 
-def in_order(components: Iterable[Component], buildable: AbstractSet[Resource]) -> tuple[Component, ...]:
+def in_order(components: Iterable[Component], registry: Registry, job: TrainJob) -> tuple[Component, ...]:
     """The components in the order of applying. Raises PluginFailure, DuplicateObject."""
     seen: dict[Reference, Component] = {}
     for component in components:
-        _check(component, buildable)
+        _check(component, registry, job)
         other = seen.setdefault(component.reference, component)
         if other is not component:
             name = component.reference.name
@@ -357,8 +367,10 @@ def filled_in(component: Component) -> Document:
         raise PluginFailure(problem, plugin=component.plugin, phase=BUILD) from error
 
 
-def _check(component: Component, buildable: AbstractSet[Resource]) -> None:
-    """Raises PluginFailure for a document that no API server could take, or of a kind that no plugin watches."""
+def _check(component: Component, registry: Registry, job: TrainJob) -> None:
+    """Raises PluginFailure for a document that no API server could take, or of a kind that no plugin watches, and for a
+    Secret that the admission policy refuses.
+    """
     try:
         document, resource = component.document, component.resource
         identity = (document["apiVersion"], document["kind"], document["metadata"]["name"])
@@ -374,9 +386,17 @@ def _check(component: Component, buildable: AbstractSet[Resource]) -> None:
     if identity[:2] != expected:
         problem = f"build returned a {identity[1]} of {identity[0]} as a {resource.kind} of {resource.api_version}"
         raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)
-    if resource not in buildable:
+    if component.reference.namespace != job.namespace or not resource.namespaced:
+        problem = f"build returned {component.reference}; an object of a job must be in its namespace, {job.namespace}"
+        raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)
+    if resource == Secret.RESOURCE:
+        declared = {(one.type, one.name(job)) for one in registry.secrets()} if component.generate else ()
+        if (document.get("type"), identity[2]) not in declared:
+            problem = f"build returned the Secret {identity[2]}, which is not declared; use GeneratedSecret.component"
+            raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)
+    elif resource not in registry.buildable:
         problem = (
             f"build returned a {resource.kind} of {resource.api_version}, but no plugin watches this kind; "
-            "declare it in the plugin's watches, or a Secret in its secrets"
+            "declare it in the plugin's watches"
         )
         raise PluginFailure(problem, plugin=component.plugin, phase=BUILD)

@@ -8,10 +8,11 @@ without a timer, which would cost each of their calls 20 microseconds.
 
 import re
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -71,7 +72,7 @@ def called(plugin: Any, name: str, hook: str, *arguments: Any) -> Any:
     module = type(plugin).__module__
     method = getattr(plugin, hook)
     try:
-        with nullcontext() if is_ours(plugin) else _limited():
+        with nullcontext() if is_ours(plugin) else _limited(), spoken_aside():
             result = method(*arguments)
             if hook in _SEVERAL and isinstance(result, Iterable):
                 result = list(result)
@@ -88,6 +89,11 @@ def called(plugin: Any, name: str, hook: str, *arguments: Any) -> Any:
     if problem := _wrong(hook, result):
         raise PluginFailure(f"{hook} returned {problem}{_defined(method)}", plugin=name, phase=hook)
     return result
+
+
+def spoken_aside() -> AbstractContextManager[object]:
+    """What a plugin prints goes to the standard error: a command writes its answer, such as YAML, to the other."""
+    return redirect_stdout(sys.stderr)
 
 
 def is_ours(plugin: Any) -> bool:
@@ -112,7 +118,20 @@ def _wrong(hook: str, result: Any) -> str:
     what, types = _SEVERAL[hook]
     if not isinstance(result, list):
         return f"{_shown(result)} instead of several items, each {what}"
-    return next((f"{_shown(item)} instead of {what}" for item in result if not isinstance(item, types)), "")
+    for item in result:
+        if not isinstance(item, types):
+            return f"{_shown(item)} instead of {what}"
+        if isinstance(item, (FieldError, Warned)) and not _has_text(item):
+            return f"{_shown(item)}, which cannot be written as text"
+    return ""
+
+
+def _has_text(finding: Any) -> bool:
+    try:
+        str(finding).encode()
+    except Exception:
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

@@ -29,7 +29,7 @@ from trainwright.plugins.contract import (
     Rule,
     Watch,
 )
-from trainwright.plugins.registry.calling import called, place_of
+from trainwright.plugins.registry.calling import called, place_of, spoken_aside
 from trainwright.plugins.registry.discovery import OURSELVES, PluginCandidate, built_in, installed
 
 SINGLE = ("status",)
@@ -104,9 +104,9 @@ class Registry:
         self._plugins = tuple(plugins)
         self._watches = tuple(dict.fromkeys(watch for entry in self._plugins for watch in entry.watches))
         seen = (ConfigMap.RESOURCE, *(watch.resource for watch in self._watches if not watch.name))
-        self.buildable: frozenset[Resource] = frozenset((*seen, *(Secret.RESOURCE for _ in self.secrets())))
-        """The kinds that plugins can build: those that one of them watches, Secrets that one declares, and ConfigMaps,
-        which the manager watches."""
+        self.buildable: frozenset[Resource] = frozenset(seen)
+        """The kinds that plugins can build, beside Secrets: those that one of them watches, and ConfigMaps, which the
+        manager watches."""
         self._by_hook = {hook: tuple(p for p in self._plugins if hook in p.hooks) for hook in EXTENSION_POINTS}
 
     @classmethod
@@ -248,7 +248,8 @@ def _instance(
 ) -> tuple[Plugin | None, list[str]]:
     """The plugin, or its problems; neither for a plugin that is off by default and not enabled."""
     try:
-        found = candidate.load()
+        with spoken_aside():
+            found = candidate.load()
     except (Exception, SystemExit) as error:  # a module may end the process, as a script does
         return None, [f"cannot be imported from {candidate.target}: {_said(error, candidate)}"]
     problems = list(class_problems(found))
@@ -257,7 +258,8 @@ def _instance(
     if getattr(found, "off_by_default", False) and candidate.name not in (wanted.enabled or ()):
         return None, []
     try:
-        plugin = _made(found, wanted.settings.get(candidate.name), installation)
+        with spoken_aside():
+            plugin = _made(found, wanted.settings.get(candidate.name), installation)
     except (Exception, SystemExit) as error:
         return None, [f"cannot be created: {_said(error, candidate)}"]
     return plugin, list(plugin_problems(plugin, candidate.name))
@@ -342,9 +344,13 @@ def plugin_problems(plugin: Any, expected_name: str) -> Iterator[str]:
     name = getattr(plugin, "name", None)
     if name != expected_name:
         yield f"name: expected {expected_name!r} as in the entry point, found {name!r}"
-    yield from _order_problems(plugin)
-    yield from _rule_problems(plugin)
-    yield from _hook_problems(plugin)
+    try:
+        yield from _order_problems(plugin)
+        yield from _rule_problems(plugin)
+        yield from _hook_problems(plugin)
+    except Exception as error:  # an attribute may be a property
+        where = place_of(error, type(plugin).__module__)
+        yield f"an attribute cannot be read: {type(error).__name__}: {one_line(str(error))}{where}"
 
 
 def _order_problems(plugin: Any) -> Iterator[str]:
@@ -381,7 +387,7 @@ def _hook_problems(plugin: Any) -> Iterator[str]:
 
 def _signature_problems(hook: str, method: Any) -> Iterator[str]:
     expected = tuple(inspect.signature(getattr(EXTENSION_POINTS[hook], hook)).parameters)[1:]
-    if not callable(method):
+    if not callable(method) or inspect.isclass(method):
         yield f"hook {hook}: expected a method, found {method!r}"
         return
     if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.kubernetes.authentication.v1 import UserInfo
+from trainwright.api.messages import plain
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.errors import ApiError, ErrorCause
 from trainwright.controller.runtime.webhook.jsonpatch import Operation
@@ -105,7 +106,8 @@ def write_review(request: ReviewRequest, response: ReviewResponse) -> bytes:
         written["patchType"] = "JSONPatch"
         written["patch"] = base64.b64encode(_ENCODER.encode(response.patch)).decode()
     if response.warnings:
-        written["warnings"] = response.warnings
+        # kube-apiserver drops a warning with a line break or a tab.
+        written["warnings"] = [" ".join(plain(warning).split()) for warning in response.warnings]
     if response.annotations:
         written["auditAnnotations"] = response.annotations
     return _ENCODER.encode({"kind": _KIND, "apiVersion": request.api_version, "response": written})

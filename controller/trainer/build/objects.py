@@ -40,6 +40,7 @@ from trainwright.api.trainer.v1alpha1.standing import had_pods
 from trainwright.controller.runtime import (
     Action,
     AlreadyExists,
+    ApiError,
     Applier,
     Client,
     Conflict,
@@ -53,6 +54,7 @@ from trainwright.controller.trainer.build.kinds import CachedFacts, is_there, me
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.plugins.contract import ClusterFacts, Component, FactUnavailable, PipelineError, Reference, Unreadable
 from trainwright.plugins.pipeline import Pipeline, filled_in
+from trainwright.plugins.registry.discovery import BUILT_IN
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +69,11 @@ Trainer does."""
 SETTLE_SECONDS = 3.0
 """How long a new job waits for an object that has the name of its own and that the manager cannot see. The object may
 belong to a deleted job of that name, and then the garbage collector deletes it within about a second."""
+
+
+class NameTaken(Conflict):
+    """An object that the manager cannot see may go with a deleted job. Its end wakes nobody, so it is asked for again
+    within a second, however often the job has failed at other objects of the deleted one."""
 
 
 class EndUnknown(Exception):  # noqa: N818 - as the reason of the condition
@@ -300,10 +307,15 @@ class JobObjects:
         made: dict[Reference, AnyObject | None] = {}
         for component in components:
             reference = component.reference
-            if reference in found:
-                made[reference] = await self._make_one(job, component, memory)
-            elif reference not in memory.there:
-                await self._make_unseen(component, memory, is_new=is_new)
+            try:
+                if reference in found:
+                    made[reference] = await self._make_one(job, component, memory)
+                elif reference not in memory.there:
+                    await self._make_unseen(component, memory, is_new=is_new)
+            except ApiError as error:
+                if component.plugin not in BUILT_IN:
+                    error.add_note(f"plugin {component.plugin}: ")
+                raise
             if reference not in made or made[reference] is not None:
                 memory.there.add(reference)
         memory.start = self._start(job)
@@ -341,14 +353,14 @@ class JobObjects:
         return await self._create(component)
 
     async def _make_unseen(self, component: Component, memory: BuildMemory, *, is_new: bool) -> None:
-        """Raises Conflict for a new job while the object may be one of a deleted job of that name."""
+        """Raises NameTaken for a new job while the object may be one of a deleted job of that name."""
         if await self._create(component) is not None:
             return
         now = asyncio.get_running_loop().time()
         if is_new:
             memory.taken_since = now
         if memory.taken_since is not None and now < memory.taken_since + SETTLE_SECONDS:
-            raise Conflict(f"{component.reference} exists, and may be deleted with an earlier job of that name")
+            raise NameTaken(f"{component.reference} exists, and may be deleted with an earlier job of that name")
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""

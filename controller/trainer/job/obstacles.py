@@ -69,13 +69,17 @@ def obstacle_of(error: Exception) -> Obstacle | None:
 
 
 def _told(error: Exception) -> str:
-    """The text of an error. For an answer of the API server, the object (`jobsets/mine`) replaces the request."""
+    """The text of an error. For an answer of the API server, the object (`jobsets/mine`) replaces the request.
+
+    A note before it names the plugin of others that built the object.
+    """
     if not isinstance(error, ApiError):
         return str(error)
     path = error.request.partition(" ")[2].partition("?")[0]
     _, _, namespaced = path.partition("/namespaces/")
     _, _, what = namespaced.partition("/")
-    return f"{what}: {error.message}" if what else str(error)
+    notes = "".join(getattr(error, "__notes__", ()))
+    return f"{notes}{what}: {error.message}" if what else str(error)
 
 
 def is_defect(error: BaseException) -> bool:

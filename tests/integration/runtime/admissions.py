@@ -92,7 +92,7 @@ def validate(request: AdmissionRequest[ConfigMap]) -> AdmissionResponse | None:
     assert request.new is not None
     data = request.new.data or {}
     errors = [ErrorCause("FieldValueInvalid", f"data.{key}", "must not be bad") for key in sorted(data) if "bad" in key]
-    return AdmissionResponse(errors=tuple(errors), warnings=("100%s of this is %d checked",))
+    return AdmissionResponse(errors=tuple(errors), warnings=("100%s of\nthis\tis %d checked",))
 
 
 def default(request: AdmissionRequest[ConfigMap]) -> None:

@@ -65,7 +65,7 @@ async def test_by_url_registered_asked_and_removed(
         await refuses(client, namespace)
         stored = await create(client, config_map(namespace, "good", a="b"))
         assert stored["data"] == {"added": "yes", "a": "b"}
-        assert "100%s of this is %d checked" in caplog.text, "warnings reach the user as they are"
+        assert "100%s of this is %d checked" in caplog.text, "warnings reach the user, in one line"
         with pytest.raises(Forbidden) as refused:
             await create(client, config_map(namespace, "worse", bad1="x", bad2="y"))
         assert "[data.bad1: must not be bad, data.bad2: must not be bad]" in refused.value.message

@@ -105,6 +105,17 @@ def listed(items: str, *words: str) -> str:
         (ruled("self.foo > 1"), "does not fit: 1:5: type 'int' has no fields"),
         (ruled("self"), "does not fit: cel expression must evaluate to a bool"),
         (ruled("self.matches('a')"), "found no matching overload for 'matches' applied to '(int, string)'"),
+        (
+            listed(
+                "Metric", "x-kubernetes-validations:", "  - rule: self.map(x, x.name).sum() > 1 #!", "    message: m"
+            ),
+            "found no matching overload for 'sum' applied to '(list(string))'",
+        ),
+        (ruled("[self].max() == 'a'"), "found no matching overload for '_==_' applied to '(int, string)'"),
+        (
+            field(*INTEGER, "x-kubernetes-validations:", "  - rule: self > 1", '    message: "a\\nb" #!'),
+            "does not match",
+        ),
         (ruled("newValue > 1"), "undeclared reference to 'newValue'"),
         (ruled("self in [1, 'a']"), "a literal list has values of several types: int, string"),
         (ruled("'a'.matches('[')"), "invalid matches argument"),
@@ -196,6 +207,13 @@ MEMBERS = "            metadata:\n"
         ("$ref: Metric\n", "$ref: Metri\n", "$ref Metri leads nowhere"),
         (QUOTED, QUOTED.replace(": N", ": 'N"), "ends on line 228, before 's number.': close it"),
         (QUOTED, QUOTED.replace(": N", ': "N'), ":228: a quote begins here and is never closed"),
+        ("singular: trainjob", "singular: TrainJob", "spec.names.singular: 'TrainJob' does not match"),
+        (
+            "singular: trainjob",
+            "singular: trainjob\n    shortNames: [TJ]",
+            "spec.names.shortNames.0: 'TJ' does not match",
+        ),
+        ("listKind: TrainJobList", "listKind: TrainJob List", "spec.names.listKind: 'TrainJob List' does not match"),
         ("name: Progress\n", "name: 'Progress\n", "a quote begins here and ends on line"),
     ],
 )

@@ -168,6 +168,26 @@ def _yields(info: Info, job: TrainJob) -> Any:
     yield info
 
 
+def _sets(name: str, value: object) -> Callable[..., None]:
+    """Sets an attribute of the first container in the template, whatever the model says of it."""
+
+    def change(info: Info, _: TrainJob) -> None:
+        setattr(_container(info), name, value)
+
+    return change
+
+
+def _container(info: Info) -> Any:
+    pod = pod_spec((info.template.replicated_jobs or [])[0])
+    assert pod is not None
+    return pod.containers[0]
+
+
+def _secret(job: TrainJob, name: str, kind: str) -> Component:
+    return Component.owned_by(job, Secret.RESOURCE, name, {"type": kind}, generate=lambda document: document)
+
+
+_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
 
 
@@ -180,10 +200,34 @@ THING = Resource(group="example.com", version="v1", kind="Thing", plural="things
         ("validate_shaped", lambda *_: "no", "returned 'n' instead of a finding"),
         ("enforce_ml_policy", _yields, "returned <generator object _yields> instead of None: it changes info"),
         ("enforce_pod_spec", lambda *_: True, "returned True instead of None"),
+        (
+            "enforce_ml_policy",
+            _sets("image", 5),
+            "no JobSet: Expected `str | null`, got `int` - at `$.replicatedJobs[0].",
+        ),
+        ("enforce_ml_policy", _sets("env", {"A": "b"}), "no JobSet: Expected `array | null`, got `object` - at `$."),
+        ("enforce_ml_policy", _sets("env", [object()]), "no JobSet: "),
+        (
+            "enforce_pod_spec",
+            lambda info, _: setattr(info, "template", None),
+            "no JobSet: Expected `object`, got `null`",
+        ),
+        ("enforce_pod_spec", lambda info, _: info.template.replicated_jobs.clear(), "those of the runtime are node"),
+        ("validate", lambda *_: [Warned(5)], "returned Warned(message=5, plugin=''), which cannot be written"),  # type: ignore[arg-type]
+        ("validate", lambda *_: [Warned("\udc80")], "which cannot be written as text"),
+        ("validate_shaped", lambda *_: [invalid("spec", object(), "no")], "which cannot be written as text"),
+        ("reporter", lambda *_: PodRef("node", 0, 1), "but the template has no such pod"),
+        ("reporter", lambda *_: PodRef("node", -1), "but the template has no such pod"),
         ("reporter", lambda *_: "node", "returned 'node' instead of a PodRef or None"),
         ("reporter", lambda *_: PodRef("worker"), "but the template has no replicated job of this name"),
         ("build", lambda *_: None, "returned None instead of several items, each a Component"),
         ("build", lambda _, job: [Component.owned_by(job, THING, "a", {})], "no plugin watches this kind"),
+        ("build", lambda _, job: [_secret(job, "job-mpi-ssh-auth", "Opaque")], "which is not declared"),
+        (
+            "build",
+            lambda *_: [Component(ConfigMap.RESOURCE, {**_MAP, "metadata": {"name": "a"}})],
+            "returned ConfigMap a; an object of a job must be in its namespace, team",
+        ),
         ("build", lambda *_: [Component("things", {})], "returned a document that cannot be applied"),  # type: ignore[arg-type]
         ("status_facts", lambda *_: [None], "returned None instead of a Reference"),
         ("status", lambda *_: {}, "returned {} instead of a TrainJobStatus or None"),
@@ -207,6 +251,12 @@ def test_a_result_of_another_type_is_the_fault_of_its_plugin(name: str, result: 
     errors += map(str, run.validate(OFFLINE).errors)
     assert [one for one in errors if f"plugin Broken: {name} " not in one or said not in one] == []
     assert errors
+
+
+def test_what_a_plugin_prints_is_no_part_of_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    run(hook("enforce_ml_policy", lambda *_: print("hello")))
+    out, err = capsys.readouterr()
+    assert (out, "hello\n" in err) == ("", True)
 
 
 class Waits(Broken):

@@ -196,7 +196,8 @@ def test_the_last_answer_of_a_plugin_counts_and_none_is_no_answer(
     made: TrainingRuntime, plugins: list[Answers]
 ) -> None:
     registry = Registry.of(*(entry.plugin for entry in PIPELINE.registry), *plugins)
-    assert Pipeline(registry).begin(train_job(), made).enforced(OFFLINE).reporter == FOURTH
+    job = train_job("trainer: {numNodes: 4}")
+    assert Pipeline(registry).begin(job, made).enforced(OFFLINE).reporter == FOURTH
 
 
 def test_nobody_reports_without_pods_of_the_trainer() -> None:

@@ -149,6 +149,19 @@ class Optional(Plain):
 ENABLED = {"enabled": frozenset({"Optional"})}
 
 
+class Unreadable(Plain):
+    name = "Unreadable"
+
+    @property
+    def rules(self) -> Any:
+        raise KeyError("gone")
+
+
+class BuildsType(Plain):
+    name = "BuildsType"
+    build: Any = dict
+
+
 class Unmakeable(Plain):
     name = "Unmakeable"
 
@@ -222,6 +235,11 @@ BROKEN = {
         [candidate("FailsToWatch")],
         [WHO + "hook watches failed: KeyError: 'gone' (", "test_registry.py, line "],
     ),
+    "an attribute that fails": (
+        [candidate("Unreadable")],
+        [WHO + "an attribute cannot be read: KeyError: 'gone' (", "test_registry.py, line "],
+    ),
+    "a class as a hook": ([candidate("BuildsType")], [WHO + "hook build: expected a method, found <class 'dict'>"]),
     "another name": (
         [candidate("Misnamed")],
         [WHO + "name: expected 'Misnamed' as in the entry point, found 'SomethingElse'"],

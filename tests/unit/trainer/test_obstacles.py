@@ -58,6 +58,14 @@ def test_an_error_that_nobody_foresaw_is_shown_and_logged_with_its_traceback() -
     assert obstacle.message == "the manager failed at this TrainJob (KeyError: 'x'); see its log"
 
 
+def test_an_answer_about_an_object_of_a_plugin_names_the_plugin() -> None:
+    error = Forbidden("denied", code=403, request="post /api/v1/namespaces/ns/services")
+    error.add_note("plugin Ray: ")
+    obstacle = obstacle_of(error)
+    assert obstacle is not None
+    assert obstacle.message == "plugin Ray: services: denied"
+
+
 @pytest.mark.parametrize(
     ("request_line", "told"),
     [

@@ -206,6 +206,37 @@ def test_what_cannot_be_allocated_to_a_service(spec: Document, errors: list[str]
     assert kept == [], "what is there already is not refused"
 
 
+@pytest.mark.parametrize(
+    ("validation", "condition", "told"),
+    [
+        ({"expression": "true ? 1 : 2"}, "true", "must evaluate to bool but got int"),
+        ({"expression": "true", "messageExpression": "1 + 1"}, "true", "must evaluate to string but got int"),
+        ({"expression": "true"}, "'a'", "must evaluate to bool but got string"),
+        ({"expression": "object.data.a", "messageExpression": "object.data.b"}, "object.data.c", ""),
+    ],
+)
+def test_expressions_of_a_policy_give_what_is_asked_of_them(validation: Document, condition: str, told: str) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "c", "expression": condition}],
+        "validations": [validation],
+    }
+    kind, group = "ValidatingAdmissionPolicy", "admissionregistration.k8s.io"
+    policy = created(kind, {"spec": spec}, group)
+    errors = [str(error) for error in strategy(kind, group).validate(policy)]
+    assert [told in error for error in errors] == ([True] if told else [])
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("LoadBalancer", True), ("NodePort", False), ("ClusterIP", False)])
+def test_only_services_of_a_load_balancer_have_its_address(kind: str, allowed: bool) -> None:
+    service = created("Service", {"spec": {"type": kind, "ports": [{"port": 80}]}})
+    status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    errors = strategy("Service").validate_update({**service, "status": status}, service, "status")
+    told = "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
+    assert [str(error) for error in errors] == ([] if allowed else [told])
+
+
 def test_events_go_both_ways() -> None:
     event = created("Event", {"message": "m", "involvedObject": {"name": "p"}, "count": 2})
     there = events.to_events(event)

@@ -122,7 +122,7 @@ def _policy_errors(spec: Document, field: str) -> Errors:
     found += condition_errors(conditions, f"{field}.matchConditions")
     for index, condition in enumerate(conditions):
         text = (condition.get("expression") or "").strip()
-        found += _expression_errors(text, f"{field}.matchConditions[{index}].expression", CONDITION_VARIABLES)
+        found += _expression_errors(text, f"{field}.matchConditions[{index}].expression", CONDITION_VARIABLES, "bool")
     for index, variable in enumerate(entries(spec, "variables")):
         found += _variable_errors(variable, f"{field}.variables[{index}]")
     validations, annotations = entries(spec, "validations"), entries(spec, "auditAnnotations")
@@ -150,12 +150,14 @@ def _validation_errors(validation: Document, field: str) -> Errors:
     said = validation.get("messageExpression") or ""
     where = f"{field}.expression"
     found = (
-        _expression_errors(text, where, VARIABLES) if text.strip() else [required(where, "expression is not specified")]
+        _expression_errors(text, where, VARIABLES, "bool")
+        if text.strip()
+        else [required(where, "expression is not specified")]
     )
     if said and not said.strip():
         found.append(invalid(f"{field}.messageExpression", said, "must be non-empty if specified"))
     else:
-        found += _expression_errors(said, f"{field}.messageExpression", VARIABLES)
+        found += _expression_errors(said, f"{field}.messageExpression", VARIABLES, "string")
     if message and not message.strip():
         found.append(invalid(f"{field}.message", message, "must be non-empty if specified"))
     elif re.search(r"[\n\r]", message.strip()):
@@ -179,14 +181,16 @@ def _annotation_errors(annotations: list[Document], field: str) -> Errors:
     return found
 
 
-def _expression_errors(text: str, field: str, variables: tuple[str, ...]) -> Errors:
+def _expression_errors(text: str, field: str, variables: tuple[str, ...], wanted: str = "dyn") -> Errors:
+    """Errors of an expression; `wanted` is the type of what it must give."""
     if not text:
         return []
     try:
-        compiled_over(text, variables)
+        found = compiled_over(text, variables).result
     except ValueError as error:
         return [invalid(field, text, f"compilation failed: {error}")]
-    return []
+    fits = wanted == "dyn" or found in (wanted, "dyn")
+    return [] if fits else [invalid(field, text, f"must evaluate to {wanted} but got {found}")]
 
 
 def _resource_errors(resources: Document, field: str) -> Errors:

@@ -160,6 +160,14 @@ def _balancer_errors(spec: Document, kind: str) -> Errors:
     return found
 
 
+def service_status_errors(service: Document) -> Errors:
+    """Errors of a Service's status."""
+    addressed = entries(part(part(service, "status"), "loadBalancer"), "ingress")
+    if not addressed or part(service, "spec").get("type") == "LoadBalancer":
+        return []
+    return [forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")]
+
+
 def _traffic_errors(spec: Document, kind: str) -> Errors:
     external = kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
     policy = spec.get("externalTrafficPolicy") or ""

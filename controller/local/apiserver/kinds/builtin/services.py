@@ -16,6 +16,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.service_validation imp
     HEADLESS,
     service_change_errors,
     service_errors,
+    service_status_errors,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.strategy import set_or_drop
@@ -59,7 +60,7 @@ class ServiceStrategy(BuiltInStrategy):
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         if subresource == "status":
-            return finalizer_errors(new)
+            return finalizer_errors(new) + service_status_errors(new)
         found = finalizer_errors(new) + service_change_errors(new, old) + service_errors(new, old)
         return found or _allocation_errors(new["spec"], old["spec"])
 
