@@ -6,6 +6,7 @@ python -m tests.simulation --minutes 2            # new seeds
 python -m tests.simulation --seed 7 --story j3
 python -m tests.simulation --seed 7 --shrink      # writes the plan into a file
 python -m tests.simulation --recovering --seeds 0-99    # jobs that recover, whose ranks fail and hang
+python -m tests.simulation --queued --seeds 0-99        # jobs that recover and wait in a queue
 python -m tests.simulation --plan FILE --story
 """
 
@@ -24,7 +25,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.simulation.coverage import never_met, table
-from tests.simulation.recovering import GATE, Recovering, live
+from tests.simulation.queueing import SCENARIOS, kind_of, live
 from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
 from trainwright.controller.local.testing.simulation.plan import Plan
@@ -44,7 +45,11 @@ def main(words: Sequence[str] | None = None) -> int:
     which.add_argument("--minutes", type=float, metavar="M", help="new seeds for so many minutes")
     which.add_argument("--seed", metavar="N", help="one seed")
     which.add_argument("--plan", type=Path, metavar="FILE", help="a plan, such as one that --shrink wrote")
-    parser.add_argument("--recovering", action="store_true", help="jobs recover, as in one of 20 worlds of new seeds")
+    for kind, told in (
+        ("recovering", "jobs recover, as in one of 20 worlds of new seeds"),
+        ("queued", "jobs recover, and wait in a queue"),
+    ):
+        parser.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="", help=told)
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--story", nargs="?", const="", metavar="NAME", help="tell what happened, to NAME or at all")
     parser.add_argument("--shrink", action="store_true", help="find the smallest plan that breaks the same rule")
@@ -63,7 +68,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _one(arguments: argparse.Namespace) -> int:
-    scenario = Recovering() if arguments.recovering else TrainJobs()
+    scenario = SCENARIOS[arguments.kind]()
     plan = Plan.read(arguments.plan) if arguments.plan is not None else scenario.plan(arguments.seed)
     outcome = simulate(scenario, plan, keep=True)
     _show(outcome)
@@ -103,7 +108,8 @@ def _many(arguments: argparse.Namespace) -> int:
         counts.update(outcome.counts)
         met.update({name: 1 for name in outcome.counts if name.startswith("sometimes")})
         for violation in outcome.violations:
-            which = "recovering --seed" if outcome.plan.options.get(GATE) else "seed"
+            kind = kind_of(outcome.plan)
+            which = f"{kind} --seed" if kind else "seed"
             examples.setdefault(violation.rule, f"{which} {outcome.plan.seed}: {violation}")
         if outcome.violations or not arguments.quiet:
             _show(outcome)
@@ -136,13 +142,13 @@ def _outcomes(arguments: argparse.Namespace, begun: float) -> Iterator[Outcome]:
         if arguments.seeds:
             first, _, last = arguments.seeds.partition("-")
             for number in range(int(first), int(last or first) + 1):
-                yield partial(live, str(number), recovering=arguments.recovering)
+                yield partial(live, str(number), arguments.kind)
         else:
             for number in count():
                 if time.monotonic() - begun >= arguments.minutes * 60:
                     return
-                recovering = arguments.recovering or number % _RECOVERING == _RECOVERING - 1
-                yield partial(live, secrets.token_hex(4), recovering=recovering)
+                is_to_recover = not arguments.kind and number % _RECOVERING == _RECOVERING - 1
+                yield partial(live, secrets.token_hex(4), "recovering" if is_to_recover else arguments.kind)
 
     if arguments.jobs == 1:
         yield from (world() for world in worlds())

@@ -36,8 +36,8 @@ class Mutant:
     name: str
     says: str
     edits: Sequence[Edit]
-    recovering: bool = False
-    """Whether worlds whose jobs recover are to find it."""
+    kind: str = ""
+    """Which worlds are to find it: `recovering`, or `queued`; empty: any."""
 
     def patched(self) -> Mapping[str, str]:
         """The patched texts by file. Raises ValueError for an edit that does not fit its file any more."""
@@ -159,7 +159,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "if self._lacks_record(job) and not job.name:",
             )
         ],
-        recovering=True,
+        kind="recovering",
     ),
     Mutant(
         "unwritten-record",
@@ -356,7 +356,43 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    if not still.stall.message:\n",
             ),
         ],
-        recovering=True,
+        kind="recovering",
+    ),
+    Mutant(
+        "long-pause-in-queue",
+        "a job in a queue pauses between attempts for longer than Kueue waits for its pods",
+        [
+            Edit(
+                _TRAINER + "recovery/verdict.py",
+                "min(pause, LONGEST_PAUSE_IN_QUEUE) if ended.in_queue else pause",
+                "pause",
+            )
+        ],
+        kind="queued",
+    ),
+    Mutant(
+        "partial-gang",
+        "a suspended JobSet of which ranks had succeeded is resumed, not replaced",
+        [
+            Edit(
+                _TRAINER + "recovery/attempts.py",
+                "    return bool(is_stopped) and _lacks_ranks(glance) and not makes_claims(glance.jobset)\n",
+                "    return False\n",
+            )
+        ],
+        kind="queued",
+    ),
+    Mutant(
+        "success-taken-back",
+        "a success that Kueue was told is taken back when JobSet runs the step again",
+        [
+            Edit(
+                _TRAINER + "job/decision.py",
+                "        with_kept_success(job, observed),\n",
+                "        observed,\n",
+            )
+        ],
+        kind="queued",
     ),
 )
 
@@ -427,7 +463,7 @@ def main() -> int:
     print(f"{mutant.name}: {mutant.says}", flush=True)
     from tests.simulation.__main__ import main as simulated  # noqa: PLC0415 - it imports what is patched
 
-    return simulated([*sys.argv[2:], *(("--recovering",) if mutant.recovering else ())])
+    return simulated([*sys.argv[2:], *((f"--{mutant.kind}",) if mutant.kind else ())])
 
 
 if __name__ == "__main__":

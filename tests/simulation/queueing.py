@@ -8,27 +8,29 @@ documents in memory, which `explain` reads beside the stored objects.
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tests.simulation.recovering import GATE, Recovering
+from tests.simulation.recovering import GATE, MORE_RETRIES, Recovering
 from tests.simulation.rules import JOBS, JOBSETS, is_on, owner_of, true_conditions
-from tests.simulation.scenario import SPACE, runtime, train_job
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
+from tests.simulation.scenario import SPACE, TrainJobs, runtime, train_job
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER
+from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, NODE
 from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE, PATCH_MANAGER
 from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.testing.simulation.network import Weather
 from trainwright.controller.local.testing.simulation.node import NAME as NODE_NAME
 from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
 from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
-from trainwright.controller.local.testing.simulation.simulate import Action
+from trainwright.controller.local.testing.simulation.simulate import Action, Outcome, simulate
 from trainwright.controller.local.testing.simulation.world import World
 from trainwright.controller.runtime import ApiError
 from trainwright.controller.trainer.job.state import Word
@@ -39,8 +41,8 @@ PLACES = 4
 """Jobs that fit at the same time."""
 FLAVORS = ("spot", "reserved")
 """Each has a node label of its own."""
-TIMEOUT_SECONDS = 30.0
-"""Kueue's waitForPodsReady.timeout and recoveryTimeout: what pods need to start, and a little more."""
+TIMEOUT_SECONDS = 45.0
+"""Kueue's waitForPodsReady.timeout and recoveryTimeout: an initializer and a pause in a queue."""
 LIMIT = 3
 """Kueue's backoffLimitCount."""
 _BACKOFF_SECONDS = 5.0
@@ -53,6 +55,11 @@ _TOLD_SECONDS = 1.0
 _RESUMED_SECONDS = 3.0
 _STAGED = "staged"
 """A runtime with an initializer."""
+FAIR = "fair"
+"""Whether nothing disturbs but Kueue and ranks that fail, so that its rules hold from the first moment on."""
+_FAIR_JOBS = 8
+_RETRIES = 4
+"""With fewer, no pause would be longer than one in a queue."""
 _LEFT_ALONE = frozenset(
     {
         *("suspend", "resume", "suspend-jobset", "resume-jobset", "patch-as-a-queue"),
@@ -161,7 +168,8 @@ class Kueue:
         if one.evicted and one.is_reserved:
             await self._evict(job, one, is_running=any(step["active"] for step in counters.values()))
         elif job["spec"].get("suspend") and one.is_reserved:
-            jobs = [_placed(step, self._chance.choice(FLAVORS)) for step in _steps(self.world, job)]
+            (flavor,) = self._chance.choices(FLAVORS, (4, 1))  # most jobs come back to the one that they had
+            jobs = [_placed(step, flavor) for step in _steps(self.world, job)]
             await self._patch(job, {"runtimePatches": _patches(jobs)})
             await self._patch(job, {"suspend": False})
         elif not job["spec"].get("suspend") and not one.is_reserved:
@@ -239,8 +247,9 @@ class Queueing(Recovering):
             if step.what not in _LEFT_ALONE
         ]
         chance = random.Random(f"{seed}/queue")
-        lives = replace(plan.lives, starts=(0.1, 3.0), runs=(5.0, 60.0), fails=chance.choice([0.0, 0.2, 0.6]))
-        return replace(plan, steps=steps, lives=lives)
+        lives = replace(plan.lives, starts=(0.1, 3.0), runs=(5.0, 30.0), fails=chance.choice([0.0, 0.2, 0.6]))
+        plan = replace(plan, steps=steps, lives=lives, options={**plan.options, MORE_RETRIES: _RETRIES})
+        return _fair(plan, chance) if chance.random() < 0.5 else plan
 
     async def begin(self, world: World, plan: Plan) -> None:
         """With the runtime that has an initializer."""
@@ -298,6 +307,8 @@ class QueueIsServed(WorldRule):
     @property
     def _is_settled(self) -> bool:
         """Whether a manager has looked at all jobs since the faults stopped."""
+        if self.world.notes.get(FAIR):
+            return True
         now = asyncio.get_running_loop().time()
         if self.calm and self._calm_since is None:
             self._calm_since = now
@@ -326,18 +337,21 @@ class QueueIsServed(WorldRule):
             self.say(f"Job {name_of(job)} asks for {sorted(selector)}", rule="selectors")
 
     def _resumed(self, before: Document, after: Document) -> None:
-        """A gang begins whole."""
+        """A gang begins whole, but for a JobSet that is about to complete, and initializers, whose files are there."""
         if not before["spec"].get("suspend") or after["spec"].get("suspend"):
             return
-        pods = [
-            pod
+        ended = Counter(
+            labels_of(pod).get(LABEL_REPLICATED_JOB)
             for pod in self.world.stored("pods")
             if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(after) and pod["status"].get("phase") == "Succeeded"
-        ]
+        )
+        ended.pop(DATASET_INITIALIZER, None)
         self.world.trace.sometimes("a JobSet is resumed")
-        if pods and self._is_settled and is_on(GATE, self.world.notes, self.world.version):
-            ranks = [f"{labels_of(pod).get(LABEL_REPLICATED_JOB)} {name_of(pod)}" for pod in pods]
-            self.say(f"{labels_of(pods[0])[LABEL_JOBSET]} is resumed, and {ranks} had ended", rule="whole")
+        decides = ((after["spec"].get("successPolicy") or {}).get("targetReplicatedJobs") or [NODE])[0]
+        wanted = next(one for one in after["spec"]["replicatedJobs"] if one["name"] == decides)
+        is_over = ended[decides] >= wanted["template"]["spec"].get("completions", 1)
+        if ended and not is_over and self._is_settled and is_on(GATE, self.world.notes, self.world.version):
+            self.say(f"{name_of(after)} is resumed, and ranks had ended: {dict(ended)}", rule="whole")
 
     async def _resumes(self, job: Document) -> None:
         """A job that Kueue resumes is not held back."""
@@ -391,6 +405,16 @@ class QueueIsServed(WorldRule):
         queue = {"apiVersion": _API, "kind": "LocalQueue", "metadata": {"name": "q", "namespace": SPACE}, "spec": {}}
         given = GivenObjects([job, *objects, queue, workload.document(job)])
         return explain(given.picture(job, self.world.surroundings.now()))
+
+
+def _fair(plan: Plan, chance: random.Random) -> Plan:
+    """Some jobs of a plan, half of them with an initializer, without faults, and without users."""
+    names = [(step.at, step.on.partition(":")[0]) for step in plan.steps if step.what == "create"][:_FAIR_JOBS]
+    kinds = chance.choices((_STAGED, "plain", "mpi"), (2, 1, 1), k=len(names))
+    steps = [Step(at, "create", f"{name}:{kind}") for (at, name), kind in zip(names, kinds, strict=True)]
+    lives = replace(plan.lives, fails=chance.choice([0.2, 0.5]))
+    options = {**plan.options, FAIR: True}
+    return Plan(seed=plan.seed, weather=Weather(latency=0.005), lives=lives, options=options, steps=steps)
 
 
 def _is_held(job: Document, jobset: Document) -> bool:
@@ -457,3 +481,19 @@ def _steps(world: World, job: Document) -> Iterator[str]:
 
 def _told(job: Document) -> list[dict[str, Any]]:
     return (job.get("status") or {}).get("jobsStatus") or []
+
+
+SCENARIOS: Mapping[str, Callable[[], TrainJobs]] = {"": TrainJobs, "recovering": Recovering, "queued": Queueing}
+"""By the option of the command line that makes all worlds so."""
+
+
+def live(seed: str, kind: str) -> Outcome:
+    """Live one world. Processes that live several find it here: what `__main__` has, they could not import."""
+    return simulate(SCENARIOS[kind](), seed)
+
+
+def kind_of(plan: Plan) -> str:
+    """Which scenario has made a plan."""
+    if plan.options.get(MORE_RETRIES):
+        return "queued"
+    return "recovering" if plan.options.get(GATE) else ""

@@ -25,7 +25,6 @@ from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.plan import Plan
 from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
-from trainwright.controller.local.testing.simulation.simulate import Outcome, simulate
 from trainwright.controller.local.testing.simulation.world import World
 from trainwright.controller.runtime import ApiError
 from trainwright.controller.trainer.failures.record import entries_of
@@ -35,11 +34,12 @@ from trainwright.controller.trainer.recovery.causes import FailureCause
 from trainwright.controller.trainer.recovery.verdict import MOST_ATTEMPTS, Summary, summary_of
 
 RETRIES = 2
+MORE_RETRIES = "retries"
+"""How many retries jobs have instead."""
 GATE = "Recovery"
 HANGS = "hangs"
 """Whether ranks report progress, hang, and are restarted then."""
 STALL_SECONDS = 120.0
-_MARKS = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": str(RETRIES)}
 _RESTARTS_HANGS = {
     "trainwright.dev/on-stall": "restart",
     "trainwright.dev/retries-hang": "1",
@@ -87,7 +87,8 @@ class Recovering(TrainJobs):
 
     def marks(self, plan: Plan) -> Mapping[str, str]:
         """What the runtimes say of recovery."""
-        return {**_MARKS, **_RESTARTS_HANGS} if plan.options.get(HANGS) else _MARKS
+        marks = {"trainwright.dev/recovery": "gang", "trainwright.dev/retries": str(_retries(plan.options))}
+        return {**marks, **_RESTARTS_HANGS} if plan.options.get(HANGS) else marks
 
     async def begin(self, world: World, plan: Plan) -> None:
         """Let rank 0 of each job report."""
@@ -130,8 +131,8 @@ class RecordIsTrue(WorldRule):
         if (data := _record_of(change)) is None or (found := summary_of(data)) is None:
             return
         name, counts = change.name.name, found.counts
-        if counts.row.get("retries", 0) > RETRIES + 1:
-            self.say(f"{name}: {counts.row} failures in a row with {RETRIES} retries")
+        if counts.row.get("retries", 0) > (retries := _retries(self.world.notes)) + 1:
+            self.say(f"{name}: {counts.row} failures in a row with {retries} retries")
         if counts.attempts > MOST_ATTEMPTS:
             self.say(f"{name}: {counts.attempts} attempts")
         if sum(counts.causes.values()) < found.judged:
@@ -321,6 +322,10 @@ class HangsAreCharged(_Attempts):
             yield job["metadata"]["name"], stands + STALL_SECONDS + _SLACK - now
 
 
+def _retries(options: Mapping[str, Any]) -> int:
+    return int(options.get(MORE_RETRIES) or RETRIES)
+
+
 def _progress(job: Document) -> Document:
     return (job.get("status") or {}).get("trainerStatus") or {}
 
@@ -337,8 +342,3 @@ def _base_of(jobset: Document) -> int:
         metadata = {"metadata": one["template"]["spec"]["template"].get("metadata") or {}}
         return int(annotations_of(metadata).get("trainwright.dev/attempt-base", "0"))
     return 0
-
-
-def live(seed: str, *, recovering: bool = False) -> Outcome:
-    """Live one world. Processes that live several find it here: what `__main__` has, they could not import."""
-    return simulate(Recovering() if recovering else TrainJobs(), seed)

@@ -13,8 +13,9 @@ from trainwright.controller.local.testing.simulation.simulate import Outcome
 Simulated = Callable[[Any, str | Plan], Outcome]
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2, 6])
 def test_worlds_whose_jobs_wait_in_a_queue(simulated: Simulated, seed: int) -> None:
+    """Nothing but Kueue disturbs in that of seed 6: it finds each defect that is planted for a queue."""
     outcome = simulated(Queueing(), str(seed))
     for met in ("a job is preempted", "a JobSet is resumed"):
         assert outcome.counts[f"sometimes: {met}"]

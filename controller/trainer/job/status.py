@@ -131,9 +131,10 @@ def with_kept_success(job: TrainJob, observed: TrainJobStatus | None) -> TrainJo
 
     When all ranks restart, JobSet runs steps again that had succeeded, such as initializers. Kueue has given their
     quota to others, cannot take it back, and does nothing more for the job, such as an eviction, until the step has
-    succeeded again. Source: Kueue's reconciler, which writes reclaimablePods before it handles evictions.
+    succeeded again. A job that has ended tells what its JobSet counts. Source: Kueue's reconciler, which looks at the
+    end first, and writes reclaimablePods before it handles evictions.
     """
-    if observed is None or not has_place(job):
+    if observed is None or not has_place(job) or is_finished(job) or any(map(is_end, observed.conditions or ())):
         return observed
     told = {one.name: one for one in job.status_or_empty.jobs_status or () if one.succeeded}
     seen = {one.name: one for one in observed.jobs_status or ()}

@@ -88,7 +88,7 @@ def test_versions_are_those_of_the_go_mod_files() -> None:
         "node": "v1.36.3",
         "coredns": "v1.15.0",
         "versitygw": "v1.8.0",
-        "kueue": "v0.17.0",
+        "kueue": "v0.17.1",
         "scheduler-plugins": "v0.34.7",
     }
 

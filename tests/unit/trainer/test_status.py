@@ -238,5 +238,7 @@ def test_a_step_that_runs_again_keeps_its_success_while_kueue_counts_on_it(
     kept = with_kept_success(queued, msgspec.convert(again, TrainJobStatus))
     assert msgspec.to_builtins(kept) == {"jobsStatus": [pre, step("node", ready=1, active=1)]}
     assert with_kept_success(queued, None) is None
+    failed = msgspec.convert({**again, "conditions": [condition("Failed")]}, TrainJobStatus)
+    assert with_kept_success(queued, failed) is failed
     new = with_kept_success(queued, TrainJobStatus())
     assert msgspec.to_builtins(new) == ({"jobsStatus": [step("pre", succeeded=1)]} if patches else {})

@@ -43,7 +43,7 @@ from trainwright.controller.trainer.why.job.nodes import (
     probe_that_failed,
     remaining,
 )
-from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
+from trainwright.controller.trainer.why.job.starting import REFUSALS, cannot_run, is_program_missing, not_created
 from trainwright.controller.trainer.why.words import (
     STEP_LABEL,
     ends_with,
@@ -88,17 +88,40 @@ def failed(picture: Picture) -> Iterator[Cause]:
     if is_once and all(_is_retried(picture, one) for one in lasting_ones):
         yield replace(first, severity=Severity.TEMPORARY)
         return
-    jobs = [job_of(picture, one.pod) for one in lasting_ones]
+    yield _with_what_follows(picture, first, [one.pod for one in lasting_ones])
+
+
+def failed_as_a_whole(picture: Picture) -> Iterator[Cause]:
+    """Pods that were ended with their containers, as by a deadline of their own; no container tells why."""
+    good = made_good(picture)
+    for pod in picture.present_pods:
+        reason = str(dig(pod, "status.reason") or "")
+        if dig(pod, "status.phase") != "Failed" or reason in ("", EVICTED) or REFUSALS.fullmatch(reason):
+            continue
+        is_told = holds(pod, "DisruptionTarget") or any(container.ended for container in containers_of(pod))
+        if uid_of(pod) in good or is_told:
+            continue
+        message = quoted(str(dig(pod, "status.message") or ""))
+        text = f"{rank_of(picture, pod)} failed ({reason}{': ' if message else ''}{message})"
+        found = of_pods("RankFailed", text, pod, since=created_at(pod))
+        if _has_successor(picture, pod):
+            yield replace(found, severity=Severity.TEMPORARY)
+        else:
+            yield _with_what_follows(picture, found, [pod])
+
+
+def _with_what_follows(picture: Picture, first: Cause, pods: Sequence[Document]) -> Cause:
+    """A failure of pods that are not replaced one by one: all ranks restart, or the job fails, if that is certain."""
+    jobs = [job_of(picture, pod) for pod in pods]
     ends = [job for job in jobs if job is not None and (failing(job) is not None or not _tries_again(job))]
     if not ends:
-        yield first
-    elif all(restarts_after(picture, job) for job in ends):
+        return first
+    if all(restarts_after(picture, job) for job in ends):
         follows = "" if "attempt " in first.message else "; all ranks restart"
-        yield replace(first, reason="Restarting", message=f"{first.message}{follows}", severity=Severity.TEMPORARY)
-    else:
-        row = CATALOGUE["Ending"]
-        message = f"{first.message}; {_what_decides(picture)}"
-        yield replace(first, reason="Ending", message=message, severity=row.severity, link=row.link)
+        return replace(first, reason="Restarting", message=f"{first.message}{follows}", severity=Severity.TEMPORARY)
+    row = CATALOGUE["Ending"]
+    message = f"{first.message}; {_what_decides(picture)}"
+    return replace(first, reason="Ending", message=message, severity=row.severity, link=row.link)
 
 
 def _tries_again(job: Document) -> bool:
@@ -123,11 +146,15 @@ def _is_retried(picture: Picture, failure: FailedContainer) -> bool:
     if job is None or failing(job) is not None:
         return False
     pod = failure.pod
-    if any(place_of(one) == place_of(pod) and _is_younger(one, pod) for one in picture.present_pods):
+    if _has_successor(picture, pod):
         return True
     in_place = dig(pod, "spec.restartPolicy") in ("OnFailure", "Always")
     is_alive = dig(pod, "status.phase") in ("Pending", "Running")
     return in_place and is_alive and failure.container.restarts < _limit(job)
+
+
+def _has_successor(picture: Picture, pod: Document) -> bool:
+    return any(place_of(one) == place_of(pod) and _is_younger(one, pod) for one in picture.present_pods)
 
 
 def _is_younger(one: Document, other: Document) -> bool:

@@ -40,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     starting.refused_by_node,
     starting.slow,
     ended.failed,
+    ended.failed_as_a_whole,
     nodes.disrupted,
     running.unready,
     running.left_alone,

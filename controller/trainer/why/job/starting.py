@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.times import moment
-from trainwright.controller.trainer.failures.first import EVICTED, NO_PROGRAM, NOT_STARTED
+from trainwright.controller.trainer.failures.first import NO_PROGRAM, NOT_STARTED
 from trainwright.controller.trainer.failures.last_words import telling_line
 from trainwright.controller.trainer.why.catalogue import here, of_pods
 from trainwright.controller.trainer.why.job.containers import PodContainer, containers_of, made_good
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET
 from trainwright.controller.trainer.why.words import ends_with, quoted, rank_of, role_of
-from trainwright.plugins.contract import Cause, Picture, condition_of, created_at, holds, since_of
+from trainwright.plugins.contract import Cause, Picture, condition_of, created_at, since_of
 from trainwright.plugins.contract.picture import EVENTS_OF, counted, earliest, event_since
 
 _FIRST_TRY_SECONDS = 10.0
@@ -49,10 +49,11 @@ _KINDS = {"config": CONFIG_MAP, "configmap": CONFIG_MAP, "secret": SECRET}
 _KEY = re.compile(r"couldn't find key (\S+) in (ConfigMap|Secret) (\S+)")
 _START_FAILURES = frozenset({"RunContainerError", "CreateContainerError", "StartError"})
 _EXECUTABLE = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat |no such file)')
-_REFUSALS = re.compile(
+REFUSALS = re.compile(
     r"UnexpectedAdmissionError|OutOf\w+|NodeAffinity|TopologyAffinityError|NodeShutdown|Preempting|PodOSSelector\w+|"
     r"UnsupportedPod\w*|SysctlForbidden|AppArmor"
 )
+"""Reasons of pods that their node did not take."""
 
 
 class _Pull(NamedTuple):
@@ -343,10 +344,7 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
     for pod in picture.present_pods:
         status = pod.get("status") or {}
         reason = str(status.get("reason", ""))
-        if status.get("phase") != "Failed" or not reason or reason == EVICTED or uid_of(pod) in good:
-            continue
-        if not _REFUSALS.fullmatch(reason):
-            yield from _failed_as_a_whole(picture, pod, reason)
+        if status.get("phase") != "Failed" or uid_of(pod) in good or not REFUSALS.fullmatch(reason):
             continue
         node = dig(pod, "spec.nodeName") or "its node"
         text = (
@@ -355,15 +353,6 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
         )
         yield of_pods("NodeRefusedPod", text, pod, since=created_at(pod))
         return
-
-
-def _failed_as_a_whole(picture: Picture, pod: Document, reason: str) -> Iterator[Cause]:
-    """A pod that was ended with its containers, as by a deadline of its own; no container tells why."""
-    if holds(pod, "DisruptionTarget") or any(container.ended for container in containers_of(pod)):
-        return
-    message = quoted(str(dig(pod, "status.message") or ""))
-    text = f"{rank_of(picture, pod)} failed ({reason}{': ' if message else ''}{message})"
-    yield of_pods("RankFailed", text, pod, since=created_at(pod))
 
 
 def slow(picture: Picture) -> Iterator[Cause]:

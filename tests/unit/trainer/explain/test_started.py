@@ -823,20 +823,25 @@ BY_LIMIT = condition("FailureTarget", "BackoffLimitExceeded")
         ({"maxRestarts": 2, "rules": [FREE]}, 2, BY_LIMIT, "Waiting", "is decided when its other pods have ended"),
     ],
 )
+@pytest.mark.parametrize("is_whole", [False, True])
 def test_what_follows_is_said_while_the_other_ranks_take_their_grace(
-    policy: dict[str, object], used: int, ends: dict[str, object] | None, outcome: str, told: str
+    policy: dict[str, object], used: int, ends: dict[str, object] | None, outcome: str, told: str, is_whole: bool
 ) -> None:
-    """A container was killed for memory, and the other rank needs its 30 seconds to end."""
+    """A container was killed for memory, or a pod has failed as a whole; the other rank needs its 30 seconds to end."""
     world = World(pods=2)
     world.jobset["spec"]["failurePolicy"] = policy
     world.jobset["status"]["restartsCountTowardsMax"] = used
-    world.terminated(1, 137, reason="OOMKilled", ago=20)
+    if is_whole:
+        world.pods[1]["status"] = {"phase": "Failed", "reason": "NodeLost", "message": "the node is gone"}
+    else:
+        world.terminated(1, 137, reason="OOMKilled", ago=20)
     world.pods[0]["metadata"] |= {"deletionTimestamp": at(-10), "deletionGracePeriodSeconds": 30}
     job = next(obj for obj in world.objects if obj["kind"] == "Job")
     job["spec"] |= {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never"}}}
     job["status"] = {"conditions": [ends] if ends else []}
     found = world.explained()
-    assert (found.outcome, found.cause.message.partition(" (OOMKilled")[0]) == (outcome, "rank 1 was killed for memory")
+    first = "rank 1 failed (NodeLost" if is_whole else "rank 1 was killed for memory (OOMKilled"
+    assert (found.outcome, found.cause.message[: len(first)]) == (outcome, first)
     assert told in found.cause.message
 
 
