@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import rungs, skips
+from tests import assertions, rungs, skips
 from tests.jobset_definition import _jobset_definition as _jobset_definition  # noqa: PLC0414 - fixtures of this file
 from tests.jobset_definition import with_jobsets as with_jobsets  # noqa: PLC0414
 from tests.jobset_definition import without_jobsets as without_jobsets  # noqa: PLC0414
@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     for step in STEPS:
         config.addinivalue_line("markers", f"{step}: set from the folder tests/{step}")
+    config.pluginmanager.register(assertions)
     skips.register(config)
     rungs.register(config)
 

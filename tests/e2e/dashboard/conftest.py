@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright import sync_api
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Playwright, expect, sync_playwright
 
+from tests.assertions import counted
 from tests.e2e.dashboard.stub import Stub, serving
 from tests.repository import ROOT
 
@@ -23,6 +25,7 @@ PICTURES = ROOT / "build" / "dashboard"
 HERE = Path(__file__).parent
 SECONDS = 60
 expect.set_options(timeout=SECONDS * 1000)
+sync_api.expect = counted(expect)  # type: ignore[assignment]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ SETTINGS = """
 addopts = --import-mode=importlib --strict-markers -p no:randomly -p no:cacheprovider
 asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
+enable_assertion_pass_hook = true
 filterwarnings = error
 """
 
@@ -44,10 +45,11 @@ def test_it():
         "left behind: process ",
     ),
     "warning": ("import warnings\ndef test_it():\n    warnings.warn('careful')\n", "UserWarning: careful"),
+    "nothing": ("def test_it(): pass\n", "the test executed no assertion"),
 }
 
 
-CLEAN = "async def test_it(): pass\n"
+CLEAN = "async def test_it(): assert __name__\n"
 
 
 def run(folder: Path, **tests: str) -> str:
@@ -58,7 +60,7 @@ def run(folder: Path, **tests: str) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code)
     (folder / "pytest.ini").write_text(SETTINGS)
-    for name in ("conftest.py", "jobset_definition.py", "rungs.py", "repository.py", "skips.py"):
+    for name in ("assertions.py", "conftest.py", "jobset_definition.py", "rungs.py", "repository.py", "skips.py"):
         (folder / "tests" / name).write_text((TESTS / name).read_text())
     command = [sys.executable, "-m", "pytest", "-rA", "tests"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.assertions import does_not_raise
 from tests.e2e.test_chain import jobset
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually_sync
@@ -47,7 +48,8 @@ def test_the_scheduler_says_why_a_pod_waits(plane: LocalControlPlane) -> None:
     pod = {"containers": [{"name": "c", "image": "i", **claimed}]}
     plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": namespace}, "spec": pod})
     said = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}=Unschedulable"
-    plane.kubectl("wait", f"--namespace={namespace}", f"--for={said}", "--timeout=60s", "pod/a")
+    with does_not_raise():
+        plane.kubectl("wait", f"--namespace={namespace}", f"--for={said}", "--timeout=60s", "pod/a")
 
 
 def test_a_replica_set_gets_its_pods_and_loses_them_with_it(plane: LocalControlPlane) -> None:

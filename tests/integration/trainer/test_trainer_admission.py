@@ -71,6 +71,7 @@ def patch(control_plane: ControlPlane, namespace: str, name: str, body: dict[str
 
 def test_runtime_and_job_may_come_together(admitted: ControlPlane, space: str) -> None:
     create(admitted, space, runtime("runtime"), job("job"))
+    assert admitted.stored.get("trainjob", "job", space)
 
 
 def test_a_job_without_its_runtime_is_refused(admitted: ControlPlane, space: str) -> None:

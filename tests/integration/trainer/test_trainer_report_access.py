@@ -239,7 +239,7 @@ async def test_keys_come_from_the_api_server_and_not_from_the_named_address(
     if with_jobsets.url + KEYS != named:  # the local API server names itself
         assert not named.startswith("https://127.0.0.1"), "an address that this test does not reach"
     job = await team.job("job")
-    await checked.report(await team.token("job"), job)
+    assert not (await checked.report(await team.token("job"), job)).pod_uid
 
 
 async def test_a_pod_whose_read_fails_is_accepted(with_jobsets: ControlPlane, team: Team) -> None:

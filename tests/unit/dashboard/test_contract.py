@@ -58,7 +58,9 @@ def test_every_kind_of_answer_has_a_sample() -> None:
 
 @pytest.mark.parametrize("name", ["jobs_stream", "job_stream"])
 def test_the_streams_hold_events_of_the_contract(name: str) -> None:
-    for block in (SAMPLES / f"{name}.txt").read_text().strip().split("\n\n")[1:]:
+    blocks = (SAMPLES / f"{name}.txt").read_text().strip().split("\n\n")[1:]
+    assert blocks
+    for block in blocks:
         fields = dict(line.split(": ", 1) for line in block.splitlines())
         msgspec.json.decode(fields["data"], type=EVENTS[fields["event"]])
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.assertions import does_not_raise
 from tests.pages import Block, blocks_of, pages
 from tests.repository import ROOT
 from trainwright.api.manifest import documents
@@ -82,13 +83,14 @@ def test_manifests_are_valid(block: Block) -> None:
 def test_configurations_take_effect(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "configuration.yaml"
     file.write_text(block.text)
-    load_settings(file, {})
+    assert load_settings(file, {}) != load_settings(None, {})
 
 
 @pytest.mark.parametrize("block", of("python", "json", "toml"))
 def test_other_languages_are_well_formed(block: Block) -> None:
     parsers: dict[str, Callable[[str], object]] = {"python": ast.parse, "json": json.loads, "toml": tomllib.loads}
-    parsers[block.language](block.text)
+    with does_not_raise():
+        parsers[block.language](block.text)
 
 
 def test_what_a_block_is_marked_with_is_read(tmp_path: Path) -> None:

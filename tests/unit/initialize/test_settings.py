@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assertions import does_not_raise
 from trainwright.controller.initialize.contract import InitializeError, RemoteFile
 from trainwright.controller.initialize.redaction import Redactor, secrets_in, secrets_of
 from trainwright.controller.initialize.selection import advice_on_weights, bad_name, check_names, matches
@@ -82,7 +83,8 @@ def test_names_that_meet(names: tuple[str, str]) -> None:
 
 
 def test_names_that_do_not_meet() -> None:
-    check_names([RemoteFile(name, 1) for name in ("a/b", "a/c", "b", "a/d/e", "ab")])
+    with does_not_raise():
+        check_names([RemoteFile(name, 1) for name in ("a/b", "a/c", "b", "a/d/e", "ab")])
 
 
 def test_advice_on_weights() -> None:

@@ -302,13 +302,14 @@ async def test_all_getters_return_at_shutdown() -> None:
         queue = Queue()
         getters = [asyncio.ensure_future(queue.get()) for _ in range(16)]
         await settle()
-        for n in range(dice.randrange(12)):
-            queue.add(f"{n}")
+        added = {f"{n}" for n in range(dice.randrange(12))}
+        for key in added:
+            queue.add(key)
         queue.shut_down()
-        for getter in getters:
-            item = await getter
-            if item is not None:
-                queue.done(item.key)
+        items = [item for item in await asyncio.gather(*getters) if item is not None]
+        assert {item.key for item in items} == added
+        for item in items:
+            queue.done(item.key)
         await queue.wait_idle()
 
 

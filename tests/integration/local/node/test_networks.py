@@ -106,6 +106,7 @@ def test_the_process_that_holds_a_network_ends_with_the_cluster() -> None:
     network = Network()
     network._requests.close()
     network._process.wait(30)
+    assert not network.is_alive()
     network.close()
 
 

@@ -156,6 +156,7 @@ async def test_a_sweep_that_fails_is_done_again(world: World, monkeypatch: pytes
         running = tasks.create_task(world.logs.run())
         await again.wait()
         running.cancel()
+    assert errors == []
 
 
 @pytest.mark.parametrize(("free", "left"), [(0, ["a", "b", "c"]), (15, ["b"])])
