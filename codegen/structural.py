@@ -348,7 +348,10 @@ def _broken_rules(schema: Schema, value: Any) -> Iterator[str]:
         rule = one["rule"]
         convert = compile_conversion(schema, ordered=False)
         given = convert(value) if convert else value
-        program = compiled(bound(rule, schema, old="oldSelf" in rule, optional=False, to="bool"))
+        try:
+            program = compiled(bound(rule, schema, old="oldSelf" in rule, optional=False, to="bool"))
+        except ValueError:
+            continue  # the rule itself is complained of where it is checked
         try:
             holds = program.run({"newValue": given, "oldValue": given})
         except EvaluationError as error:

@@ -52,7 +52,7 @@ def misfit(expression: str, schema: Schema, *, wanted: str, root: bool, optional
         optional: `oldSelf` is an optional.
     """
     messages = _Messages(frozenset(re.findall(r"\w+", expression)))
-    given = messages.shape({**schema, "properties": {**(schema.get("properties") or {}), **_ROOT}} if root else schema)
+    given = messages.shape(_identified(schema) if root else schema)
     if optional:
         # No variable of the checker can be an optional.
         expression = around("oldSelf", "optional.of(oldSelf)", expression, wanted)
@@ -78,15 +78,29 @@ def _misfit(expression: str, wanted: str, given: "_Shape", described: bytes) -> 
     return next(_unreadable(tree.root, tree.types), "")
 
 
+def _identified(schema: Schema) -> Schema:
+    """The schema of a whole object with the fields that each has, unless it types them itself."""
+    own: Schema = schema.get("properties") or {}
+    meta = (own.get("metadata") or {}).get("properties") or {}
+    fields = (own.get("apiVersion"), own.get("kind"), meta.get("name"), meta.get("generateName"))
+    if all(one is not None and one.get("type") == "string" for one in fields):
+        return schema
+    return {**schema, "properties": {**own, **_ROOT}}
+
+
 def _in_our_words(text: str) -> str:
     for pattern, words in _WORDS:
         text = pattern.sub(words, text)
     return text
 
 
-def _unreadable(node: Node, types: Mapping[int, str]) -> Iterator[str]:
-    """Literals that can never be read: patterns, times and durations; lists of values of several types."""
-    first = next((part for part in node.parts[node.has_target :] if part.kind == "constant"), None)
+def _unreadable(node: Node, types: Mapping[int, str], *, mixed: bool = False) -> Iterator[str]:
+    """Literals that can never be read: patterns, times and durations; lists of values of several types.
+
+    `mixed`: they are arguments of `format`, whose lists may have values of several types.
+    """
+    mixed = mixed or (node.kind == "call" and node.text == "format")
+    first = next((part for part in node.parts[node.has_target :] if part.type == "string"), None)
     if node.kind == "call" and node.text in ("matches", "timestamp", "duration") and first is not None:
         call = f"''.matches({first.text!r})" if node.text == "matches" else f"{node.text}({first.text!r})"
         try:
@@ -95,10 +109,10 @@ def _unreadable(node: Node, types: Mapping[int, str]) -> Iterator[str]:
             yield f"invalid {node.text} argument: {error}"
     for group in (node.parts,) if node.kind == "list" else (node.parts[::2], node.parts[1::2]):
         found = {types.get(part.identity, "") for part in group} - {""}
-        if node.kind in ("list", "map") and len(found) > 1:
+        if node.kind in ("list", "map") and len(found) > 1 and not mixed:
             yield f"a literal {node.kind} has values of several types: {', '.join(sorted(found))}"
     for part in node.parts:
-        yield from _unreadable(part, types)
+        yield from _unreadable(part, types, mixed=mixed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +157,7 @@ class _Messages:
         if schema.get("x-kubernetes-int-or-string"):
             return _ANY
         if schema.get("x-kubernetes-embedded-resource"):
-            schema = {**schema, "properties": {**(schema.get("properties") or {}), **_ROOT}}
+            schema = _identified(schema)
         kind, items, others = schema.get("type") or "", schema.get("items"), schema.get("additionalProperties")
         if kind == "array":
             inner = self.shape(items) if isinstance(items, Mapping) else None

@@ -177,7 +177,7 @@ def bound(expression: str, schema: Schema, *, old: bool, optional: bool, to: str
         optional: `oldSelf` is an optional.
         to: what it gives: `bool` or `string`.
     """
-    made = f"({expression})"
+    made = f"({expression}\n)"
     if old:
         value = reading_times(schema, "oldValue", expression) or "oldValue"
         made = around("oldSelf", f"hasOld ? optional.of({value}) : optional.none()" if optional else value, made, to)
@@ -185,5 +185,5 @@ def bound(expression: str, schema: Schema, *, old: bool, optional: bool, to: str
 
 
 def around(name: str, value: str, expression: str, to: str) -> str:
-    """The expression, which gives a `bool` or a `string`, with a variable bound to a value."""
-    return f"[{value}].all({name}, {expression})" if to == "bool" else f"[{value}].map({name}, {expression})[0]"
+    """The expression, which gives a `bool` or a `string`, with a variable bound to a value. It may end in a comment."""
+    return f"[{value}].all({name}, {expression}\n)" if to == "bool" else f"[{value}].map({name}, {expression}\n)[0]"

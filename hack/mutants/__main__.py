@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plants defects in copies of the repository, and runs the tests that reach them: `make mutants`.
 
-Which tests reach which line is measured once, with all tests, and kept in build/mutants; delete that folder to measure
-again. The rooms take turns, and within a room the seed chooses. A test counts only if it passes without the defect. The
-work tree is never changed. Each run of tests has a time limit, and all processes that it started end with it. The table
-is printed, and kept in build/mutants/table.tsv.
+Which tests reach which line is measured once, with all tests, and kept in build/mutants, as is the table; delete that
+folder to measure again. Rooms take turns, and within a room the seed chooses. A test counts only if it passes without
+the defect. Neither the work tree nor the user's home is changed. Runs have a time limit; their processes end with them.
 """
 
 import argparse
@@ -166,7 +165,10 @@ class Copy:
         """The first test that fails; empty if none is named, as when nothing can be imported. None: all pass."""
         options = f"-x -q --tb=no -p no:cacheprovider -p no:randomly -o timeout={TEST_SECONDS}".split()
         command = [sys.executable, "-m", "pytest", "--control-plane=local", *options, *tests]
-        environment = {**os.environ, "PYTHONPATH": str(self.root), "CI": ""}
+        # A defect may write to the home of whoever runs this, or end a cluster of theirs.
+        (home := self.root.parent / f"home-{self.root.name}").mkdir(exist_ok=True)
+        unset = dict.fromkeys(("CI", "KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), "")
+        environment = {**os.environ, **unset, "HOME": str(home), "PYTHONPATH": str(self.root)}
         code = None
         with tempfile.TemporaryFile() as output:
             process, lifeline = start_guarded(

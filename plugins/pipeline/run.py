@@ -266,13 +266,14 @@ def _noted(guard: PluginGuard, entry: Loaded, hook: str, info: Info) -> None:
     try:
         after = msgspec.to_builtins(info.template)
         jobs = msgspec.convert(after, JobSetSpec).replicated_jobs or ()
-    except (TypeError, msgspec.ValidationError) as error:
+        found = list(changes(JobSetSpec, before, after))
+    except (TypeError, KeyError, msgspec.ValidationError) as error:
         problem = f"{hook} made info.template something that is no JobSet: {error}"
         raise PluginFailure(problem, plugin=entry.name, phase=hook) from error
     if [job.name for job in jobs] != (names := [pods.name for pods in info.pod_sets]):
         problem = f"{hook} changed which replicated jobs info.template has; those of the runtime are {', '.join(names)}"
         raise PluginFailure(problem, plugin=entry.name, phase=hook)
-    for path, old, new in changes(JobSetSpec, before, after):
+    for path, old, new in found:
         guard.ledger.found(path, new, before=old)
 
 

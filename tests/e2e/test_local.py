@@ -291,8 +291,9 @@ def test_a_folder_that_cannot_be_written_is_said(shell: Shell, tmp_path: Path) -
 def test_a_cluster_without_room_for_its_state_ends_with_a_sentence(shell: Shell) -> None:
     # A limit on the size of files is what a test can have instead of a full disk.
     command = ["sh", "-c", 'ulimit -f 2500; exec "$@"', "sh", *TRAINWRIGHT, "local"]
-    environment = {**os.environ, "XDG_STATE_HOME": str(shell.folder)}
     for arguments in (["run", "--file", shell.job("import time; time.sleep(100)")], ["up", "--foreground"]):
+        # Each begins with nothing: a cluster that was stored already may have nothing more to write.
+        environment = {**os.environ, "XDG_STATE_HOME": str(shell.folder / arguments[0])}
         done = subprocess.run(
             [*command, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=100
         )

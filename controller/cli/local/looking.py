@@ -93,7 +93,7 @@ LIMITS = {
     "gang schedulers, Kueue, autoscalers": "none; a TrainJob that needs a PodGroup is Blocked",
     "preemption, quotas": "none",
     "ValidatingAdmissionPolicies, MutatingAdmissionPolicies": "are evaluated, the first also for kubectl exec. "
-    "One that uses authorizer is refused; types "
+    "One that uses authorizer is refused; types of fields "
     "are not checked, and costs are counted in long loops only",
     "kubectl explain": "describes the kinds of definitions, such as TrainJob. Built-in kinds have their fields and "
     "types only",

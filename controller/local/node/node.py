@@ -413,6 +413,8 @@ class LocalNode:
                 # The cluster ended before a container of it ran, so nothing is lost: it begins once more.
                 await self._remove(uid)
                 self._lost -= {uid}
+                if self._stopping.is_set():
+                    return
             worker = self._begin(pod)
             await self._tell_peers(worker)
         worker.update(pod)

@@ -157,6 +157,8 @@ class BuildMemory:
     """Whether this process has made or found all objects of the job."""
     start: Mark | None = None
     """Of the job's pods, to which what `there` says of unseen objects belongs."""
+    is_new: bool = False
+    """Whether this process has begun the job, and has not made or found all of its objects yet."""
     taken_since: float | None = None
     """When a new job found the name of an unseen object in use, on a clock that never goes back, in seconds."""
 
@@ -226,8 +228,10 @@ class JobObjects:
         if any(found[reference] is None for reference in found.keys() & memory.there):
             await self._check_exists(job)
         memory.there.update(reference for reference, obj in found.items() if obj is not None)
-        is_new = snapshot is None and not any(found.values())
-        made = await self._make_all(job, rendering.components, found, memory, is_new=is_new)
+        # What a deleted job of that name has left does not make this one older.
+        own = [obj for obj in found.values() if obj is not None and _is_of(job, obj)]
+        memory.is_new |= not memory.made_once and snapshot is None and not own
+        made = await self._make_all(job, rendering.components, found, memory)
         settled = [
             component.reference
             for component in rendering.components
@@ -238,7 +242,7 @@ class JobObjects:
             fact is not None and self.facts.kinds.owns(reference) and not _is_of(job, fact)
             for reference, fact in facts.objects.items()
         )
-        memory.made_once = True
+        memory.made_once, memory.is_new = True, False
 
     async def delete(
         self,
@@ -299,8 +303,6 @@ class JobObjects:
         components: Sequence[Component],
         found: Mapping[Reference, AnyObject | None],
         memory: BuildMemory,
-        *,
-        is_new: bool,
     ) -> dict[Reference, AnyObject | None]:
         """Returns the objects that the cache can hold; `found` has their references."""
         self._begin(job, {one.reference for one in components} - found.keys(), memory)
@@ -311,7 +313,7 @@ class JobObjects:
                 if reference in found:
                     made[reference] = await self._make_one(job, component, memory)
                 elif reference not in memory.there:
-                    await self._make_unseen(component, memory, is_new=is_new)
+                    await self._make_unseen(component, memory)
             except ApiError as error:
                 if component.plugin not in BUILT_IN:
                     error.add_note(f"plugin {component.plugin}: ")
@@ -352,12 +354,12 @@ class JobObjects:
             return found
         return await self._create(component)
 
-    async def _make_unseen(self, component: Component, memory: BuildMemory, *, is_new: bool) -> None:
+    async def _make_unseen(self, component: Component, memory: BuildMemory) -> None:
         """Raises NameTaken for a new job while the object may be one of a deleted job of that name."""
         if await self._create(component) is not None:
             return
         now = asyncio.get_running_loop().time()
-        if is_new:
+        if memory.is_new and memory.taken_since is None:
             memory.taken_since = now
         if memory.taken_since is not None and now < memory.taken_since + SETTLE_SECONDS:
             raise NameTaken(f"{component.reference} exists, and may be deleted with an earlier job of that name")
@@ -365,6 +367,8 @@ class JobObjects:
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
         """Apply the whole object. If the API server refuses it, apply the part that may still change."""
         if component.replaces and self.facts.find(component.reference) is not None:
+            # It is seen here, so the job had not ended: the next build need not ask.
+            memory.made_once = True
             # Foreground: it stays until its pods are gone, so that no host name is there twice.
             await self.delete(job, [component.reference], propagation="Foreground")
             raise Conflict(f"{component.reference} gives way to a new one")

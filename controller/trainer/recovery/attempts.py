@@ -509,7 +509,7 @@ class _Look:
         outcome = judge(found.before, ended, self.wanted)
         self._take(attempt, ended, outcome)
         found.hold_until = hold
-        self._leave_open(attempt, "" if why.is_certain else until)
+        self._leave_open(attempt, "" if why.is_certain or outcome.reason else until)
         if outcome.reason:
             found.end_reason, found.end_message = outcome.reason, outcome.message
         step.told.append(f"attempt {attempt + 1} ended because of {why.cause} ({outcome.paid}): {why.text}")

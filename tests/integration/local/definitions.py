@@ -187,6 +187,9 @@ _TEXTS = (
     "self.items[?0].name == 'a'",
     "self.items[?0].?nope.hasValue()",
     "[1, 'a'].size() == 2",
+    "'%s has %d'.format([self.text, self.number]) == ''",
+    "self.text == 'a' // a note",
+    "timestamp(0) < self.when",
     "[self.text, self.number].size() == 2",
     "{'a': 1, 'b': 'c'}.size() == 2",
     "self.text in ['a', 1]",
@@ -448,6 +451,25 @@ CHANGES: dict[str, Change] = {
     "expression of types": typed("self.number > 1", messageExpression="self.text + self.number"),
     "optional old": rule("oldSelf.orValue('a') == self", optionalOldSelf=True),
     "optional old of types": rule("oldSelf.orValue(1) == 1", optionalOldSelf=True),
+    "optional old with a note": rule("oldSelf.orValue('a') == self // a note", optionalOldSelf=True),
+    "expression with a list of types": typed(
+        "self.number > 1", messageExpression="'%s has %d'.format([self.text, self.number])"
+    ),
+    "embedded that types its metadata": field(
+        {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "properties": {
+                "apiVersion": TEXT,
+                "kind": TEXT,
+                "metadata": {
+                    "type": "object",
+                    "properties": dict.fromkeys(("name", "generateName", "namespace"), TEXT),
+                },
+            },
+            "x-kubernetes-validations": [{"rule": "self.metadata.namespace != 'a'"}],
+        }
+    ),
     "optional old as value": rule("oldSelf == self", optionalOldSelf=True),
     "rule of a number": field({"type": "integer", "x-kubernetes-validations": [{"rule": "self == '0'"}]}),
     "rule into a number": field({"type": "integer", "x-kubernetes-validations": [{"rule": "self.foo > 1"}]}),

@@ -287,9 +287,21 @@ async def test_a_podgroup_of_somebody_else_is_used_until_it_goes(name: str, kind
         await nothing_is_left_to_do(world, manager)
 
 
-@pytest.mark.parametrize(("name", "secret"), [("mpi", "job-mpi-ssh-auth"), ("flux", "job-flux-curve")])
+@pytest.mark.parametrize(
+    ("name", "secret", "others"),
+    [
+        ("mpi", "job-mpi-ssh-auth", []),
+        ("flux", "job-flux-curve", []),
+        ("mpi", "job-mpi-ssh-auth", ["job-mpi-hostfile"]),
+    ],
+)
 async def test_the_secret_of_a_deleted_job_of_that_name_is_waited_out(
-    name: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    secret: str,
+    others: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(objects, "SETTLE_SECONDS", 600.0)
     async with running(tmp_path) as world:
@@ -303,8 +315,15 @@ async def test_the_secret_of_a_deleted_job_of_that_name_is_waited_out(
         metadata = {"name": secret, "namespace": world.space, "ownerReferences": [{**owner, "controller": True}]}
         document = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
         earlier = await world.client.create(document, kind=Secret.RESOURCE)
+        for other in others:
+            seen = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": other}}
+            await world.client.create(seen, kind=ConfigMap.RESOURCE)
         await settle_manager(manager)
         await world.job(name)
+        for other in others:
+            # The first build has met it: the garbage collector takes it before the Secret.
+            await eventually(lambda: f"{other} is controlled by TrainJob job" in caplog.text, bool)  # noqa: B023
+            await world.client.delete(ConfigMap.RESOURCE, other, world.space)
         # All ConfigMaps are there, and the Secret of the deleted job is not used.
         before = await eventually(world.owned, lambda found: len(found) == len(MADE[name]) - 1)
         assert (JobSet.RESOURCE, "job") not in before

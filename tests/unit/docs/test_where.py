@@ -40,10 +40,8 @@ def test_the_key_to_add_names_the_secret(tmp_path: Path) -> None:
     assert load_settings(changed, {}).secret == "other"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+@pytest.mark.parametrize("row", [row for row in ROWS if row[3] != UNTESTED], ids=lambda row: row[0])
 def test_its_test_is_there(row: list[str]) -> None:
-    if row[3] == UNTESTED:
-        return
     found = re.fullmatch(r"`(tests/[\w/]+/test_\w+\.py)`(?: \(`(test_\w+)`\))?", row[3])
     assert found, row[3]
     assert (ROOT / found[1]).is_file()

@@ -81,7 +81,7 @@ def mutating_policy_errors(document: Document) -> Errors:
     found: Errors = []
     for index, condition in enumerate(entries(spec, "matchConditions")):
         text = (condition.get("expression") or "").strip()
-        found += _expression_errors(text, f"spec.matchConditions[{index}].expression", CONDITION_VARIABLES)
+        found += _expression_errors(text, f"spec.matchConditions[{index}].expression", CONDITION_VARIABLES, "bool")
     for index, variable in enumerate(entries(spec, "variables")):
         found += _variable_errors(variable, f"spec.variables[{index}]")
     for index, mutation in enumerate(entries(spec, "mutations")):
