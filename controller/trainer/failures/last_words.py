@@ -66,7 +66,7 @@ _LAST_LINES = 40
 """Among which mpirun's words are."""
 _TRACEBACK = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[(?:rank|default)\d+\]:\s*")
-_RANK = re.compile(r"^\[(?:rank|default)\d+\]: ?")
+RANK_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?")
 """The same without the indentation that follows."""
 _EXCEPTION = re.compile(r"(?:\w+\.)*[A-Z_]\w*(?::(?: .*)?)?")
 """The line below the frames of a traceback of Python."""
@@ -166,7 +166,7 @@ def _uncaught(lines: Sequence[str]) -> str:
     other. Python writes what it holds of its output after the traceback, libraries then warn of what was not closed,
     and messages have further lines that say what to try next.
     """
-    own = [_RANK.sub("", line) for line in lines]
+    own = [RANK_PREFIX.sub("", line) for line in lines]
     begin = next((n for n in range(len(own) - 1, -1, -1) if own[n].rstrip() == _TRACEBACK), None)
     if begin is None:
         return ""

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainwright.api.messages import shortened
+from trainwright.controller.trainer.failures.last_words import RANK_PREFIX
 
 _THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$")
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)$')
-_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|<frozen ")
 _WAITS = re.compile(
     r"torch/distributed/|mpi4py|horovod|/xgboost/collective|multihost_utils"
@@ -78,7 +78,7 @@ def _threads(lines: Sequence[str]) -> Iterator[list[tuple[str, str, str]]]:
     """The frames of each thread, the innermost first."""
     frames: list[tuple[str, str, str]] = []
     is_inside = False
-    for line in (*(_PREFIX.sub("", one).rstrip() for one in lines), ""):
+    for line in (*(RANK_PREFIX.sub("", one).rstrip() for one in lines), ""):
         frame = _FRAME.match(line) if is_inside else None
         if frame is not None:
             frames.append((frame[1], frame[2], frame[3]))
