@@ -87,7 +87,7 @@ def files(catalog: Catalog) -> dict[str, str]:
     return made
 
 
-SHIPPED = {"trainer.kubeflow.org": "controller/cli/local", "jobset.x-k8s.io": "controller/local/workloads/jobset"}
+SHIPPED = {"trainer.kubeflow.org": "controller/cli/local", "jobset.x-k8s.io": "controller/local/controllers"}
 """Where the local cluster finds the definitions that it installs, by group."""
 
 

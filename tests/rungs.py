@@ -25,7 +25,7 @@ OPTION = "--control-plane"
 ON_A_CONTROL_PLANE = "on_control_plane"
 LOCAL_IS_ENOUGH = "local_is_enough"
 REAL, LOCAL = "real", "local"
-_JOBSET_CRD = ROOT / "controller" / "local" / "workloads" / "jobset" / "jobsets.crd.json"
+_JOBSET_CRD = ROOT / "controller" / "local" / "controllers" / "jobsets.crd.json"
 _FIXTURES = {"new_control_plane", "chain"}
 
 

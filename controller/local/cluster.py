@@ -45,6 +45,7 @@ from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.evictions import Evictions
 from trainwright.controller.local.apiserver.verbs.execs import PodExecs
 from trainwright.controller.local.apiserver.verbs.podlogs import PodLogs
+from trainwright.controller.local.controllers import ControllerSettings, declare_controllers, jobset_webhooks
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
@@ -55,8 +56,6 @@ from trainwright.controller.local.podaccess import (
     UnavailableError,
 )
 from trainwright.controller.local.reviews import answerer
-from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
-from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
 from trainwright.controller.runtime import (
     GRACE_SECONDS,
     NO_SERVERS,
@@ -375,13 +374,13 @@ async def local_cluster(
         api.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await install_jobset(manager.client)
         node = LocalNode(manager.client, settings, server=api.config.server, now=now)
-        workloads = WorkloadSettings(
+        controllers = ControllerSettings(
             now=now,
             authority=(api.config.ca_data or b"").decode(),
             volumes=settings.folder / "volumes",
             check=lambda pod, pods: None if node.admit(pod, pods) else _NO_PORT,
         )
-        declare_workloads(manager, settings=workloads)
+        declare_controllers(manager, settings=controllers)
         node.declare(manager)
         logs = PodLogs(api.server.store, node.logs, node.gone)
         api.server.handle_specially("", "pods", "log", logs.get)

@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 from tests.e2e.test_e2e_patches import runtimes
-from tests.integration.local.workloads.comparison import EVENT, shown
+from tests.integration.local.controllers.comparison import EVENT, shown
 from tests.local_chain import LocalChain
 from tests.program_versions import AS_LOCALLY
 from trainwright.api.base import Resource
@@ -23,7 +23,7 @@ from trainwright.api.conditions import is_true
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.objects import Document, labels_of, name_of
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
-from trainwright.controller.local.workloads.kinds import CONFIG_MAP, JOB, JOBSET, NAMESPACE, POD, SERVICE
+from trainwright.controller.local.controllers.objects import CONFIG_MAP, JOB, JOBSET, NAMESPACE, POD, SERVICE
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing import ControlPlane

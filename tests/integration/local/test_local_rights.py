@@ -12,8 +12,8 @@ import pytest
 from trainwright.api.base import Resource
 from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.cluster import RunningCluster
+from trainwright.controller.local.controllers.objects import CLUSTER_ROLE, NAMESPACE
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.workloads.kinds import CLUSTER_ROLE, NAMESPACE
 from trainwright.controller.runtime import Client, Forbidden, HTTPTransport
 from trainwright.controller.runtime.testing.waiting import contains, eventually
 

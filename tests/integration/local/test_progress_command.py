@@ -32,7 +32,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import KEY, Ring, document_of
 from trainwright.controller.cli.main import main
 from trainwright.controller.local.cluster import RunningServer, api_server, install
-from trainwright.controller.local.workloads import jobset
+from trainwright.controller.local.controllers import jobset
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
 

@@ -17,7 +17,7 @@ from trainwright.api.kubernetes.core.v1 import ServiceAccount
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import RunningServer, api_server, install
-from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
+from trainwright.controller.local.controllers import jobset_webhooks
 from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.manager.manager import ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope

@@ -12,7 +12,7 @@ INTEGRATION = "tests/integration/local"
 PAIRS: list[tuple[str, str]] = [
     (f"{INTEGRATION}/test_recorded_cases.py", "tests/e2e/test_conformance.py"),
     (f"{INTEGRATION}/test_local_scenarios.py", f"{INTEGRATION}/test_local_recordings.py"),
-    (f"{INTEGRATION}/workloads/test_on_our_server.py", f"{INTEGRATION}/workloads/test_same_as_the_real_ones.py"),
+    (f"{INTEGRATION}/controllers/test_on_our_server.py", f"{INTEGRATION}/controllers/test_same_as_the_real_ones.py"),
 ]
 PARITY = re.compile(r"^(?:pytestmark = |@)pytest\.mark\.parity$", re.MULTILINE)
 REAL = re.compile(r"\bControlPlane\(|\breal_side\b|\bwith_real_ones\b|scenarios\.record\b")

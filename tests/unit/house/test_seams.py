@@ -16,7 +16,7 @@ from tests.repository import ROOT
 # What can be in a world. Nodes, commands and test kits cannot.
 FOLDERS = (
     *("api", "plugins", "controller/runtime", "controller/trainer"),
-    *("controller/local/apiserver", "controller/local/workloads", "controller/local/cluster.py"),
+    *("controller/local/apiserver", "controller/local/controllers", "controller/local/cluster.py"),
     *("controller/local/credentials.py", "controller/local/reviews.py"),
 )
 NOT_IN_A_WORLD = ("controller/runtime/testing", "controller/trainer/why/site")

@@ -18,6 +18,7 @@ from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, compacting, install_jobset
+from trainwright.controller.local.controllers import CONTROLLERS, declare_controllers, jobset_webhooks
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
 from trainwright.controller.local.testing.simulation.election import SimulatedElector
@@ -25,8 +26,6 @@ from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
 from trainwright.controller.local.testing.simulation.network import Network, Weather
 from trainwright.controller.local.testing.simulation.node import PodLives, SimulatedNode
 from trainwright.controller.local.testing.simulation.trace import Trace
-from trainwright.controller.local.workloads import WORKLOADS, declare_workloads
-from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
 from trainwright.controller.runtime import (
     NO_SERVERS,
     AdmissionHandler,
@@ -44,7 +43,7 @@ TOKEN = "simulated"  # noqa: S105 - of a server that only this process reaches
 PROCESS = ProcessSettings(watchdog=False)
 """For managers of a simulation: nothing of the real process is watched or tuned."""
 CONFIG = ClusterConfig(server="https://simulated", token=TOKEN)
-_WORKLOADS = tuple(name for name in WORKLOADS if name not in ("accounts", "claims", "roles"))
+_CONTROLLERS = tuple(name for name in CONTROLLERS if name not in ("accounts", "claims", "roles"))
 _RESTART_SECONDS = 2.0
 _RETRY_SECONDS = 5.0
 _ROLL_SECONDS = 6.0
@@ -161,7 +160,7 @@ class World:
         manager = Manager(CONFIG, user_agent="workloads", servers=NO_SERVERS, process=PROCESS, transport=self.workloads)
         self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await install_jobset(self.admin)
-        declare_workloads(manager, only=_WORKLOADS)
+        declare_controllers(manager, only=_CONTROLLERS)
         self.node = SimulatedNode(manager, f"{self.seed}/pods", self._lives, self._reported)
         scope.start("workloads", manager.run())
         await manager.wait_ready()

@@ -12,7 +12,7 @@ from tests.integration.local.dashboard.world import World
 from tests.repository import our_definitions
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.controller.local.cluster import RunningServer, api_server, install
-from trainwright.controller.local.workloads import jobset
+from trainwright.controller.local.controllers import jobset
 from trainwright.controller.runtime import Client
 
 

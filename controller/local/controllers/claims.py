@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives each PersistentVolumeClaim a folder of its own; reconciles claims, and the volumes that outlive them.
+
+Folders are made and removed in threads. Known differences to a cluster: sizes and access modes are not enforced, and a
+volume that somebody made beforehand is used only by the claim that names it.
+
+Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/
+"""
+
+import asyncio
+import logging
+import shutil
+from pathlib import Path
+
+from trainwright.api.objects import (
+    Document,
+    Key,
+    annotations_of,
+    deletion_timestamp_of,
+    finalizers_of,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    uid_of,
+)
+from trainwright.api.rights import READ, WATCH, Rule
+from trainwright.controller.local.controllers.base import remove_finalizer, write_status
+from trainwright.controller.local.controllers.objects import CLAIM, POD, VOLUME, is_terminal, spec_of, status_of
+from trainwright.controller.runtime import AlreadyExists, Backoff, Manager, NotFound, Result
+
+PROVISIONER = "trainwright.local/folder"
+_BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+_PROVISIONED = "pv.kubernetes.io/provisioned-by"
+PROTECTION = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+"""Finalizers so that nothing vanishes under a pod. Kubernetes' API server adds them. Ours may run alone, where nothing
+would remove them, and does not; so the controller adds the claim's, as Kubernetes' own does where it is missing."""
+
+
+def volume_name(claim: Document) -> str:
+    """The name of the volume that is made for a claim."""
+    return f"pvc-{uid_of(claim)}"
+
+
+def folder_of(claim: Document, root: Path) -> Path:
+    """The folder of a claim. It has the names in it, so that people find their data."""
+    return root / f"{namespace_of(claim)}-{name_of(claim)}-{uid_of(claim)}"
+
+
+def folder_in(root: Path, volume: Document) -> Path | None:
+    """The folder that goes with the volume; None if it is not one of the root's.
+
+    The path comes from an object that any user may have changed: `root/..` has the root as its parent, too.
+    """
+    folder = Path((spec_of(volume).get("hostPath") or {}).get("path") or "")
+    return folder if folder.parent == root and folder.name != ".." else None
+
+
+def volume_of(claim: Document, root: Path) -> Document:
+    """The volume for a claim."""
+    spec = spec_of(claim)
+    reference = {
+        "apiVersion": CLAIM.api_version,
+        "kind": CLAIM.kind,
+        "namespace": namespace_of(claim),
+        "name": name_of(claim),
+        "uid": uid_of(claim),
+        "resourceVersion": resource_version_of(claim),
+    }
+    return {
+        "apiVersion": VOLUME.api_version,
+        "kind": VOLUME.kind,
+        "metadata": {"name": volume_name(claim), "annotations": {_PROVISIONED: PROVISIONER}},
+        "spec": {
+            "capacity": {"storage": ((spec.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
+            "accessModes": spec.get("accessModes") or ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": reference,
+            "hostPath": {"path": str(folder_of(claim, root)), "type": "DirectoryOrCreate"},
+            "volumeMode": spec.get("volumeMode") or "Filesystem",
+            **({"storageClassName": spec["storageClassName"]} if spec.get("storageClassName") else {}),
+        },
+    }
+
+
+def binding(claim: Document, volume: Document) -> Document:
+    """The merge patch that binds a claim to its volume and protects it while pods use it; empty if both is done."""
+    patch: Document = {}
+    metadata: Document = {}
+    if spec_of(claim).get("volumeName") != name_of(volume):
+        patch["spec"] = {"volumeName": name_of(volume)}
+    if not _BOUND.items() <= annotations_of(claim).items():
+        metadata["annotations"] = _BOUND
+    if PROTECTION not in finalizers_of(claim):
+        metadata["finalizers"] = [*finalizers_of(claim), PROTECTION]
+    return {**patch, "metadata": metadata} if metadata else patch
+
+
+def bound_status(claim: Document, volume: Document) -> Document:
+    """The status of a claim that is bound."""
+    spec = spec_of(volume)
+    return {
+        **status_of(claim),
+        "phase": "Bound",
+        "accessModes": spec.get("accessModes"),
+        "capacity": spec.get("capacity"),
+    }
+
+
+def belongs_to(volume: Document, claim: Document | None) -> bool:
+    """Whether a volume is the one of a claim."""
+    reference = spec_of(volume).get("claimRef") or {}
+    return claim is not None and reference.get("uid") == uid_of(claim)
+
+
+def is_ours(volume: Document) -> bool:
+    """Whether the volume was made here, so that it goes with its claim."""
+    return annotations_of(volume).get(_PROVISIONED) == PROVISIONER
+
+
+def uses(pod: Document, claim: str) -> bool:
+    """Whether a pod mounts a claim of its namespace."""
+    volumes = spec_of(pod).get("volumes") or ()
+    return any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in volumes)
+
+
+log = logging.getLogger(__name__)
+
+NAME = "claims"
+
+
+class ClaimController:
+    """Reconciles claims and volumes. The constructor declares its watches on the manager."""
+
+    RULES = (
+        Rule.on(CLAIM, *READ, "patch"),
+        Rule.on(CLAIM, "patch", subresource="status"),
+        Rule.on(VOLUME, *READ, "create", "delete", "patch"),
+        Rule.on(VOLUME, "patch", subresource="status"),
+        Rule.on(POD, *WATCH),
+    )
+
+    def __init__(self, manager: Manager, root: Path) -> None:
+        """Declare everything; `manager.run` starts it.
+
+        Args:
+            manager: of the process.
+            root: folder in which each claim gets one.
+        """
+        self._client, self._cache, self._root = manager.client, manager.cache, root
+        manager.controller(NAME).for_(CLAIM).watches(POD, _claims_of).reconcile(self.reconcile)
+        manager.controller(f"{NAME}-volumes").for_(VOLUME).watches(CLAIM, self._volume_of).reconcile(self.reclaim)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bind one claim, or let it go."""
+        claim = self._cache.get(CLAIM, key.name, key.namespace)
+        if claim is None:
+            return None
+        if deletion_timestamp_of(claim) is not None:
+            if PROTECTION in finalizers_of(claim) and not self._is_used(claim):
+                await remove_finalizer(self._client, CLAIM, claim, PROTECTION)
+            return None
+        wanted = spec_of(claim).get("volumeName") or volume_name(claim)
+        volume = self._cache.get(VOLUME, wanted)
+        if volume is None:
+            if wanted != volume_name(claim):
+                return Backoff(f"volume {wanted} does not exist")
+            volume = await self._make(claim)
+        if patch := binding(claim, volume):
+            claim = await self._client.patch(CLAIM, key.name, key.namespace, patch)
+        await write_status(self._client, CLAIM, claim, bound_status(claim, volume))
+        return None
+
+    async def _make(self, claim: Document) -> Document:
+        await asyncio.to_thread(folder_of(claim, self._root).mkdir, parents=True, exist_ok=True)
+        try:
+            return await self._client.create(volume_of(claim, self._root), kind=VOLUME)
+        except AlreadyExists:
+            return await self._client.get(VOLUME, volume_name(claim))
+
+    def _is_used(self, claim: Document) -> bool:
+        pods = self._cache.list(POD, namespace_of(claim))
+        return any(uses(pod, name_of(claim)) and not is_terminal(pod) for pod in pods)
+
+    async def reclaim(self, key: Key) -> Result:
+        """Show that one volume is bound; delete it with its folder when its claim is gone."""
+        volume = self._cache.get(VOLUME, key.name)
+        if volume is None or not is_ours(volume):
+            return None
+        reference = spec_of(volume).get("claimRef") or {}
+        claim = self._cache.get(CLAIM, str(reference.get("name")), str(reference.get("namespace")))
+        if claim is None:
+            # The cache may be behind, and what follows cannot be taken back.
+            claim = await self._look_up(str(reference.get("name")), str(reference.get("namespace")))
+        if belongs_to(volume, claim):
+            await write_status(self._client, VOLUME, volume, {**status_of(volume), "phase": "Bound"})
+            return None
+        if spec_of(volume).get("persistentVolumeReclaimPolicy") != "Delete":
+            await write_status(self._client, VOLUME, volume, {**status_of(volume), "phase": "Released"})
+            return None
+        await self._delete(volume)
+        return None
+
+    async def _look_up(self, name: str, namespace: str) -> Document | None:
+        try:
+            return await self._client.get(CLAIM, name, namespace)
+        except NotFound:
+            return None
+
+    async def _delete(self, volume: Document) -> None:
+        folder = folder_in(self._root, volume)
+        if folder is not None:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        else:
+            log.warning("volume %s: its path is not a folder of %s and is kept", name_of(volume), self._root)
+        try:
+            await self._client.delete(VOLUME, name_of(volume))
+        except NotFound:
+            return
+        if VOLUME_PROTECTION in finalizers_of(volume):
+            await remove_finalizer(self._client, VOLUME, volume, VOLUME_PROTECTION)
+
+    def _volume_of(self, claim: Document) -> list[Key]:
+        return [Key("", spec_of(claim).get("volumeName") or volume_name(claim))]
+
+
+def _claims_of(pod: Document) -> list[Key]:
+    names = [
+        (volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in spec_of(pod).get("volumes") or ()
+    ]
+    return [Key(namespace_of(pod), str(name)) for name in names if name]

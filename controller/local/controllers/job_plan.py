@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do for a Job: a pure function of the Job, its pods, the failures so far and the time.
+
+The plan is carried out in this order: pods are deleted and created; then the plan is made again, because the counts of
+the status depend on it; then the status is written; then finalizers are removed; then the plan is made again until
+there is nothing left to do.
+
+Source: the Job controller of Kubernetes 1.36, with the default feature gates.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from trainwright.api.conditions import find, is_true
+from trainwright.api.objects import Document, deletion_timestamp_of, uid_of
+from trainwright.api.times import format_time, parse
+from trainwright.controller.local.controllers.base import EventReport
+from trainwright.controller.local.controllers.job_pods import (
+    Pods,
+    count,
+    failures_of,
+    index_of,
+    is_indexed,
+    is_tracked,
+    replaces_failed_only,
+    settle,
+)
+from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures, Indexes, judge, met
+from trainwright.controller.local.controllers.objects import (
+    conditions_of,
+    finished_at,
+    in_order_of_removal,
+    is_ready,
+    phase_of,
+    restarts_of,
+    spec_of,
+    status_of,
+)
+
+COMPLETE, FAILED = "Complete", "Failed"
+SUCCESS_CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
+SUSPENDED = "Suspended"
+
+
+def condition(type_: str, reason: str, message: str, now: datetime, status: str = "True") -> Document:
+    """A new condition in wire form."""
+    when = format_time(now)
+    return {
+        "type": type_,
+        "status": status,
+        "lastProbeTime": when,
+        "lastTransitionTime": when,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def with_condition(conditions: list[Document], wanted: Document) -> list[Document]:
+    """The conditions with `wanted` in them. One that would only say False is not added; the input is not changed."""
+    current = find(conditions, wanted["type"])
+    if current is None:
+        return conditions if wanted["status"] == "False" else [*conditions, wanted]
+    if all(current.get(name) == wanted[name] for name in ("status", "reason", "message")):
+        return conditions
+    return [wanted if entry is current else entry for entry in conditions]
+
+
+def is_finished(job: Document) -> bool:
+    """Whether the Job is Complete or Failed."""
+    return is_true(conditions_of(job), COMPLETE) or is_true(conditions_of(job), FAILED)
+
+
+MOST_AT_ONCE = 500
+"""Pods that are created or deleted before the status is written again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A pod to create."""
+
+    index: int | None = None
+    failures: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to do."""
+
+    delete: list[Document] = field(default_factory=list)
+    """Pods to delete."""
+    uncounted: bool = False
+    """Remove the tracking finalizer before the deletion, so that the deletion is not counted as a failure."""
+    end: Document | None = None
+    """The condition of why the Job ends, and the pods are deleted. To remember until the status has it: what caused it,
+    such as the restarts of a pod, may be gone with the pods."""
+    create: list[Creation] = field(default_factory=list)
+    status: Document = field(default_factory=dict)
+    finalizers: list[Document] = field(default_factory=list)
+    """Pods whose tracking finalizer is removed after the status is written."""
+    failures: Failures = NO_FAILURES
+    """To remember once the status is written."""
+    reports: list[EventReport] = field(default_factory=list)
+    is_last: bool = False
+    """Whether the Job has ended once this is written."""
+    look_again: float | None = None
+    """Seconds after which the plan may be another one, if nothing else happens."""
+
+
+def is_suspended(job: Document) -> bool:
+    """Whether the Job must not have pods."""
+    return bool(spec_of(job).get("suspend"))
+
+
+def plan(
+    job: Document,
+    pods: Pods,
+    failures: Failures,
+    now: datetime,
+    *,
+    create: bool = True,
+    end: Document | None = None,
+) -> Plan:
+    """Plan the next step. The Job must be ours and not finished.
+
+    `create`: whether pods may be created. `end`: what an earlier plan has decided, see `Plan.end`.
+    """
+    return _Planner(job, pods, failures, now, create, end).plan()
+
+
+class _Planner:
+    def __init__(
+        self, job: Document, pods: Pods, failures: Failures, now: datetime, create: bool, decided: Document | None
+    ) -> None:
+        self.may_create, self.decided = create, decided
+        self.job, self.pods, self.now = job, pods, now
+        self.spec = spec_of(job)
+        self.status: Document = deepcopy(status_of(job))
+        self.out = Plan(status=self.status, failures=failures.after(pods.new_succeeded, pods.new_failed))
+        if not self.status.get("startTime") and not is_suspended(job):
+            self.status["startTime"] = format_time(now)
+        self.indexed = is_indexed(job)
+        self.per_index = self.spec.get("backoffLimitPerIndex") is not None and self.indexed
+        self.succeeded_indexes = pods.succeeded_indexes()[1] if self.indexed else Indexes()
+        self.failed_indexes = pods.failed_indexes() if self.per_index else Indexes()
+        settled = self.succeeded_indexes | self.failed_indexes
+        self.waiting = pods.awaiting_replacement(settled) if self.per_index else {}
+
+    def plan(self) -> Plan:
+        end = self._end()
+        if end is not None:
+            self.out.delete = list(self.pods.active)
+            self.out.end = end
+        elif deletion_timestamp_of(self.job) is None:
+            self._manage()
+        if self.out.delete or self.out.create:
+            return self.out
+        if end is None and self._is_complete():
+            end = self._condition(
+                SUCCESS_CRITERIA_MET, "CompletionsReached", "Reached expected number of succeeded pods"
+            )
+        elif end is None and deletion_timestamp_of(self.job) is None:
+            self._note_suspension()
+        if end is not None and not self.status.get("startTime"):
+            # It is suspended, and its last pods have ended it. The API server takes no finished Job without this time;
+            # Kubernetes 1.32 and later then try for ever (https://github.com/kubernetes/kubernetes/issues/132144).
+            self.status["startTime"] = format_time(self.now)
+        self._count(end)
+        return self.out
+
+    # ------------------------------------------------------------------ the end
+
+    def _end(self) -> Document | None:
+        """Why the Job ends: the condition that is there already, the one that was decided before, or a new one."""
+        for type_ in (SUCCESS_CRITERIA_MET, FAILURE_TARGET):
+            if is_true(conditions_of(self.job), type_):
+                return find(conditions_of(self.job), type_)
+        return self.decided or self._failure() or self._success_by_policy()
+
+    def _failure(self) -> Document | None:
+        policy = self.spec.get("podFailurePolicy")
+        for pod in self.pods.all if policy else ():
+            message = judge(policy, pod).message if self.pods.is_failed(pod) else None
+            if message is not None:
+                return self._condition(FAILURE_TARGET, "PodFailurePolicy", message)
+        if self._failed() > self._limit() or self._restarted_too_often():
+            return self._condition(
+                FAILURE_TARGET, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+            )
+        if self._is_overdue():
+            return self._condition(FAILURE_TARGET, "DeadlineExceeded", "Job was active longer than specified deadline")
+        return self._failure_of_indexes() if self.per_index else None
+
+    def _failure_of_indexes(self) -> Document | None:
+        failed, most = len(self.failed_indexes), self.spec.get("maxFailedIndexes")
+        if most is not None and failed > most:
+            return self._condition(
+                FAILURE_TARGET,
+                "MaxFailedIndexesExceeded",
+                "Job has exceeded the specified maximal number of failed indexes",
+            )
+        if failed and failed + len(self.succeeded_indexes) >= self.pods.completions:
+            return self._condition(FAILURE_TARGET, "FailedIndexes", "Job has failed indexes")
+        return None
+
+    def _success_by_policy(self) -> Document | None:
+        if not self.indexed:
+            return None
+        message = met(self.spec.get("successPolicy"), self.pods.completions, self.succeeded_indexes)
+        return self._condition(SUCCESS_CRITERIA_MET, "SuccessPolicy", message) if message else None
+
+    def _condition(self, type_: str, reason: str, message: str) -> Document:
+        return condition(type_, reason, message, self.now)
+
+    def _succeeded(self) -> int:
+        if self.indexed:
+            return len(self.succeeded_indexes)
+        listed = (status_of(self.job).get("uncountedTerminatedPods") or {}).get("succeeded") or ()
+        return int(status_of(self.job).get("succeeded") or 0) + len(self.pods.new_succeeded) + len(listed)
+
+    def _failed(self) -> int:
+        listed = (status_of(self.job).get("uncountedTerminatedPods") or {}).get("failed") or ()
+        new = sum(self.pods.failure_counts(pod) for pod in self.pods.new_failed)
+        return int(status_of(self.job).get("failed") or 0) + new + len(listed)
+
+    def _limit(self) -> int:
+        limit = self.spec.get("backoffLimit")
+        return 6 if limit is None else int(limit)
+
+    def _restarted_too_often(self) -> bool:
+        """With restartPolicy OnFailure, containers restart inside their pod and count as well."""
+        template = self.spec.get("template") or {}
+        if spec_of(template).get("restartPolicy") != "OnFailure":
+            return False
+        restarts = sum(restarts_of(pod) for pod in self.pods.all if phase_of(pod) in ("Running", "Pending"))
+        return restarts > 0 if self._limit() == 0 else restarts >= self._limit()
+
+    def _is_overdue(self) -> bool:
+        seconds, started = self.spec.get("activeDeadlineSeconds"), self.status.get("startTime")
+        if seconds is None or not started or is_suspended(self.job):
+            return False
+        left = (parse(started) + timedelta(seconds=int(seconds)) - self.now).total_seconds()
+        if left > 0:
+            self._look_again(left)
+        return left <= 0
+
+    def _is_complete(self) -> bool:
+        completions = self.spec.get("completions")
+        wanted = 1 if completions is None else int(completions)
+        return self._succeeded() >= wanted and not self.pods.active
+
+    # ------------------------------------------------------------------ pods
+
+    def _manage(self) -> None:
+        active = self.pods.active
+        if is_suspended(self.job):
+            self.out.delete, self.out.uncounted = list(active), True
+            return
+        wanted = self._wanted()
+        surplus = self._surplus(max(0, len(active) - wanted))[:MOST_AT_ONCE]
+        if surplus:
+            self.out.delete, self.out.uncounted = surplus, True
+            return
+        held = len(self.pods.terminating) if replaces_failed_only(self.job) else 0
+        missing = min(wanted - held - len(active), MOST_AT_ONCE)
+        if missing <= 0 or not self.may_create:
+            return
+        if self.per_index:
+            self.out.create = self._creations_by_index(missing)
+            return
+        delay = self.out.failures.seconds_left(self.now)
+        if delay > 0:
+            self._look_again(delay)
+            return
+        indexes: list[int] | list[None] = self._pending_indexes(missing) if self.indexed else [None] * missing
+        self.out.create = [Creation(index) for index in indexes]
+
+    def _wanted(self) -> int:
+        parallelism = self.spec.get("parallelism")
+        parallelism = 1 if parallelism is None else int(parallelism)
+        completions = self.spec.get("completions")
+        if completions is None:
+            # A work queue: after the first success the pods that run go on, and none is started.
+            return len(self.pods.active) if self._succeeded() else parallelism
+        return max(0, min(int(completions) - self._succeeded(), parallelism))
+
+    def _surplus(self, least: int) -> list[Document]:
+        """Pods to remove: those without an index of their own, then as many as needed for `least`."""
+        left = in_order_of_removal(self.pods.active)
+        surplus: list[Document] = []
+        if self.indexed:
+            # Of several pods with one index, the one that has got furthest stays.
+            keeper = {place: uid_of(pod) for pod in left if (place := self.pods.place_of(pod)) is not None}
+            kept = set(keeper.values())
+            surplus = [pod for pod in left if uid_of(pod) not in kept]
+            left = [pod for pod in left if uid_of(pod) in kept]
+        return surplus + left[: max(0, least - len(surplus))]
+
+    def _pending_indexes(self, most: int) -> list[int]:
+        running = [*self.pods.active, *(self.pods.terminating if replaces_failed_only(self.job) else ())]
+        taken = Indexes.of(index for pod in running if (index := index_of(pod)) is not None)
+        return (self.succeeded_indexes | self.failed_indexes | taken).absent(most, self.pods.completions)
+
+    def _creations_by_index(self, most: int) -> list[Creation]:
+        creations, delays = [], []
+        for index in self._pending_indexes(most):
+            last = self.waiting.get(index)
+            counted, ignored = failures_of(last) if last is not None else (0, 0)
+            if last is not None:
+                delay = Failures(counted + ignored + 1, finished_at(last)).seconds_left(self.now)
+                if delay > 0:
+                    delays.append(delay)
+                    continue
+                counts = self.pods.failure_counts(last)
+                counted, ignored = counted + counts, ignored + (not counts)
+            creations.append(Creation(index, (counted, ignored)))
+        if delays:
+            self._look_again(min(delays))
+        return creations
+
+    def _look_again(self, seconds: float) -> None:
+        self.out.look_again = seconds if self.out.look_again is None else min(seconds, self.out.look_again)
+
+    # ------------------------------------------------------------------ the status
+
+    def _note_suspension(self) -> None:
+        current = self.status.get("conditions") or []
+        if is_suspended(self.job):
+            wanted = condition(SUSPENDED, "JobSuspended", "Job suspended", self.now)
+        else:
+            wanted = condition(SUSPENDED, "JobResumed", "Job resumed", self.now, "False")
+        ensured = with_condition(current, wanted)
+        if ensured is current:
+            return
+        self.status["conditions"] = ensured
+        if is_suspended(self.job):
+            self.status.pop("startTime", None)
+            self.out.reports.append(EventReport("Normal", "Suspended", "Job suspended"))
+        else:
+            # The deadline counts from here.
+            self.status["startTime"] = format_time(self.now)
+            self.out.reports.append(EventReport("Normal", "Resumed", "Job resumed"))
+
+    def _count(self, end: Document | None) -> None:
+        tracked = {uid_of(pod) for pod in self.pods.all if is_tracked(pod)}
+        settle(self.status, tracked)
+        fails = end is not None and end["type"] == FAILURE_TARGET
+        self.out.finalizers = count(self.status, self.pods, self._countable(end), fails)
+        if self.per_index:
+            self.status["failedIndexes"] = str(self.failed_indexes)
+        self.status["active"] = len(self.pods.active)
+        self.status["ready"] = sum(is_ready(pod) for pod in self.pods.active)
+        self.status["terminating"] = len(self.pods.terminating)
+        if end is not None:
+            self._finish(end, fails)
+        for name in ("active", "succeeded", "failed", "completedIndexes"):
+            if not self.status.get(name):
+                self.status.pop(name, None)
+
+    def _countable(self, end: Document | None) -> list[Document]:
+        """The tracked pods that may be counted now."""
+        over = end is not None or deletion_timestamp_of(self.job) is not None
+        kept = {uid_of(pod) for pod in self.waiting.values()}
+        found = [
+            pod
+            for pod in self.pods.all
+            if is_tracked(pod)
+            and (over or phase_of(pod) == "Succeeded" or (self.pods.is_failed(pod) and uid_of(pod) not in kept))
+        ]
+        # In the order of their indexes, so that `completedIndexes` grows in order.
+        return sorted(found, key=lambda pod: index_of(pod) or 0) if self.indexed else found
+
+    def _finish(self, end: Document, fails: bool) -> None:
+        """Two steps: the reason of the end first, and the end itself when no pod is left to count or to wait for."""
+        noted = self.status.get("conditions") or []
+        if find(conditions_of(self.job), end["type"]) is None:
+            self.status["conditions"] = [*noted, end]
+            return
+        waiting = self.status["uncountedTerminatedPods"]
+        if self.out.finalizers or waiting.get("succeeded") or waiting.get("failed") or self.pods.terminating:
+            return
+        type_ = FAILED if fails else COMPLETE
+        final = condition(type_, end["reason"], end["message"], self.now)
+        self.status["conditions"] = with_condition(noted, final)
+        self.out.is_last = True
+        if fails:
+            self.out.reports.append(EventReport("Warning", end["reason"], end["message"]))
+            return
+        self.status["completionTime"] = final["lastTransitionTime"]
+        completions = self.spec.get("completions")
+        if completions is not None and int(self.status.get("succeeded") or 0) > int(completions):
+            self.out.reports.append(
+                EventReport(
+                    "Warning",
+                    "TooManySucceededPods",
+                    "Too many succeeded pods running after completion count reached",
+                )
+            )
+        self.out.reports.append(EventReport("Normal", "Completed", "Job completed"))

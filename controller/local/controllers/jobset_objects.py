@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects that a JobSet creates, their names and labels, and the Jobs sorted by what they mean to it.
+
+Sources: JobSet 0.12.0 with its default feature gates; https://jobset.sigs.k8s.io/docs/reference/jobset.v1alpha2/
+"""
+
+import hashlib
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from trainwright.api.conditions import find, is_true
+from trainwright.api.objects import Document, annotations_of, labels_of, name_of, namespace_of, owner_reference, uid_of
+from trainwright.controller.local.controllers.objects import (
+    CLAIM,
+    JOB,
+    JOBSET,
+    SERVICE,
+    conditions_of,
+    spec_of,
+    status_of,
+)
+from trainwright.controller.runtime import Terminal
+
+PREFIX = "jobset.sigs.k8s.io/"
+JOBSET_NAME = PREFIX + "jobset-name"
+JOBSET_UID = PREFIX + "jobset-uid"
+REPLICATED_JOB = PREFIX + "replicatedjob-name"
+RESTART_ATTEMPT = PREFIX + "restart-attempt"
+REPLICAS = PREFIX + "replicatedjob-replicas"
+GLOBAL_REPLICAS = PREFIX + "global-replicas"
+JOB_INDEX = PREFIX + "job-index"
+JOB_KEY = PREFIX + "job-key"
+JOB_GLOBAL_INDEX = PREFIX + "job-global-index"
+GROUP_NAME = PREFIX + "group-name"
+GROUP_REPLICAS = PREFIX + "group-replicas"
+JOB_GROUP_INDEX = PREFIX + "job-group-index"
+COORDINATOR = PREFIX + "coordinator"
+PRIORITY = PREFIX + "priority"
+"""Label of a pod, so that exclusive placement only looks at pods of the same priority."""
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
+NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
+NO_SCHEDULE_TAINT = "alpha.jobset.sigs.k8s.io/no-schedule"
+MANAGED_BY_US = "jobset.sigs.k8s.io/jobset-controller"
+
+COMPLETED, FAILED, SUSPENDED = "Completed", "Failed", "Suspended"
+RESTARTING = "RestartingJobSet"
+STARTUP_IN_PROGRESS, STARTUP_COMPLETED = "StartupPolicyInProgress", "StartupPolicyCompleted"
+
+
+def replicated_jobs_of(jobset: Document) -> list[Document]:
+    """`spec.replicatedJobs`, in their order."""
+    return spec_of(jobset).get("replicatedJobs") or []
+
+
+def replicas_of(replicated: Document) -> int:
+    """How many Jobs a replicated job has."""
+    replicas = replicated.get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def job_name(jobset: Document, replicated: Document, index: int) -> str:
+    """The name of a Job."""
+    return f"{name_of(jobset)}-{replicated.get('name')}-{index}"
+
+
+def subdomain_of(jobset: Document) -> str:
+    """The name of the headless Service, and the domain in which the pods have their names."""
+    return str((spec_of(jobset).get("network") or {}).get("subdomain") or name_of(jobset))
+
+
+def has_host_names(jobset: Document) -> bool:
+    """Whether the pods have DNS names."""
+    return bool((spec_of(jobset).get("network") or {}).get("enableDNSHostnames"))
+
+
+def coordinator_endpoint(jobset: Document) -> str:
+    """The DNS name of the coordinator's pod. The JobSet must name a coordinator."""
+    coordinator = spec_of(jobset)["coordinator"]
+    numbers = f"{coordinator.get('jobIndex') or 0}-{coordinator.get('podIndex') or 0}"
+    return f"{name_of(jobset)}-{coordinator.get('replicatedJob')}-{numbers}.{subdomain_of(jobset)}"
+
+
+def claim_name(jobset: Document, template: Document) -> str:
+    """The name of a claim that `spec.volumeClaimPolicies` asks for."""
+    return f"{name_of(template)}-{name_of(jobset)}"
+
+
+def restarts_of(jobset: Document) -> int:
+    """How often the JobSet was restarted: the number of its current attempt."""
+    return int(status_of(jobset).get("restarts") or 0)
+
+
+def is_suspended(obj: Document) -> bool:
+    """Whether a JobSet or a Job is suspended by its spec."""
+    return bool(spec_of(obj).get("suspend"))
+
+
+def job_of(jobset: Document, replicated: Document, index: int) -> Document:
+    """A Job of the current attempt."""
+    template = replicated.get("template") or {}
+    spec = deepcopy(spec_of(template))
+    pod_template = spec.setdefault("template", {})
+    pod_metadata = pod_template.setdefault("metadata", {})
+    pod_spec = pod_template.setdefault("spec", {})
+    metadata = {
+        **_described(jobset, replicated, index, template.get("metadata") or {}),
+        "name": job_name(jobset, replicated, index),
+        "namespace": namespace_of(jobset),
+        "ownerReferences": [owner_reference(jobset, JOBSET)],
+    }
+    pod_metadata |= _described(jobset, replicated, index, pod_metadata)
+    if has_host_names(jobset):
+        pod_spec["subdomain"] = subdomain_of(jobset)
+    if {EXCLUSIVE, NODE_SELECTOR_STRATEGY} <= metadata["annotations"].keys():
+        selector = {NAMESPACED_JOB: f"{namespace_of(jobset)}_{metadata['name']}"}
+        toleration = {"key": NO_SCHEDULE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+        pod_spec["nodeSelector"] = {**(pod_spec.get("nodeSelector") or {}), **selector}
+        pod_spec["tolerations"] = [*(pod_spec.get("tolerations") or ()), toleration]
+    spec["suspend"] = is_suspended(jobset)
+    _add_volumes(jobset, pod_spec)
+    return {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": spec}
+
+
+def service_of(jobset: Document) -> Document:
+    """The headless Service that gives the pods their names."""
+    published = (spec_of(jobset).get("network") or {}).get("publishNotReadyAddresses")
+    spec: Document = {"clusterIP": "None", "selector": {JOBSET_NAME: name_of(jobset)}}
+    if published is None or published:
+        spec["publishNotReadyAddresses"] = True
+    metadata = {
+        "name": subdomain_of(jobset),
+        "namespace": namespace_of(jobset),
+        "ownerReferences": [owner_reference(jobset, JOBSET)],
+    }
+    return {"apiVersion": SERVICE.api_version, "kind": SERVICE.kind, "metadata": metadata, "spec": spec}
+
+
+def claims_of(jobset: Document) -> list[Document]:
+    """The volume claims of `spec.volumeClaimPolicies`. Those that are kept have no owner."""
+    claims = []
+    for policy in spec_of(jobset).get("volumeClaimPolicies") or ():
+        kept = (policy.get("retentionPolicy") or {}).get("whenDeleted") == "Retain"
+        for template in policy.get("templates") or ():
+            given = template.get("metadata") or {}
+            metadata: Document = {
+                "name": claim_name(jobset, template),
+                "namespace": namespace_of(jobset),
+                "labels": {**(given.get("labels") or {}), JOBSET_NAME: name_of(jobset)},
+            }
+            if given.get("annotations"):
+                metadata["annotations"] = dict(given["annotations"])
+            if not kept:
+                metadata["ownerReferences"] = [owner_reference(jobset, JOBSET)]
+            spec = deepcopy(spec_of(template))
+            claims.append({"apiVersion": CLAIM.api_version, "kind": CLAIM.kind, "metadata": metadata, "spec": spec})
+    return claims
+
+
+def _add_volumes(jobset: Document, pod_spec: Document) -> None:
+    """Add the claims that a container of the pod mounts to the volumes of the pod."""
+    containers = [*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ())]
+    mounted = {mount.get("name") for container in containers for mount in container.get("volumeMounts") or ()}
+    templates = [
+        template
+        for policy in spec_of(jobset).get("volumeClaimPolicies") or ()
+        for template in policy.get("templates") or ()
+        if name_of(template) in mounted
+    ]
+    if templates:
+        pod_spec["volumes"] = [
+            *(pod_spec.get("volumes") or ()),
+            *({"name": name_of(t), "persistentVolumeClaim": {"claimName": claim_name(jobset, t)}} for t in templates),
+        ]
+
+
+def _described(jobset: Document, replicated: Document, index: int, given: Document) -> Document:
+    """Metadata with the labels that tell where in the JobSet a Job or a pod is, and the same as annotations."""
+    group = str(replicated.get("groupName") or "")
+    job = f"{namespace_of(jobset)}/{job_name(jobset, replicated, index)}"
+    place = {
+        JOBSET_NAME: name_of(jobset),
+        JOBSET_UID: uid_of(jobset),
+        REPLICATED_JOB: str(replicated.get("name")),
+        RESTART_ATTEMPT: str(restarts_of(jobset)),
+        REPLICAS: str(replicas_of(replicated)),
+        GLOBAL_REPLICAS: str(_total(replicated_jobs_of(jobset))),
+        JOB_INDEX: str(index),
+        JOB_KEY: hashlib.sha1(job.encode(), usedforsecurity=False).hexdigest(),
+        JOB_GLOBAL_INDEX: str(_before(replicated_jobs_of(jobset), replicated) + index),
+        GROUP_NAME: group,
+        GROUP_REPLICAS: str(_total(_group(jobset, group))),
+        JOB_GROUP_INDEX: str(_before(_group(jobset, group), replicated) + index),
+    }
+    if spec_of(jobset).get("coordinator"):
+        place[COORDINATOR] = coordinator_endpoint(jobset)
+    annotations = {**(given.get("annotations") or {}), **place}
+    # The one of the replicated job wins over the one of the whole JobSet.
+    for source in (annotations_of(jobset), annotations_of(replicated.get("template") or {})):
+        if EXCLUSIVE in source:
+            for name in (EXCLUSIVE, NODE_SELECTOR_STRATEGY):
+                annotations |= {name: source[name]} if name in source else {}
+    return {"labels": {**(given.get("labels") or {}), **place}, "annotations": annotations}
+
+
+def _group(jobset: Document, group: str) -> list[Document]:
+    return [r for r in replicated_jobs_of(jobset) if str(r.get("groupName") or "") == group]
+
+
+def _total(replicated: list[Document]) -> int:
+    return sum(replicas_of(one) for one in replicated)
+
+
+def _before(replicated: list[Document], one: Document) -> int:
+    """The number of Jobs of the replicated jobs before this one."""
+    position = next(n for n, other in enumerate(replicated) if other.get("name") == one.get("name"))
+    return _total(replicated[:position])
+
+
+@dataclass
+class Children:
+    """The Jobs that a JobSet controls."""
+
+    active: list[Document] = field(default_factory=list)
+    successful: list[Document] = field(default_factory=list)
+    failed: list[Document] = field(default_factory=list)
+    previous: list[Document] = field(default_factory=list)
+    """Of an earlier attempt: to be deleted."""
+
+    @classmethod
+    def of(cls, jobset: Document, jobs: Iterable[Document]) -> "Children":
+        """Sort the Jobs. Raises Terminal if the attempt of a Job cannot be read."""
+        children = cls()
+        for job in sorted(jobs, key=name_of):
+            attempt = labels_of(job).get(RESTART_ATTEMPT, "")
+            if not attempt.isdecimal():
+                raise Terminal(f"Job {name_of(job)}: label {RESTART_ATTEMPT} must be a number, not {attempt!r}")
+            if int(attempt) < restarts_of(jobset):
+                children.previous.append(job)
+            elif is_true(conditions_of(job), "Failed"):
+                children.failed.append(job)
+            elif is_true(conditions_of(job), "Complete"):
+                children.successful.append(job)
+            else:
+                children.active.append(job)
+        return children
+
+    def names(self) -> set[str]:
+        """The names of all of them."""
+        return {name_of(job) for part in (self.active, self.successful, self.failed, self.previous) for job in part}
+
+
+def failure_of(job: Document) -> Document:
+    """The condition Failed of a failed Job."""
+    return find(conditions_of(job), "Failed") or {}

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Job does next, as tables."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.local.controllers.objects import NOW, at, condition, job, pod
+from trainwright.api.objects import Document, name_of
+from trainwright.controller.local.controllers.job_plan import Plan, plan
+from trainwright.controller.local.controllers.job_pods import Pods
+from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures
+
+
+def planned(owner: Document, *pods: Document, failures: Failures = NO_FAILURES, ended_by_us: str = "") -> Plan:
+    mine = frozenset({f"uid-{ended_by_us}"}) if ended_by_us else frozenset()
+    return plan(owner, Pods(owner, pods, mine), failures, NOW)
+
+
+INDEXED: dict[str, Any] = {"completionMode": "Indexed", "completions": 3, "parallelism": 2}
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "created"),
+    [
+        (job(), [], [None]),
+        (job(parallelism=2, completions=3), [], [None, None]),
+        (job(parallelism=2, completions=3, status={"succeeded": 2}), [], [None]),
+        (job(parallelism=2, completions=None), [], [None, None]),
+        (job(parallelism=2, completions=None, status={"succeeded": 1}), [pod()], []),
+        (job(**INDEXED), [], [0, 1]),
+        (job(**INDEXED), [pod("b", index=1)], [0]),
+        (job(**INDEXED, status={"completedIndexes": "0", "succeeded": 1}), [], [1, 2]),
+        (job(**INDEXED), [pod("a", "Succeeded", index=0)], [1, 2]),
+        (job(suspend=True), [], []),
+        (job(deleted=True), [], []),
+        (job(), [pod(phase="Pending", ready=False)], []),
+        # A pod that is being deleted is replaced at once, unless it must end first.
+        (job(), [pod(deleted=True, tracked=False)], [None]),
+        (job(podReplacementPolicy="Failed"), [pod(deleted=True)], []),
+        (job(backoffLimitPerIndex=1, **INDEXED), [], [0, 1]),
+    ],
+)
+def test_pods_are_created(owner: Document, pods: list[Document], created: list[int | None]) -> None:
+    assert [creation.index for creation in planned(owner, *pods).create] == created
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "deleted", "uncounted"),
+    [
+        (job(suspend=True), [pod("a"), pod("b", "Succeeded")], ["a"], True),
+        (job(parallelism=1, completions=4), [pod("a"), pod("b", "Pending"), pod("c", ready=False)], ["b", "c"], True),
+        (job(**INDEXED), [pod("a", index=0), pod("b", index=0, ready=False)], ["b"], True),
+        (job(**INDEXED), [pod("a", index=0), pod("b", index=9)], ["b"], True),
+        (job(backoffLimit=0, parallelism=2, completions=2), [pod("a"), pod("b", "Failed")], ["a"], False),
+        (job(activeDeadlineSeconds=5, status={"startTime": at(-5)}), [pod("a")], ["a"], False),
+        (
+            job(successPolicy={"rules": [{"succeededCount": 1}]}, **INDEXED),
+            [pod("a", index=0), pod("b", "Succeeded", index=1)],
+            ["a"],
+            False,
+        ),
+    ],
+)
+def test_pods_are_deleted(owner: Document, pods: list[Document], deleted: list[str], uncounted: bool) -> None:
+    step = planned(owner, *pods)
+    assert [name_of(p) for p in step.delete] == deleted
+    assert step.uncounted == uncounted
+    assert not step.create
+
+
+POLICY = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
+IGNORE = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]}
+ON_FAILURE = {"spec": {"restartPolicy": "OnFailure"}}
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "reason"),
+    [
+        (job(backoffLimit=0), [pod(phase="Failed")], "BackoffLimitExceeded"),
+        (job(backoffLimit=1, status={"failed": 1}), [pod(phase="Failed")], "BackoffLimitExceeded"),
+        (job(backoffLimit=1), [pod(phase="Failed")], ""),
+        (job(backoffLimit=0, podFailurePolicy=IGNORE), [pod(phase="Failed", code=42)], ""),
+        (job(podFailurePolicy=POLICY), [pod(phase="Failed", code=42)], "PodFailurePolicy"),
+        (job(template=ON_FAILURE, backoffLimit=2), [pod(restarts=1)], ""),
+        (job(template=ON_FAILURE, backoffLimit=2), [pod(restarts=2, deleted=True)], "BackoffLimitExceeded"),
+        (job(template=ON_FAILURE, backoffLimit=0), [pod(restarts=1, deleted=True)], "BackoffLimitExceeded"),
+        (job(backoffLimit=2), [pod(restarts=9)], ""),
+        (job(activeDeadlineSeconds=5, status={"startTime": at(-5)}), [], "DeadlineExceeded"),
+        (job(activeDeadlineSeconds=5, suspend=True, status={"startTime": at(-9)}), [], ""),
+        (
+            job(backoffLimitPerIndex=0, maxFailedIndexes=0, **INDEXED),
+            [pod(phase="Failed", index=1)],
+            "MaxFailedIndexesExceeded",
+        ),
+        (
+            job(backoffLimitPerIndex=0, **INDEXED, status={"completedIndexes": "0,1"}),
+            [pod(phase="Failed", index=2)],
+            "FailedIndexes",
+        ),
+        (job(), [pod(phase="Succeeded")], "CompletionsReached"),
+        (job(completions=0), [], "CompletionsReached"),
+        (job(completions=None), [pod("a", "Succeeded"), pod("b", deleted=True, tracked=False)], "CompletionsReached"),
+    ],
+)
+def test_the_end_begins_with_its_reason(owner: Document, pods: list[Document], reason: str) -> None:
+    status = planned(owner, *pods).status
+    noted = [(c["type"], c["reason"]) for c in status.get("conditions", ()) if c["type"] != "Suspended"]
+    first = "SuccessCriteriaMet" if reason == "CompletionsReached" else "FailureTarget"
+    assert noted == ([(first, reason)] if reason else [])
+    assert "completionTime" not in status
+
+
+def test_the_end_waits_for_pods_and_counts() -> None:
+    target = condition("FailureTarget", "BackoffLimitExceeded", message="too often")
+    status: Document = {"conditions": [target], "startTime": at(-9)}
+    terminating = planned(job(status=status), pod(deleted=True, tracked=False))
+    assert [c["type"] for c in terminating.status["conditions"]] == ["FailureTarget"]
+    uncounted = {**status, "uncountedTerminatedPods": {"failed": ["uid-pod"]}}
+    counting = planned(job(status=uncounted), pod(phase="Failed"))
+    assert [c["type"] for c in counting.status["conditions"]] == ["FailureTarget"]
+    assert [name_of(p) for p in counting.finalizers] == ["pod"]
+    over = planned(job(status=uncounted))
+    assert [c["type"] for c in over.status["conditions"]] == ["FailureTarget", "Failed"]
+    assert over.status["failed"] == 1
+    assert over.status["uncountedTerminatedPods"] == {}
+    assert [(r.type, r.reason, r.note) for r in over.reports] == [("Warning", "BackoffLimitExceeded", "too often")]
+
+
+def test_a_reason_that_goes_with_the_pods_is_kept() -> None:
+    """The pod that had restarted too often may have gone before the status is written."""
+    owner = job(template=ON_FAILURE, backoffLimit=2, parallelism=1)
+    deleting = planned(owner, pod(restarts=2))
+    assert [name_of(one) for one in deleting.delete] == ["pod"]
+    assert deleting.end is not None
+    for left in ([], [pod(phase="Failed")], [pod(restarts=2, deleted=True)]):
+        step = plan(owner, Pods(owner, left), NO_FAILURES, NOW, end=deleting.end)
+        assert (step.delete, step.create) == ([], [])
+        assert step.end == deleting.end
+        assert [(c["type"], c["reason"]) for c in step.status["conditions"]] == [
+            ("FailureTarget", "BackoffLimitExceeded")
+        ]
+
+
+def test_a_success_ends_with_its_time() -> None:
+    status: Document = {
+        "conditions": [condition("SuccessCriteriaMet", "CompletionsReached")],
+        "uncountedTerminatedPods": {"succeeded": ["uid-gone"]},
+    }
+    step = planned(job(status=status))
+    assert step.status["succeeded"] == 1
+    assert step.status["completionTime"] == at(0)
+    assert step.status["conditions"][-1]["type"] == "Complete"
+    assert [r.reason for r in step.reports] == ["Completed"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "uncounted", "released"),
+    [
+        (job(), [pod(phase="Failed")], {"failed": ["uid-pod"]}, ["pod"]),
+        (job(), [pod(phase="Failed", tracked=False)], {}, []),
+        (job(completions=2), [pod(phase="Succeeded")], {"succeeded": ["uid-pod"]}, ["pod"]),
+        (
+            job(status={"uncountedTerminatedPods": {"failed": ["uid-pod"]}}),
+            [pod(phase="Failed")],
+            {"failed": ["uid-pod"]},
+            ["pod"],
+        ),
+        (job(podFailurePolicy=IGNORE), [pod(phase="Failed", code=42)], {}, ["pod"]),
+        (job(), [pod(deleted=True)], {"failed": ["uid-pod"]}, ["pod"]),
+        (job(podReplacementPolicy="Failed"), [pod(deleted=True)], {}, []),
+        (job(**INDEXED), [pod(phase="Failed", index=7)], {}, ["pod"]),
+        (job(deleted=True), [pod()], {}, ["pod"]),
+    ],
+)
+def test_pods_are_counted_once(owner: Document, pods: list[Document], uncounted: Document, released: list[str]) -> None:
+    step = plan(owner, Pods(owner, pods), NO_FAILURES, NOW, create=False)
+    assert step.status["uncountedTerminatedPods"] == uncounted
+    assert [name_of(p) for p in step.finalizers] == released
+
+
+def test_indexes_are_counted_in_order() -> None:
+    owner = job(
+        completionMode="Indexed", completions=4, parallelism=4, status={"completedIndexes": "2", "succeeded": 1}
+    )
+    done = [pod("d", "Succeeded", index=3), pod("b", "Succeeded", index=1), pod("x", "Succeeded", index=8)]
+    step = plan(owner, Pods(owner, done), NO_FAILURES, NOW, create=False)
+    assert (step.status["succeeded"], step.status["completedIndexes"]) == (3, "1-3")
+
+
+def test_what_we_ended_has_not_failed() -> None:
+    met = condition("SuccessCriteriaMet", "SuccessPolicy")
+    owner = job(**INDEXED, status={"conditions": [met]})
+    step = planned(owner, pod("killed", "Failed", index=0, code=137), ended_by_us="killed")
+    assert step.status["uncountedTerminatedPods"] == {}
+    assert [name_of(p) for p in step.finalizers] == ["killed"]
+
+
+def test_a_failed_pod_is_replaced_after_a_delay() -> None:
+    owner = job()
+    first = planned(owner, pod(phase="Failed", ended=-4))
+    assert not first.create
+    assert first.look_again == 6.0
+    assert first.failures == Failures(1, first.failures.last)
+    later = planned(job(status={"failed": 1}), failures=Failures(1, NOW))
+    assert later.look_again == 10.0
+    assert planned(job(status={"failed": 1}), failures=Failures(0)).create
+
+
+def test_a_failed_index_hands_its_count_on() -> None:
+    owner = job(backoffLimitPerIndex=2, **INDEXED)
+    notes = {"batch.kubernetes.io/job-index-failure-count": "1"}
+    waiting = planned(owner, pod("a", "Failed", index=0, annotations=notes), pod("b", index=1))
+    assert not waiting.create
+    assert waiting.look_again == 20.0
+    assert not waiting.finalizers, "it stays until its replacement exists"
+    due = planned(owner, pod("a", "Failed", index=0, annotations=notes, ended=-20), pod("b", index=1))
+    assert [(c.index, c.failures) for c in due.create] == [(0, (2, 0))]
+
+
+def test_suspension() -> None:
+    suspended = planned(job(suspend=True, status={"startTime": at(-9)}))
+    assert suspended.status["conditions"][0]["reason"] == "JobSuspended"
+    assert "startTime" not in suspended.status
+    resumed_job = job(status={"conditions": suspended.status["conditions"], "startTime": at(-9)})
+    resumed = planned(resumed_job, pod())
+    assert [(c["status"], c["reason"]) for c in resumed.status["conditions"]] == [("False", "JobResumed")]
+    assert resumed.status["startTime"] == at(0)
+    assert [r.reason for r in (*suspended.reports, *resumed.reports)] == ["Suspended", "Resumed"]
+
+
+def test_a_suspended_job_that_its_last_pods_have_ended_has_a_start() -> None:
+    stopped = condition("Suspended", reason="JobSuspended")
+    ended = planned(job(suspend=True, backoffLimit=0, status={"conditions": [stopped]}), pod(phase="Failed"))
+    assert [c["type"] for c in ended.status["conditions"] if c["type"] != "Suspended"] == ["FailureTarget"]
+    assert ended.status["startTime"] == at(0)
+
+
+def test_a_deadline_is_looked_at_again() -> None:
+    assert planned(job(activeDeadlineSeconds=5, status={"startTime": at(-2)}), pod()).look_again == 3.0

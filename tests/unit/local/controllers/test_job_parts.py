@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a Job's decision: indexes, delays, policies, the pod."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.local.controllers.objects import NOW, TRACKING, condition, job, pod
+from trainwright.controller.local.controllers.job_pods import name_prefix, pod_of
+from trainwright.controller.local.controllers.job_policies import Failures, Indexes, judge, met
+
+SETS = st.sets(st.integers(0, 40))
+
+
+@pytest.mark.parametrize(
+    ("indexes", "text"),
+    [
+        ([], ""),
+        ([0], "0"),
+        ([0, 1], "0,1"),
+        ([0, 1, 2], "0-2"),
+        ([1, 3, 4, 5, 7, 8], "1,3-5,7,8"),
+    ],
+)
+def test_indexes_are_written_as_in_kubernetes(indexes: list[int], text: str) -> None:
+    assert str(Indexes.of(indexes)) == text
+    assert Indexes.parse(text, 100) == Indexes.of(indexes)
+
+
+def test_what_is_no_index_is_dropped() -> None:
+    assert str(Indexes.parse("0,x,2-y,3-9,12", 6)) == "0,3-5"
+
+
+@given(SETS, SETS, st.integers(0, 45), st.integers(0, 10))
+def test_indexes_are_a_set(one: set[int], other: set[int], completions: int, count: int) -> None:
+    first, second = Indexes.of(one), Indexes.of(other)
+    assert first | second == Indexes.of(one | other)
+    assert len(first) == len(one)
+    assert first.common(second) == len(one & other)
+    assert all((index in first) == (index in one) for index in range(45))
+    assert first.absent(count, completions) == [i for i in range(completions) if i not in one][:count]
+
+
+@pytest.mark.parametrize(
+    ("failures", "left"),
+    [
+        (Failures(), 0.0),
+        (Failures(1, NOW), 10.0),
+        (Failures(2, NOW), 20.0),
+        (Failures(6, NOW), 320.0),
+        (Failures(7, NOW), 600.0),
+        (Failures(1_000_000, NOW), 600.0),
+    ],
+)
+def test_delays_double(failures: Failures, left: float) -> None:
+    assert failures.seconds_left(NOW) == left
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "failed", "count"),
+    [
+        ([], [], 2),
+        ([], [pod("a", "Failed", ended=5)], 3),
+        ([pod("s", "Succeeded", ended=5)], [], 0),
+        ([pod("s", "Succeeded", ended=5)], [pod("a", "Failed", ended=4)], 0),
+        ([pod("s", "Succeeded", ended=5)], [pod("a", "Failed", ended=6), pod("b", "Failed", ended=4)], 1),
+    ],
+)
+def test_a_success_ends_the_row_of_failures(succeeded: list[Any], failed: list[Any], count: int) -> None:
+    assert Failures(2, NOW).after(succeeded, failed).count == count
+
+
+EXIT = {"onExitCodes": {"operator": "In", "values": [42]}}
+DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "failed", "counts", "action", "message"),
+    [
+        ([], pod(phase="Failed"), True, "", None),
+        ([{"action": "Ignore", **EXIT}], pod(phase="Failed", code=1), True, "", None),
+        ([{"action": "Ignore", **EXIT}], pod(phase="Failed", code=42), False, "Ignore", None),
+        ([{"action": "Count", **EXIT}], pod(phase="Failed", code=42), True, "Count", None),
+        ([{"action": "FailIndex", **EXIT}], pod(phase="Failed", code=42), True, "FailIndex", None),
+        (
+            [{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [42]}}],
+            pod(phase="Failed", code=7),
+            True,
+            "FailJob",
+            "Container main for pod ns/pod failed with exit code 7 matching FailJob rule at index 0",
+        ),
+        (
+            [{"action": "Ignore", **EXIT}, {"action": "FailJob", **DISRUPTED}],
+            pod(phase="Failed", conditions=[condition("DisruptionTarget")]),
+            True,
+            "FailJob",
+            "Pod ns/pod has condition DisruptionTarget matching FailJob rule at index 1",
+        ),
+        (
+            [{"action": "FailJob", "onExitCodes": {"containerName": "other", "operator": "In", "values": [42]}}],
+            pod(phase="Failed", code=42),
+            True,
+            "",
+            None,
+        ),
+    ],
+)
+def test_the_first_rule_that_matches_decides(
+    rules: list[Any], failed: Any, counts: bool, action: str, message: str | None
+) -> None:
+    verdict = judge({"rules": rules}, failed)
+    assert (verdict.counts, verdict.action, verdict.message) == (counts, action, message)
+
+
+@pytest.mark.parametrize(
+    ("rule", "succeeded", "is_met"),
+    [
+        ({"succeededIndexes": "0-2"}, [0, 1], False),
+        ({"succeededIndexes": "0-2"}, [0, 1, 2, 4], True),
+        ({"succeededIndexes": "0-2", "succeededCount": 2}, [1, 2], True),
+        ({"succeededIndexes": "0-2", "succeededCount": 2}, [1, 4], False),
+        ({"succeededCount": 2}, [3, 4], True),
+        ({"succeededCount": 1}, [], False),
+    ],
+)
+def test_success_policy(rule: dict[str, Any], succeeded: list[int], is_met: bool) -> None:
+    message = met({"rules": [rule]}, 5, Indexes.of(succeeded))
+    assert message == ("Matched rules at index 0" if is_met else None)
+
+
+def test_a_pod_is_the_template_with_the_jobs_marks() -> None:
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"a": "b"}, "finalizers": ["mine"]},
+        "spec": {
+            "unknown": {"kept": [1]},
+            "initContainers": [{"name": "first"}],
+            "containers": [{"name": "main", "env": [{"name": "JOB_COMPLETION_INDEX", "value": "mine"}]}],
+        },
+    }
+    owner = job(template=template, completionMode="Indexed")
+    made = pod_of(owner, 3, (1, 2))
+    index = "batch.kubernetes.io/job-completion-index"
+    assert made["metadata"] == {
+        "generateName": "job-3-",
+        "namespace": "ns",
+        "labels": {"a": "b", index: "3"},
+        "annotations": {
+            index: "3",
+            "batch.kubernetes.io/job-index-failure-count": "1",
+            "batch.kubernetes.io/job-index-ignored-failure-count": "2",
+        },
+        "finalizers": ["mine", TRACKING],
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": "job",
+                "uid": "uid-job",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    reference = {"fieldRef": {"fieldPath": f"metadata.labels['{index}']"}}
+    assert made["spec"] == {
+        "unknown": {"kept": [1]},
+        "hostname": "job-3",
+        "initContainers": [{"name": "first", "env": [{"name": "JOB_COMPLETION_INDEX", "valueFrom": reference}]}],
+        "containers": template["spec"]["containers"],
+    }
+    assert "env" not in template["spec"]["initContainers"][0], "the Job itself is not changed"
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "prefix"),
+    [
+        ("job", None, "job-"),
+        ("job", 12, "job-12-"),
+        ("j" * 60, 12, "j" * 54 + "-12-"),
+    ],
+)
+def test_the_index_stays_in_a_long_name(name: str, index: int | None, prefix: str) -> None:
+    assert name_prefix(job(name), index) == prefix

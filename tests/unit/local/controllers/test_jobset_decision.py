@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a JobSet does next, as tables."""
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from tests.unit.local.controllers.objects import NOW, at, child, condition, jobset, replicated
+from trainwright.api.objects import Document, name_of
+from trainwright.controller.local.controllers.jobset_objects import claims_of, job_of, service_of
+from trainwright.controller.local.controllers.jobset_plan import Plan, plan
+from trainwright.controller.runtime import Terminal
+
+DONE, BROKEN = [condition("Complete")], [condition("Failed", "BackoffLimitExceeded", message="too often")]
+TWO = (replicated("a", 2), replicated("b"))
+
+
+def planned(owner: Document, *jobs: Document) -> Plan:
+    return plan(owner, jobs, NOW)
+
+
+def names(objects: list[Document]) -> list[str]:
+    return [name_of(obj) for obj in objects]
+
+
+def conditions(step: Plan) -> dict[str, tuple[str, str]]:
+    return {c["type"]: (c["status"], c["reason"]) for c in step.status.get("conditions", ())}
+
+
+# ---------------------------------------------------------------------- objects
+
+
+def test_a_job_says_where_it_is() -> None:
+    group = replicated("c", 2, groupName="other")
+    owner = jobset(*TWO, group, coordinator={"replicatedJob": "b", "podIndex": 1}, network={"enableDNSHostnames": True})
+    owner["status"] = {"restarts": 3}
+    group["template"]["metadata"] = {"labels": {"own": "label"}, "annotations": {"own": "note"}}
+    group["template"]["spec"]["template"]["spec"]["unknown"] = {"kept": True}
+    made = job_of(owner, group, 1)
+    place = {
+        f"jobset.sigs.k8s.io/{name}": value
+        for name, value in {
+            "jobset-name": "set",
+            "jobset-uid": "uid-set",
+            "replicatedjob-name": "c",
+            "restart-attempt": "3",
+            "replicatedjob-replicas": "2",
+            "global-replicas": "5",
+            "job-index": "1",
+            "job-key": hashlib.sha1(b"ns/set-c-1", usedforsecurity=False).hexdigest(),
+            "job-global-index": "4",
+            "group-name": "other",
+            "group-replicas": "2",
+            "job-group-index": "1",
+            "coordinator": "set-b-0-1.set",
+        }.items()
+    }
+    assert made["metadata"]["labels"] == {"own": "label", **place}
+    assert made["metadata"]["annotations"] == {"own": "note", **place}
+    pod = made["spec"]["template"]
+    assert pod["metadata"]["labels"] == pod["metadata"]["annotations"] == place
+    assert pod["spec"] == {"containers": [], "unknown": {"kept": True}, "subdomain": "set"}
+    assert made["spec"]["suspend"] is False
+    assert "subdomain" not in group["template"]["spec"]["template"]["spec"], "the JobSet itself is not changed"
+
+
+def test_exclusive_placement_by_node_selector() -> None:
+    owner = jobset(replicated())
+    owner["metadata"]["annotations"] = {
+        "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
+        "alpha.jobset.sigs.k8s.io/node-selector": "true",
+    }
+    made = job_of(owner, owner["spec"]["replicatedJobs"][0], 0)
+    pod = made["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"alpha.jobset.sigs.k8s.io/namespaced-job": "ns_set-node-0"}
+    assert pod["tolerations"][0]["key"] == "alpha.jobset.sigs.k8s.io/no-schedule"
+    assert made["metadata"]["annotations"]["alpha.jobset.sigs.k8s.io/exclusive-topology"] == "rack"
+    assert "alpha.jobset.sigs.k8s.io/exclusive-topology" not in made["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    ("network", "name", "published"),
+    [({}, "set", True), ({"subdomain": "net", "publishNotReadyAddresses": False}, "net", None)],
+)
+def test_the_service(network: Document, name: str, published: bool | None) -> None:
+    service = service_of(jobset(replicated(), network=network))
+    assert name_of(service) == name
+    assert service["spec"].get("publishNotReadyAddresses") is published
+    assert service["spec"]["clusterIP"] == "None"
+
+
+def test_claims_are_mounted_where_they_are_used() -> None:
+    job = replicated()
+    job["template"]["spec"]["template"]["spec"] = {"containers": [{"volumeMounts": [{"name": "data"}]}]}
+    template = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteMany"]}}
+    unused = {"metadata": {"name": "unused"}, "spec": {}}
+    kept = {"whenDeleted": "Retain"}
+    owner = jobset(
+        job, volumeClaimPolicies=[{"templates": [template]}, {"templates": [unused], "retentionPolicy": kept}]
+    )
+    data, other = claims_of(owner)
+    assert name_of(data) == "data-set"
+    assert data["metadata"]["ownerReferences"][0]["uid"] == "uid-set"
+    assert "ownerReferences" not in other["metadata"]
+    volumes = job_of(owner, job, 0)["spec"]["template"]["spec"]["volumes"]
+    assert volumes == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-set"}}]
+
+
+# ---------------------------------------------------------------------- creation and deletion
+
+
+@pytest.mark.parametrize(
+    ("owner", "jobs", "created"),
+    [
+        (jobset(*TWO), [], ["set-a-0", "set-a-1", "set-b-0"]),
+        (jobset(*TWO), [child("set-a-1", "a")], ["set-a-0", "set-b-0"]),
+        (jobset(*TWO, suspend=True), [], ["set-a-0", "set-a-1", "set-b-0"]),
+        (jobset(*TWO, startupPolicy={"startupPolicyOrder": "InOrder"}), [], ["set-a-0", "set-a-1"]),
+        (
+            jobset(*TWO, startupPolicy={"startupPolicyOrder": "InOrder"}),
+            [child("set-a-0", "a", ready=1), child("set-a-1", "a", conditions=DONE)],
+            ["set-b-0"],
+        ),
+        (
+            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Ready"}])),
+            [child("set-a-0", "a")],
+            [],
+        ),
+        (
+            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Ready"}])),
+            [child("set-a-0", "a", ready=1)],
+            ["set-b-0"],
+        ),
+        (
+            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Complete"}])),
+            [child("set-a-0", "a", ready=1)],
+            [],
+        ),
+        (
+            jobset(replicated("a"), replicated("b", dependsOn=[{"name": "a", "status": "Complete"}])),
+            [child("set-a-0", "a", conditions=DONE)],
+            ["set-b-0"],
+        ),
+        # A Job of an earlier attempt is in the way of the one with its name.
+        (jobset(*TWO, status={"restarts": 1}), [child("set-a-0", "a")], ["set-a-1", "set-b-0"]),
+        (
+            jobset(*TWO, status={"restarts": 1}, failurePolicy={"restartStrategy": "BlockingRecreate"}),
+            [child("set-a-0", "a")],
+            [],
+        ),
+        (jobset(*TWO, status={"conditions": [condition("Failed")]}), [], []),
+    ],
+)
+def test_jobs_are_created(owner: Document, jobs: list[Document], created: list[str]) -> None:
+    assert names(planned(owner, *jobs).create) == created
+
+
+@pytest.mark.parametrize(
+    ("owner", "jobs", "deleted"),
+    [
+        (jobset(*TWO), [child("set-a-0", "a")], []),
+        (jobset(*TWO, status={"restarts": 1}), [child("set-a-0", "a"), child("set-b-0", "b", 1)], ["set-a-0"]),
+        (jobset(*TWO, status={"restarts": 1}), [child("set-a-0", "a", deleted=True)], []),
+        (
+            jobset(*TWO, status={"conditions": [condition("Completed")]}),
+            [child("set-a-0", "a"), child("set-b-0", "b", conditions=DONE)],
+            ["set-a-0"],
+        ),
+    ],
+)
+def test_jobs_are_deleted(owner: Document, jobs: list[Document], deleted: list[str]) -> None:
+    assert names(planned(owner, *jobs).delete) == deleted
+
+
+def test_a_job_without_its_attempt_ends_the_reconcile() -> None:
+    lost = child("set-a-0", "a")
+    lost["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = "x"
+    with pytest.raises(Terminal, match="must be a number, not 'x'"):
+        planned(jobset(*TWO), lost)
+
+
+# ---------------------------------------------------------------------- status
+
+
+def test_jobs_are_counted_by_what_they_do() -> None:
+    jobs = [
+        child("set-a-0", "a", ready=1, active=1),
+        child("set-a-1", "a", suspend=True),
+        child("set-b-0", "b", conditions=DONE),
+        child("set-lost-0", "lost", active=1),
+    ]
+    zero = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+    assert planned(jobset(*TWO), *jobs).status["replicatedJobsStatus"] == [
+        {"name": "b", **zero, "succeeded": 1},
+        {"name": "a", **zero, "ready": 1, "active": 1, "suspended": 1},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "jobs", "completed"),
+    [
+        ({"operator": "All"}, ["set-a-0", "set-a-1"], False),
+        ({"operator": "All"}, ["set-a-0", "set-a-1", "set-b-0"], True),
+        ({"operator": "Any"}, ["set-a-1"], True),
+        ({"operator": "All", "targetReplicatedJobs": ["b"]}, ["set-b-0"], True),
+        ({"operator": "Any", "targetReplicatedJobs": ["b"]}, ["set-a-0"], False),
+    ],
+)
+def test_the_success_policy(policy: Document, jobs: list[str], completed: bool) -> None:
+    owner = jobset(*TWO, successPolicy=policy)
+    step = planned(owner, *(child(name, name.split("-")[1], conditions=DONE) for name in jobs))
+    assert ("Completed" in conditions(step)) == completed
+    assert step.status.get("terminalState") == ("Completed" if completed else None)
+
+
+MAX = "jobset failed due to reaching max number of restarts (first failed job: set-a-0)"
+
+
+def rule(action: str, **match: Any) -> Document:
+    return {"maxRestarts": 1, "rules": [{"name": "rule", "action": action, **match}]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "reason", "restarts"),
+    [
+        (None, {}, "FailedJobs", (0, 0)),
+        ({"maxRestarts": 0}, {}, "ReachedMaxRestarts", (0, 0)),
+        ({"maxRestarts": 1}, {}, "DefaultFailurePolicy", (1, 1)),
+        ({"maxRestarts": 1}, {"restartsCountTowardsMax": 1}, "ReachedMaxRestarts", (0, 1)),
+        (rule("FailJobSet"), {}, "FailJobSetFailurePolicyAction", (0, 0)),
+        (rule("RestartJobSet"), {}, "FailurePolicy_rule", (1, 1)),
+        (rule("RestartJobSetAndIgnoreMaxRestarts"), {"restartsCountTowardsMax": 1}, "FailurePolicy_rule", (1, 1)),
+        (rule("FailJobSet", targetReplicatedJobs=["b"]), {}, "DefaultFailurePolicy", (1, 1)),
+        (rule("FailJobSet", onJobFailureReasons=["DeadlineExceeded"]), {}, "DefaultFailurePolicy", (1, 1)),
+        (rule("FailJobSet", onJobFailureMessagePatterns=["^too .ften$"]), {}, "FailJobSetFailurePolicyAction", (0, 0)),
+        (rule("FailJobSet", onJobFailureMessagePatterns=["(", "never"]), {}, "DefaultFailurePolicy", (1, 1)),
+    ],
+)
+def test_the_failure_policy(policy: Document | None, status: Document, reason: str, restarts: tuple[int, int]) -> None:
+    owner = jobset(*TWO, status=status, failurePolicy=policy)
+    step = planned(owner, child("set-a-0", "a", conditions=BROKEN), child("set-b-0", "b"))
+    found = conditions(step)
+    assert found == {"Failed" if restarts[0] == 0 else "RestartingJobSet": ("True", reason)}
+    assert (step.status["restarts"], step.status.get("restartsCountTowardsMax", 0)) == restarts
+    assert step.status.get("terminalState") == ("Failed" if restarts[0] == 0 else None)
+    assert all(r.note.endswith("(first failed job: set-a-0)") for r in step.reports)
+    assert not step.create
+
+
+def test_the_first_failure_is_named() -> None:
+    late, early = [condition("Failed", since=5)], [condition("Failed", since=1)]
+    step = planned(jobset(*TWO), child("set-a-0", "a", conditions=late), child("set-b-0", "b", conditions=early))
+    assert step.status["conditions"][0]["message"].endswith("(first failed job: set-b-0)")
+
+
+def test_a_restart_is_over_when_all_jobs_are_ready() -> None:
+    restarting = condition("RestartingJobSet", "DefaultFailurePolicy", since=-9)
+    owner = jobset(replicated("a"), status={"conditions": [restarting], "restarts": 1})
+    assert conditions(planned(owner, child("set-a-0", "a", 1)))["RestartingJobSet"][0] == "True"
+    step = planned(owner, child("set-a-0", "a", 1, ready=1))
+    assert conditions(step)["RestartingJobSet"] == ("False", "JobsReady")
+
+
+def test_starting_in_order_shows_in_two_conditions() -> None:
+    owner = jobset(*TWO, startupPolicy={"startupPolicyOrder": "InOrder"})
+    first = planned(owner)
+    assert conditions(first) == {"StartupPolicyInProgress": ("True", "InOrderStartupPolicyInProgress")}
+    owner["status"] = first.status
+    ready = [child(f"set-{name}", name[0], ready=1) for name in ("a-0", "a-1", "b-0")]
+    assert conditions(planned(owner, *ready)) == {
+        "StartupPolicyInProgress": ("False", "InOrderStartupPolicyInProgress"),
+        "StartupPolicyCompleted": ("True", "InOrderStartupPolicyCompleted"),
+    }
+
+
+def test_conditions_keep_their_time() -> None:
+    suspended = condition("Suspended", "SuspendedJobs", since=-9, message="jobset is suspended")
+    owner = jobset(*TWO, suspend=True, status={"conditions": [suspended]})
+    step = planned(owner)
+    assert step.status["conditions"] == [suspended]
+    assert not step.reports
+
+
+@pytest.mark.parametrize(("since", "expired", "again"), [(-4, False, 6.0), (-10, True, None)])
+def test_time_to_live(since: float, expired: bool, again: float | None) -> None:
+    owner = jobset(status={"conditions": [condition("Completed", since=since)]}, ttlSecondsAfterFinished=10)
+    step = planned(owner)
+    assert (step.expired, step.look_again) == (expired, again)
+
+
+# ---------------------------------------------------------------------- suspension
+
+
+def test_suspending_changes_what_runs() -> None:
+    step = planned(jobset(replicated("a", 2), suspend=True), child("set-a-0", "a"), child("set-a-1", "a", suspend=True))
+    assert [(name_of(c.job), c.patch) for c in step.change] == [("set-a-0", {"spec": {"suspend": True}})]
+    assert conditions(step) == {"Suspended": ("True", "SuspendedJobs")}
+
+
+def test_resuming_adds_and_takes_nothing_away() -> None:
+    job = replicated("a")
+    job["template"]["spec"]["template"] = {
+        "metadata": {"labels": {"new": "label"}},
+        "spec": {
+            "nodeSelector": {"disk": "fast"},
+            "tolerations": [{"key": "a"}, {"key": "b"}],
+            "containers": ["other"],
+        },
+    }
+    suspended = child("set-a-0", "a", suspend=True, startTime=at(-5))
+    suspended["spec"]["template"] = {
+        "metadata": {"labels": {"old": "label"}},
+        "spec": {"nodeSelector": {"zone": "1"}, "tolerations": [{"key": "a"}], "containers": []},
+    }
+    owner = jobset(job, status={"conditions": [condition("Suspended", "SuspendedJobs")]})
+    (change,) = planned(owner, suspended).change
+    assert change.forget_start
+    assert change.patch == {
+        "metadata": {"resourceVersion": "7"},
+        "spec": {
+            "suspend": False,
+            "template": {
+                "metadata": {"labels": {"new": "label"}},
+                "spec": {"nodeSelector": {"disk": "fast"}, "tolerations": [{"key": "a"}, {"key": "b"}]},
+            },
+        },
+    }
+
+
+def test_resuming_without_changes_needs_no_lock() -> None:
+    owner = jobset(replicated("a"), status={"conditions": [condition("Suspended", "SuspendedJobs")]})
+    suspended = child("set-a-0", "a", suspend=True)
+    step = planned(owner, suspended)
+    assert [c.patch for c in step.change] == [{"spec": {"suspend": False}}]
+    assert conditions(step) == {"Suspended": ("False", "ResumeJobs")}

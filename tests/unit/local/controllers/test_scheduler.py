@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pod goes where, and why not, as tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.unit.local.controllers.objects import node, pod
+from trainwright.api.nodes import selects, untolerated
+from trainwright.api.objects import Document, Key, name_of
+from trainwright.api.quantity import Quantity
+from trainwright.controller.local.controllers.objects import labels_match
+from trainwright.controller.local.controllers.scheduler import NO_NODES, Scheduler, places_of, requests_of, schedule
+from trainwright.controller.runtime.errors import BadRequest, ErrorCause, Forbidden
+
+
+def requesting(**amounts: str) -> Document:
+    return {"resources": {"requests": amounts}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        ({"containers": [requesting(cpu="1"), requesting(cpu="500m")]}, "1500m"),
+        ({"containers": [requesting(cpu="1")], "initContainers": [requesting(cpu="3")]}, "3"),
+        (
+            {
+                "containers": [requesting(cpu="1")],
+                "initContainers": [{**requesting(cpu="2"), "restartPolicy": "Always"}],
+            },
+            "3",
+        ),
+        (
+            {
+                "containers": [requesting(cpu="1")],
+                "initContainers": [{**requesting(cpu="2"), "restartPolicy": "Always"}, requesting(cpu="4")],
+            },
+            "6",
+        ),
+        ({"containers": [requesting(cpu="1")], "overhead": {"cpu": "250m"}}, "1250m"),
+        ({"containers": [requesting(cpu="1")], "resources": {"requests": {"cpu": "5"}}}, "5"),
+        ({"containers": [{}]}, None),
+    ],
+)
+def test_requests(spec: Document, cpu: str | None) -> None:
+    assert requests_of({"spec": spec}).get("cpu") == (Quantity.parse(cpu) if cpu else None)
+
+
+def expression(key: str, operator: str, *values: str) -> Document:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "matches"),
+    [
+        (expression("a", "In", "1", "2"), True),
+        (expression("a", "In", "3"), False),
+        (expression("x", "In", "1"), False),
+        (expression("a", "NotIn", "1"), False),
+        (expression("x", "NotIn", "1"), True),
+        (expression("a", "Exists"), True),
+        (expression("x", "Exists"), False),
+        (expression("a", "DoesNotExist"), False),
+        (expression("a", "Gt", "0"), True),
+        (expression("a", "Lt", "0"), False),
+        (expression("b", "Gt", "0"), False),
+        (expression("a", "Unknown"), False),
+    ],
+)
+def test_expressions(requirement: Document, matches: bool) -> None:
+    labels = {"a": "1", "b": "text"}
+    assert labels_match({"matchExpressions": [requirement]}, labels) == matches
+    required = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
+    spec = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    assert selects(spec, node(labels=labels)) == matches
+
+
+@pytest.mark.parametrize(
+    ("terms", "matches"),
+    [
+        ([], False),
+        ([{}], False),
+        ([{"matchFields": [expression("metadata.name", "In", "laptop")]}], True),
+        ([{"matchExpressions": [expression("x", "Exists")]}, {"matchExpressions": [expression("a", "Exists")]}], True),
+    ],
+)
+def test_terms_are_alternatives(terms: list[Document], matches: bool) -> None:
+    spec = {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    }
+    assert selects(spec, node(labels={"a": "1"})) == matches
+
+
+TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taint", "away"),
+    [
+        ([], TAINT, True),
+        ([], {**TAINT, "effect": "PreferNoSchedule"}, False),
+        ([{"operator": "Exists"}], TAINT, False),
+        ([{"key": "gpu", "operator": "Exists"}], TAINT, False),
+        ([{"key": "other", "operator": "Exists"}], TAINT, True),
+        ([{"key": "gpu", "value": "yes"}], TAINT, False),
+        ([{"key": "gpu", "value": "no"}], TAINT, True),
+        ([{"key": "gpu", "value": "yes", "effect": "NoExecute"}], TAINT, True),
+    ],
+)
+def test_taints(tolerations: list[Document], taint: Document, away: bool) -> None:
+    assert bool(untolerated({"tolerations": tolerations}, node(taints=[taint]))) == away
+
+
+def pending(name: str = "new", **fields: Any) -> Document:
+    return pod(name, "Pending", node="", **fields)
+
+
+FIRST = "0/1 nodes are available: "
+TAIL = ". no new claims to deallocate, preemption: 0/1 nodes are available: "
+HOPELESS = f"{TAIL}1 Preemption is not helpful for scheduling."
+VICTIMS = f"{TAIL}1 No preemption victims found for incoming pod."
+ANTI = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "host"}
+        ]
+    }
+}
+NEAR = {"podAffinity": ANTI["podAntiAffinity"]}
+
+
+@pytest.mark.parametrize(
+    ("new", "others", "where", "message"),
+    [
+        (pending(), [], node(), None),
+        (pending(cpu="5"), [], node(), f"{FIRST}1 Insufficient cpu{HOPELESS}"),
+        (pending(cpu="4"), [pod()], node(), f"{FIRST}1 Insufficient cpu{VICTIMS}"),
+        (pending(cpu="4"), [pod(phase="Succeeded")], node(), None),
+        (pending(), [pod(str(n), cpu="0") for n in range(3)], node(), f"{FIRST}1 Too many pods{VICTIMS}"),
+        (
+            pending(spec={"containers": [requesting(**{"nvidia.com/gpu": "1", "cpu": "9"})]}),
+            [],
+            node(),
+            f"{FIRST}1 Insufficient cpu, 1 Insufficient nvidia.com/gpu{HOPELESS}",
+        ),
+        (
+            pending(spec={"nodeSelector": {"a": "b"}}),
+            [],
+            node(),
+            f"{FIRST}1 node(s) didn't match Pod's node affinity/selector{HOPELESS}",
+        ),
+        (pending(), [], node(taints=[TAINT]), f"{FIRST}1 node(s) had untolerated taint(s){HOPELESS}"),
+        (pending(), [], node(unschedulable=True), f"{FIRST}1 node(s) were unschedulable{HOPELESS}"),
+        (
+            pending(spec={"containers": [{"ports": [{"hostPort": 80}]}]}),
+            [pod(spec={"containers": [{"ports": [{"hostPort": 80, "protocol": "TCP"}]}]})],
+            node(),
+            f"{FIRST}1 node(s) didn't have free ports for the requested pod ports{VICTIMS}",
+        ),
+        (
+            pending(spec={"affinity": ANTI}),
+            [pod(labels={"app": "x"})],
+            node(labels={"host": "h"}),
+            f"{FIRST}1 node(s) didn't match pod anti-affinity rules{VICTIMS}",
+        ),
+        (
+            pending(labels={"app": "x"}),
+            [pod(spec={"affinity": ANTI})],
+            node(labels={"host": "h"}),
+            f"{FIRST}1 node(s) didn't satisfy existing pods anti-affinity rules{VICTIMS}",
+        ),
+        (pending(spec={"affinity": NEAR}), [pod(labels={"app": "x"})], node(labels={"host": "h"}), None),
+        (
+            pending(spec={"affinity": NEAR}),
+            [],
+            node(labels={"host": "h"}),
+            f"{FIRST}1 node(s) didn't match pod affinity rules{HOPELESS}",
+        ),
+        # The first of a group that wants to be together.
+        (pending(labels={"app": "x"}, spec={"affinity": NEAR}), [], node(labels={"host": "h"}), None),
+    ],
+)
+def test_a_pod_and_a_node(new: Document, others: list[Document], where: Document, message: str | None) -> None:
+    (verdict,) = schedule([new], places_of([where], others, {}))
+    assert (verdict.message, verdict.node) == ((message, "") if message else ("", "laptop"))
+
+
+def test_without_a_node() -> None:
+    (verdict,) = schedule([pending()], [])
+    assert verdict.message == NO_NODES
+
+
+def test_the_most_important_pod_is_first_and_nobody_is_held_up() -> None:
+    pods = [
+        pending("low", cpu="3"),
+        pending("high", cpu="3", spec={"priority": 10}),
+        pending("small", cpu="1"),
+    ]
+    verdicts = list(schedule(pods, places_of([node()], [], {})))
+    assert [(name_of(verdict.pod), verdict.node) for verdict in verdicts] == [
+        ("high", "laptop"),
+        ("low", ""),
+        ("small", "laptop"),
+    ]
+
+
+def test_what_was_just_bound_takes_room() -> None:
+    unseen = pending("unseen", cpu="4")
+    (verdict,) = schedule([pending()], places_of([node()], [unseen], {"uid-unseen": "laptop"}))
+    assert verdict.message
+
+
+def test_the_second_node_is_tried() -> None:
+    nodes = [node("a", cpu="1"), node("b", cpu="2")]
+    big, small = schedule([pending(cpu="2"), pending("big", cpu="9")], places_of(nodes, [], {}))
+    assert small.node == "b"
+    assert big.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_the_node_may_object() -> None:
+    def check(new: Document, others: Sequence[Document]) -> str | None:
+        return f"{len(others)} pods are here" if others else None
+
+    first, second = schedule([pending("a"), pending("b")], places_of([node()], [], {}), check)
+    assert first.node == "laptop"
+    assert second.message == f"{FIRST}1 1 pods are here{VICTIMS}"
+
+
+class Cluster:
+    """A manager with pods and one node. Binding the pods in `refused` fails."""
+
+    def __init__(self, pods: Sequence[Document], refused: dict[str, Exception]) -> None:
+        self.client = self.cache = self
+        self.bound: list[str] = []
+        self._listed = {"Pod": list(pods), "Node": [node()]}
+        self._refused = refused
+
+    def controller(self, name: str) -> "Cluster":  # noqa: ARG002
+        return self
+
+    def watches(self, kind: Any, mapping: Any) -> "Cluster":  # noqa: ARG002
+        return self
+
+    def reconcile(self, function: Any, workers: int) -> None:
+        """Nothing runs it."""
+
+    def list(self, kind: Any) -> Sequence[Document]:
+        return self._listed[kind.kind]
+
+    def event(self, *event: Any, **details: Any) -> None:
+        """Not kept."""
+
+    async def post_subresource(self, kind: Any, name: str, *rest: Any) -> None:  # noqa: ARG002
+        if name in self._refused:
+            raise self._refused[name]
+        self.bound.append(name)
+
+
+async def test_a_refused_binding_does_not_hold_up_other_pods() -> None:
+    pods = [pending(name) for name in ("a", "b", "c")]
+    ending = Forbidden(
+        "it ends", code=403, causes=(ErrorCause("NamespaceTerminating", "metadata.namespace", "it ends"),)
+    )
+    made: Any = Cluster(pods, {"a": BadRequest("a webhook refuses", code=400), "b": ending})
+    with pytest.raises(BadRequest, match="a webhook refuses"):
+        await Scheduler(made, made).reconcile(Key("", ""))
+    assert made.bound == ["c"]
+    made = Cluster(pods, {"a": ending})
+    await Scheduler(made, made).reconcile(Key("", ""))
+    assert made.bound == ["b", "c"]

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions of the smaller controllers, as tables: garbage, namespaces, claims, finished objects, patches, pods."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.local.controllers.objects import NOW, at, condition, job, pod
+from trainwright.api.objects import Document, key_of, name_of
+from trainwright.api.times import parse
+from trainwright.controller.local.controllers import CONTROLLERS, rights
+from trainwright.controller.local.controllers.base import each_slowly
+from trainwright.controller.local.controllers.claims import binding, bound_status, folder_in, volume_of
+from trainwright.controller.local.controllers.finished import seconds_left, too_many
+from trainwright.controller.local.controllers.garbage_graph import NOTHING, GarbageDecision, OwnerState, decide
+from trainwright.controller.local.controllers.job import JobController
+from trainwright.controller.local.controllers.namespaces import Content, conditions
+from trainwright.controller.local.controllers.objects import (
+    JOB,
+    JOBSET,
+    POD,
+    finished_at,
+    in_order_of_removal,
+    merge_patch,
+)
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Event, EventRecorder, Manager
+from trainwright.controller.runtime.cache.store import EventType
+from trainwright.controller.runtime.testing.scripted import ScriptedTransport
+
+# ---------------------------------------------------------------------- garbage
+
+
+def thing(name: str = "it", *owners: str, finalizer: str = "", deleted: bool = False, block: bool = True) -> Document:
+    references = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owner, "blockOwnerDeletion": block}
+        for owner in owners
+    ]
+    metadata: Document = {"name": name, "uid": name, "ownerReferences": references}
+    if finalizer:
+        metadata["finalizers"] = [finalizer]
+    if deleted:
+        metadata["deletionTimestamp"] = at(0)
+    return {"metadata": metadata}
+
+
+SOLID, ABSENT, WAITING = OwnerState.SOLID, OwnerState.ABSENT, OwnerState.WAITING
+IN_FOREGROUND = thing("below", "it", finalizer="foregroundDeletion", deleted=True)
+
+
+@pytest.mark.parametrize(
+    ("obj", "owners", "dependents", "decision"),
+    [
+        (thing(), {}, [], NOTHING),
+        (thing("it", "a"), {"a": SOLID}, [], NOTHING),
+        (thing("it", "a"), {"a": ABSENT}, [], GarbageDecision(delete="Background")),
+        (thing("it", "a", finalizer="orphan"), {"a": ABSENT}, [], GarbageDecision(delete="Orphan")),
+        (thing("it", "a", finalizer="foregroundDeletion"), {"a": ABSENT}, [], GarbageDecision(delete="Foreground")),
+        (thing("it", "a", deleted=True), {"a": ABSENT}, [], NOTHING),
+        (thing("it", "a"), {"a": WAITING}, [], GarbageDecision(delete="Background")),
+        (thing("it", "a"), {"a": WAITING}, [thing("below", "it")], GarbageDecision(delete="Foreground")),
+        (
+            thing("it", "a"),
+            {"a": WAITING},
+            [IN_FOREGROUND],
+            GarbageDecision(
+                delete="Foreground", references=thing("it", "a", block=False)["metadata"]["ownerReferences"]
+            ),
+        ),
+        (
+            thing("it", "a", "b", "c"),
+            {"a": SOLID, "b": ABSENT, "c": WAITING},
+            [],
+            GarbageDecision(references=thing("it", "a")["metadata"]["ownerReferences"]),
+        ),
+        (
+            thing("it", finalizer="foregroundDeletion", deleted=True),
+            {},
+            [thing("below", "it", block=False)],
+            GarbageDecision(remove_finalizer="foregroundDeletion"),
+        ),
+        (
+            thing("it", finalizer="foregroundDeletion", deleted=True),
+            {},
+            [thing("below", "it"), IN_FOREGROUND],
+            GarbageDecision(look_at=[thing("below", "it")]),
+        ),
+        (
+            thing("it", finalizer="orphan", deleted=True),
+            {},
+            [thing("below", "it")],
+            GarbageDecision(orphans=[thing("below", "it")], remove_finalizer="orphan"),
+        ),
+    ],
+)
+def test_garbage(
+    obj: Document, owners: dict[str, OwnerState], dependents: list[Document], decision: GarbageDecision
+) -> None:
+    assert decide(obj, owners, dependents) == decision
+
+
+# ---------------------------------------------------------------------- namespaces
+
+
+def test_an_empty_namespace_has_no_complaints() -> None:
+    found = conditions({}, Content(), NOW)
+    assert [c["status"] for c in found] == ["False"] * 5
+    assert Content().is_empty
+    assert conditions({"status": {"conditions": found}}, Content(), NOW + timedelta(9)) == found
+
+
+def test_what_is_left_is_named() -> None:
+    content = Content()
+    content.add(JOB, [(), ("a", "b")])
+    content.add(POD, [("a",)])
+    content.add(JOBSET, [])
+    content.failures.append("no")
+    assert not content.is_empty
+    messages = {c["type"]: c["message"] for c in conditions({}, content, NOW) if c["status"] == "True"}
+    assert messages == {
+        "NamespaceDeletionContentFailure": "Failed to delete all resource types, 1 remaining: no",
+        "NamespaceContentRemaining": (
+            "Some resources are remaining: jobs.batch has 2 resource instances, pods. has 1 resource instances"
+        ),
+        "NamespaceFinalizersRemaining": (
+            "Some content in the namespace has finalizers remaining: a in 2 resource instances, b in 1 resource"
+            " instances"
+        ),
+    }
+    assert not Content(undiscovered="down").is_empty
+
+
+# ---------------------------------------------------------------------- claims
+
+
+def test_a_claim_is_bound_to_its_folder() -> None:
+    claim: Document = {
+        "metadata": {"name": "data", "namespace": "ns", "uid": "u", "resourceVersion": "5"},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "3Gi"}}},
+    }
+    volume = volume_of(claim, Path("/state"))
+    assert name_of(volume) == "pvc-u"
+    assert volume["spec"]["hostPath"]["path"] == "/state/ns-data-u"
+    assert volume["spec"]["claimRef"]["uid"] == "u"
+    patch = binding(claim, volume)
+    assert patch["spec"] == {"volumeName": "pvc-u"}
+    assert patch["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"], "or its folder goes under a running pod"
+    claim["metadata"] |= patch["metadata"]
+    claim["spec"] |= patch["spec"]
+    assert binding(claim, volume) == {}
+    bound = {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "3Gi"}}
+    assert bound_status(claim, volume) == bound
+
+
+@pytest.mark.parametrize(
+    ("path", "goes"),
+    [
+        ("/state/volumes/ns-data-u", True),
+        ("/state/volumes/..", False),
+        ("/state/volumes/.", False),
+        ("/state/volumes/a/..", False),
+        ("/state/volumes", False),
+        ("/etc", False),
+        ("", False),
+    ],
+)
+def test_only_a_folder_of_the_root_goes_with_its_volume(path: str, goes: bool) -> None:
+    volume = {"spec": {"hostPath": {"path": path}}}
+    assert folder_in(Path("/state/volumes"), volume) == (Path(path) if goes else None)
+
+
+# ---------------------------------------------------------------------- finished objects
+
+
+@pytest.mark.parametrize(
+    ("owner", "left"),
+    [
+        (job(), None),
+        (job(ttlSecondsAfterFinished=5), None),
+        (job(status={"conditions": [condition("Complete")]}), None),
+        (job(ttlSecondsAfterFinished=5, status={"conditions": [condition("Complete", since=-2)]}), 3.0),
+        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", since=-2)]}), -2.0),
+        (job(ttlSecondsAfterFinished=0, status={"conditions": [condition("Failed", status="False")]}), None),
+        (job(ttlSecondsAfterFinished=0, deleted=True, status={"conditions": [condition("Failed")]}), None),
+    ],
+)
+def test_time_to_live(owner: Document, left: float | None) -> None:
+    assert seconds_left(owner, NOW) == left
+
+
+def test_the_oldest_finished_pods_go() -> None:
+    pods = [pod(name, "Succeeded") for name in "abcd"] + [pod("run")]
+    pods[0]["metadata"]["creationTimestamp"] = at(-1)
+    pods[3]["status"]["reason"] = "Evicted"
+    assert [name_of(p) for p in too_many(pods, 2)] == ["d", "b"]
+    assert not too_many(pods, 4)
+
+
+# ---------------------------------------------------------------------- patches and pods
+
+JSON = st.recursive(
+    st.integers() | st.text(max_size=2) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+DOCUMENTS = st.dictionaries(st.text(max_size=2), JSON, max_size=4)
+
+
+def applied(target: Any, patch: Any) -> Any:
+    """RFC 7386, as it stands there."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = applied(result.get(name), value)
+    return result
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_a_merge_patch_leads_to_the_wanted_document(before: Document, after: Document) -> None:
+    patch = merge_patch(before, after)
+    assert applied(before, patch) == after
+    assert merge_patch(after, after) == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "when"),
+    [
+        (pod(phase="Succeeded", ended=5), 5),
+        (pod(conditions=[]), -60),
+        (pod(deleted=True), 0),
+    ],
+)
+def test_when_a_pod_finished(found: Document, when: float) -> None:
+    assert finished_at(found) == parse(at(when))
+
+
+def test_a_pod_that_is_not_ready_finished_then() -> None:
+    found = pod()
+    found["status"]["conditions"] = [condition("Ready", status="False", since=-7)]
+    assert finished_at(found) == parse(at(-7))
+
+
+def test_what_has_got_least_far_goes_first() -> None:
+    pods = [
+        pod("ready"),
+        pod("restarted", restarts=3),
+        pod("unready", ready=False),
+        pod("pending", "Pending"),
+        pod("unbound", "Pending", node=""),
+    ]
+    names = [name_of(p) for p in in_order_of_removal(pods)]
+    assert names == ["unbound", "pending", "unready", "restarted", "ready"]
+
+
+async def test_what_fails_is_not_tried_for_all() -> None:
+    tried = []
+
+    async def fail(number: int) -> None:
+        tried.append(number)
+        if number >= 2:
+            raise ValueError(number)
+
+    errors = await each_slowly(fail, range(100))
+    assert tried == [0, 1, 2]
+    assert [str(error) for error in errors] == ["2"]
+
+
+def test_rights_cover_what_the_controllers_need() -> None:
+    granted = {(rule.group, rule.resource) for rule in rights()}
+    assert {("batch", "jobs/status"), ("", "pods/binding"), ("", "namespaces/finalize")} <= granted
+    assert rights(("scheduler",)) != rights()
+    assert set(CONTROLLERS) >= {"job", "jobset", "scheduler", "garbage", "namespace", "accounts", "claims", "roles"}
+
+
+# ---------------------------------------------------------------------- Jobs
+
+
+async def test_a_job_that_has_ended_is_seen_before_the_first_list_of_pods(caplog: pytest.LogCaptureFixture) -> None:
+    """As after a restart. The list of pods brings those with a finalizer, so nothing is lost."""
+    manager = Manager(ClusterConfig(server="http://script"), transport=ScriptedTransport(), servers=NO_SERVERS)
+    JobController(manager, EventRecorder(manager.client, "test"))
+    ended = job(status={"conditions": [condition("Complete")]})
+    manager.cache.informer(JOB)._notify(Event(EventType.ADDED, key_of(ended), None, ended, initial=True), "1")
+    assert caplog.records == []
+    await manager.client.close()
