@@ -15,8 +15,8 @@ ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
 class Strategy:
     """The rules of one kind. Documents are those of the request, and may be changed where a method says so.
 
-    A write calls `unknown` and `default` when its body was decoded, `prepare_create` or `prepare_update` after mutating
-    admission, then `validate` or `validate_update`. Metadata is not the strategy's: the server checks it for all kinds.
+    A write calls `drop_unknown` and `default` when its body was decoded, `prepare_for_create` or `prepare_for_update`
+    after mutating admission, then `validate` or `validate_update`. The server checks metadata for all kinds.
     """
 
     create_on_update: bool = False
@@ -55,10 +55,10 @@ class Strategy:
     def default(self, document: Document) -> None:
         """Fill in what the body leaves open. Called after every decode, also of a patched object."""
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         """Reset what a creation may not say, such as the status; set the generation if the kind has one."""
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
         """Reset what this endpoint may not change; raise the generation if the desired state changes."""
 
     def validate(self, document: Document) -> list[DocumentError]:  # noqa: ARG002

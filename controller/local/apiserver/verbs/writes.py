@@ -90,7 +90,7 @@ class ResourceWrites:
         meta = meta_of(document)
         metadata.begin(meta, call.now)
         served, strategy = call.served, call.served.strategy
-        strategy.prepare_create(document)
+        strategy.prepare_for_create(document)
         name = str(meta.get("name") or "")
         known = validate_metadata(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
         found = _type_errors(call, document, known) or strategy.errors(known, document, None, "")
@@ -171,7 +171,7 @@ class ResourceWrites:
             meta["generation"] = old["generation"]
         else:
             meta.pop("generation", None)
-        strategy.prepare_update(new, live, call.subresource)
+        strategy.prepare_for_update(new, live, call.subresource)
         meta = meta_of(new)  # custom resources take all of it from the stored object where the status is written
         metadata.keep_system_fields(meta, old)
         known = validate_metadata(meta, namespaced=served.type.namespaced) + validate_metadata_update(meta, old)

@@ -54,7 +54,7 @@ def references(value: Any) -> Iterable[str]:
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name or "core")
 def test_documents_of_built_in_kinds(group: DiscoveryGroup) -> None:
-    resources = group.versions["v1"]
+    resources = group.versions[group.preferred]
     made = document(resources, {}, "1.36")
     known = {f"#/components/schemas/{name}" for name in made["components"]["schemas"]}
     assert set(references(made)) <= known

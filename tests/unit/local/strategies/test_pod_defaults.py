@@ -28,7 +28,7 @@ def defaulted(document: Document) -> Document:
 
 def created(document: Document) -> Document:
     made = defaulted(document)
-    PODS.prepare_create(made)
+    PODS.prepare_for_create(made)
     return made
 
 
@@ -130,10 +130,10 @@ def test_generation_counts_changes_of_the_specification() -> None:
     assert old["metadata"]["generation"] == 1
     new = copy.deepcopy(old)
     new["metadata"]["labels"] = {"a": "b"}
-    PODS.prepare_update(new, old, "")
+    PODS.prepare_for_update(new, old, "")
     assert new["metadata"]["generation"] == 1
     new["spec"]["activeDeadlineSeconds"] = 5
-    PODS.prepare_update(new, old, "")
+    PODS.prepare_for_update(new, old, "")
     assert new["metadata"]["generation"] == 2
 
 
@@ -144,7 +144,7 @@ def test_a_status_write_changes_neither_specification_nor_owners() -> None:
     new["spec"]["activeDeadlineSeconds"] = 5
     new["metadata"]["ownerReferences"] = []
     new["status"] = {"phase": "Running"}
-    PODS.prepare_update(new, old, "status")
+    PODS.prepare_for_update(new, old, "status")
     assert new["spec"] == old["spec"]
     assert new["metadata"] == old["metadata"]
     assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.kinds.builtin import scaling
 from trainwright.controller.local.apiserver.kinds.builtin.built_in import HOOKS, built_in_kinds
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import recorded
@@ -24,7 +23,7 @@ def made(kind: str, document: Document, api_version: str = "apps/v1") -> Documen
     strategy = KINDS[api_version, kind].strategy
     new = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, **copy.deepcopy(document)}
     strategy.default(new)
-    strategy.prepare_create(new)
+    strategy.prepare_for_create(new)
     return new
 
 
@@ -138,10 +137,10 @@ def test_generation_and_status() -> None:
     assert (old["metadata"]["generation"], old["status"]) == (1, {})
     new = copy.deepcopy(old)
     new["spec"]["replicas"], new["status"] = 2, {"replicas": 5}
-    strategy.prepare_update(new, old, "")
+    strategy.prepare_for_update(new, old, "")
     assert (new["metadata"]["generation"], new["status"]) == (2, {})
     new["status"], new["spec"] = {"replicas": 5}, {}
-    strategy.prepare_update(new, old, "status")
+    strategy.prepare_for_update(new, old, "status")
     assert (new["spec"], new["status"]) == (old["spec"], {"replicas": 5})
 
 
@@ -163,15 +162,3 @@ def test_alternatives_are_not_refused() -> None:
     bad = {"pathType": "X", "path": "/", "backend": {"service": {"name": "s", "port": {"number": 80}}}}
     found = refusals("Ingress", {"spec": {"rules": [{"http": {"paths": [bad]}}]}}, version)
     assert found == {("FieldValueNotSupported", "spec.rules[0].http.paths[0].pathType")}
-
-
-def test_autoscalers_go_both_ways() -> None:
-    old = {"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 70}, "status": {}}
-    stored = scaling.to_v2(old)
-    [metric] = stored["spec"]["metrics"]
-    assert metric["resource"] == {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
-    assert scaling.to_v1(stored)["spec"]["targetCPUUtilizationPercentage"] == 70
-    stored["spec"]["metrics"].append({"type": "Pods"})
-    there = scaling.to_v1(stored)
-    assert there["metadata"]["annotations"] == {"autoscaling.alpha.kubernetes.io/metrics": '[{"type":"Pods"}]'}
-    assert scaling.to_v2(there)["spec"]["metrics"] == stored["spec"]["metrics"]

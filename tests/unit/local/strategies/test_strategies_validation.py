@@ -32,7 +32,7 @@ NO_CONDITION = (
 def created(strategy: Strategy, spec: Document) -> Document:
     made: Document = {"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": copy.deepcopy(spec)}
     strategy.default(made)
-    strategy.prepare_create(made)
+    strategy.prepare_for_create(made)
     return made
 
 
@@ -45,7 +45,7 @@ def changed(strategy: Strategy, old: Document, change: Document, subresource: st
             here = here[int(step)] if isinstance(here, list) else here.setdefault(step, {})
         here[last] = value
     strategy.default(new)
-    strategy.prepare_update(new, old, subresource)
+    strategy.prepare_for_update(new, old, subresource)
     return [str(error).partition("\n")[0] for error in strategy.validate_update(new, old, subresource)]
 
 

@@ -60,8 +60,8 @@ class PolicyStrategy(BuiltInStrategy):
 
     reset_fields: ResetFields = {"status": (("spec",), ("metadata",))}  # noqa: RUF012 - never changed
 
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
         document["status"] = {}
 
     def faults(self, document: Document) -> Errors:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.builtin import checks, events, scaling
+from trainwright.controller.local.apiserver.kinds.builtin import checks, events
 from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import (
     PolicyBindingStrategy,
     PolicyStrategy,
@@ -78,7 +78,6 @@ HOOKS: dict[tuple[str, str], Callable[[RecordedKind], Strategy]] = {
 """Kinds that something of this process acts on, with code of their own."""
 _CONVERSIONS: dict[tuple[str, str], tuple[Conversion, Conversion]] = {
     ("events.k8s.io/v1", "Event"): (events.to_core, events.to_events),
-    ("autoscaling/v1", "HorizontalPodAutoscaler"): (scaling.to_v2, scaling.to_v1),
 }
 """To the stored form, and back, of versions that are not the one that is stored."""
 _NOT_SERVED = frozenset({"ephemeralcontainers", "portforward", "proxy", "resize", "scale"})

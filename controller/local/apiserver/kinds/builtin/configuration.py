@@ -55,12 +55,12 @@ class SecretStrategy(BuiltInStrategy):
 class ServiceAccountStrategy(BuiltInStrategy):
     """ServiceAccounts."""
 
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
         _names_only(document)
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_update(new, old, subresource)
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
         _names_only(new)
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:

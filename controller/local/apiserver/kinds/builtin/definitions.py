@@ -40,7 +40,7 @@ class DefinitionStrategy(Strategy):
     def default(self, document: Document) -> None:
         set_defaults(document)
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         document["metadata"]["generation"] = 1
         storage = [version["name"] for version in document["spec"].get("versions") or () if version.get("storage")]
         document["status"] = {
@@ -49,7 +49,7 @@ class DefinitionStrategy(Strategy):
             "storedVersions": storage[:1],
         }
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
         if subresource == "status":
             set_or_drop(new, "spec", old.get("spec"))
             return

@@ -32,8 +32,8 @@ class NamespaceStrategy(BuiltInStrategy):
             document["status"]["phase"] = "Active"
         _label(document)
 
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
         document["status"] = {"phase": "Active"}
         finalizers = list(texts(document["spec"], "finalizers"))
         if FINALIZER not in finalizers:
@@ -41,8 +41,8 @@ class NamespaceStrategy(BuiltInStrategy):
         # Once more: a generated name was not there for the defaults.
         _label(document)
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_update(new, old, subresource)
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
         if not subresource:
             set_or_drop(new["spec"], "finalizers", part(old, "spec").get("finalizers"))
 

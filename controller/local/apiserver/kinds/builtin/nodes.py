@@ -37,12 +37,12 @@ class NodeStrategy(BuiltInStrategy):
         amounts.round_up(status, "capacity")
         amounts.round_up(status, "allocatable")
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         document["spec"].pop("configSource", None)
         document["status"].pop("config", None)
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_update(new, old, subresource)
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
         if "configSource" not in part(old, "spec"):
             part(new, "spec").pop("configSource", None)
 
@@ -153,12 +153,12 @@ class LeaseStrategy(BuiltInStrategy):
             found.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         return found + negative_errors(transitions, "spec.leaseTransitions")
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         # Coordinated leader election is off by default.
         for field in ("strategy", "preferredHolder"):
             document["spec"].pop(field, None)
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
         for field in ("strategy", "preferredHolder"):
             if part(old, "spec").get(field) is None:
                 new["spec"].pop(field, None)

@@ -79,8 +79,8 @@ class LimitRangeStrategy(BuiltInStrategy):
     def faults(self, document: Document) -> Errors:
         return _limit_range_errors(document)
 
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
         metadata = document["metadata"]
         if not metadata.get("name") and not metadata.get("generateName"):
             metadata["name"] = new_uid()

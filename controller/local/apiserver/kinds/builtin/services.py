@@ -84,13 +84,13 @@ class ServiceStrategy(BuiltInStrategy):
             found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found
 
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
         document["status"] = {"loadBalancer": {}}
         _allocate(document, None)
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_update(new, old, subresource)
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
         if subresource:
             return
         _drop_what_the_type_lost(new, old)

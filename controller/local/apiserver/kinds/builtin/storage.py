@@ -69,11 +69,11 @@ class PersistentVolumeStrategy(BuiltInStrategy):
             found.append(forbidden("spec.persistentvolumesource", "is immutable after creation"))
         return found
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.format_time(times.wall_clock())}
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_update(new, old, subresource)
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
         if subresource != "status":
             return
         status, before = new["status"], part(old, "status")
@@ -128,7 +128,7 @@ class PersistentVolumeClaimStrategy(BuiltInStrategy):
         for field in ("capacity", "allocatedResources"):
             amounts.round_up(document["status"], field)
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         # The phase that the default set is lost here; it comes back when the stored object is read.
         document["status"] = {"phase": "Pending"}
         _normalise_sources(document["spec"], None)
@@ -139,8 +139,8 @@ class PersistentVolumeClaimStrategy(BuiltInStrategy):
     def changes(self, new: Document, old: Document) -> Errors:
         return claim_update_errors(new, old)
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_update(new, old, subresource)
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
         if not subresource:
             _normalise_sources(new["spec"], part(old, "spec"))
 

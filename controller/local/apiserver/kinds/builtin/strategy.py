@@ -50,14 +50,14 @@ class BuiltInStrategy(Strategy):
     def fill_in(self, document: Document) -> None:
         """Fill in what the body leaves open and no recorded default says. The others are set."""
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         _null_empty_lists(document, self.struct)
         if self._has_status:
             set_or_drop(document, "status", msgspec.json.decode(self.kind.initial))
         if self.kind.generation:
             document["metadata"]["generation"] = self.kind.generation
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
         if subresource == "status":
             for field in old.keys() - {"status", "metadata"}:
                 new[field] = old[field]

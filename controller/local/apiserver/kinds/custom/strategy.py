@@ -55,12 +55,12 @@ class CustomStrategy(Strategy):
         if self._schema is not None:
             self._schema.default(document)
 
-    def prepare_create(self, document: Document) -> None:
+    def prepare_for_create(self, document: Document) -> None:
         if self._has_status:
             document.pop("status", None)
         document["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
         if subresource == "status":
             status, managed = new.get("status"), new["metadata"].get("managedFields")
             version = new["metadata"].get("resourceVersion")

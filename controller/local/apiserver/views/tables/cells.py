@@ -377,12 +377,7 @@ def _available(api_service: Document) -> str:
 
 
 def _metrics(scaler: Document) -> str:
-    spec, status = part(scaler, "spec"), part(scaler, "status")
-    percent = spec.get("targetCPUUtilizationPercentage")
-    if percent is not None:
-        current = status.get("currentCPUUtilizationPercentage")
-        return f"cpu: {UNKNOWN if current is None else f'{current}%'}/{percent}%"
-    found = [_metric(one) for one in parts(spec, "metrics")]
+    found = [_metric(one) for one in parts(part(scaler, "spec"), "metrics")]
     return _some(found[:2], NONE, "") + (f" + {len(found) - 2} more..." if len(found) > 2 else "")
 
 
@@ -436,7 +431,6 @@ CELLS: dict[tuple[str, str], dict[str, Cell]] = {
     },
     ("v1", "Endpoints"): {"Endpoints": _cell(_endpoints)},
     ("v1", "ResourceQuota"): {"Request": _quota("requests"), "Limit": _quota("limits")},
-    ("autoscaling/v1", "HorizontalPodAutoscaler"): {"Targets": _cell(_metrics)},
     ("batch/v1", "Job"): {
         "Status": _cell(_job_status),
         "Completions": _cell(_completions),

@@ -50,8 +50,8 @@ class JobStrategy(BuiltInStrategy):
                 if not pattern.get("status"):
                     pattern["status"] = "True"
 
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
         document["status"] = {}
         if not document["spec"].get("manualSelector"):
             _make_selector(document)

@@ -26,8 +26,8 @@ class PodStrategy(BuiltInStrategy):
     def fill_in(self, document: Document) -> None:
         default_pod(document)
 
-    def prepare_create(self, document: Document) -> None:
-        super().prepare_create(document)
+    def prepare_for_create(self, document: Document) -> None:
+        super().prepare_for_create(document)
         spec = document["spec"]
         status: Document = {"phase": "Pending", "qosClass": amounts.quality_of_service(spec)}
         if spec.get("schedulingGates"):
@@ -43,8 +43,8 @@ class PodStrategy(BuiltInStrategy):
         document["status"] = status
         _merge_label_keys(document)
 
-    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
-        super().prepare_update(new, old, subresource)
+    def prepare_for_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_for_update(new, old, subresource)
         if subresource == "status":
             # A kubelet of old broke owner references here.
             set_or_drop(new["metadata"], "ownerReferences", old["metadata"].get("ownerReferences"))
