@@ -155,7 +155,7 @@ class FailurePolicy(Struct, kw_only=True):
 
 
 class JobSetStatus(Struct, kw_only=True):
-    """What has been observed of a set."""
+    """Current state of the JobSet."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "conditions": Merge("map", keys=("type",)),

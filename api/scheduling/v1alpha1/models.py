@@ -30,7 +30,7 @@ class PodGroupSpec(Struct, kw_only=True):
 
 
 class PodGroupStatus(Struct, kw_only=True):
-    """What has been observed of the group."""
+    """Current state of the PodGroup."""
 
     phase: str | None = None
     """How far the group has come."""

@@ -19,7 +19,7 @@ class CoschedulingPodGroupPolicySource(Struct, kw_only=True):
     """Settings for coscheduling."""
 
     schedule_timeout_seconds: int | None = field(name="scheduleTimeoutSeconds", default=None)
-    """Seconds that the gang may wait for its last pod."""
+    """Seconds that the gang may wait until all of its pods can be scheduled."""
 
     def set_defaults(self) -> None:
         if self.schedule_timeout_seconds is None:
@@ -36,7 +36,7 @@ class EnvInjectionTarget(Struct, kw_only=True):
     job_name: str = field(name="jobName")
     """Name of the replicated job."""
     container_names: list[str] = field(name="containerNames")
-    """Names of its containers or init containers."""
+    """Names of containers and init containers of the replicated job."""
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -48,7 +48,7 @@ class FluxMLPolicySource(Struct, kw_only=True):
     """Settings for Flux."""
 
     num_proc_per_node: int | None = field(name="numProcPerNode", default=None)
-    """Tasks on each node."""
+    """Number of Flux tasks on each node."""
 
     def set_defaults(self) -> None:
         if self.num_proc_per_node is None:
@@ -56,18 +56,18 @@ class FluxMLPolicySource(Struct, kw_only=True):
 
 
 class JAXMLPolicySource(Struct, kw_only=True):
-    """JAX needs no settings."""
+    """Settings for JAX. There are none."""
 
 
 class JobStatus(Struct, kw_only=True):
-    """How many Jobs of a replicated job are in which state."""
+    """Number of Jobs of one replicated job, by state."""
 
     name: str
     """Name of the replicated job."""
     ready: int
-    """Jobs whose pods are all ready or done."""
+    """Jobs whose pods are all ready or succeeded."""
     succeeded: int
-    """Jobs that ended well."""
+    """Jobs that succeeded."""
     failed: int
     """Jobs that failed."""
     active: int
@@ -80,13 +80,13 @@ class MPIMLPolicySource(Struct, kw_only=True):
     """Settings for MPI."""
 
     num_proc_per_node: int | None = field(name="numProcPerNode", default=None)
-    """Slots on each node."""
+    """Number of MPI slots on each node."""
     mpi_implementation: Literal["OpenMPI", ""] | None = field(name="mpiImplementation", default=None)
-    """The MPI that the host file is written for."""
+    """MPI implementation. It determines the format of the host file and the variables of the launcher."""
     ssh_auth_mount_path: str | None = field(name="sshAuthMountPath", default=None)
     """Directory in which the SSH keys are mounted."""
     run_launcher_as_node: bool | None = field(name="runLauncherAsNode", default=None)
-    """Whether the launcher takes part in the training."""
+    """True if the launcher also runs training processes."""
 
     def set_defaults(self) -> None:
         if self.num_proc_per_node is None:
@@ -105,16 +105,16 @@ class Metric(Struct, kw_only=True):
     name: str
     """Name of the metric."""
     value: str
-    """Its value, as text."""
+    """Value of the metric, as text."""
 
 
 class NetworkTopologySpec(Struct, kw_only=True):
-    """A limit on the distance of pods in the network."""
+    """Limit on the network distance between the pods."""
 
     mode: Literal["hard", "soft"] | None = None
-    """Whether the limit must be kept (hard) or should be (soft)."""
+    """hard if the pods must keep the limit, soft if the scheduler should try."""
     highest_tier_allowed: int | None = field(name="highestTierAllowed", default=None)
-    """The highest tier that the pods may span."""
+    """Highest network tier that the pods may span."""
 
     def set_defaults(self) -> None:
         if self.mode is None:
@@ -124,14 +124,14 @@ class NetworkTopologySpec(Struct, kw_only=True):
 
 
 class RuntimeRef(Struct, kw_only=True):
-    """Names the runtime of a job."""
+    """Reference to a TrainingRuntime or a ClusterTrainingRuntime."""
 
     name: str
     """Name of the runtime."""
     api_group: str | None = field(name="apiGroup", default=None)
     """API group of the runtime."""
     kind: str | None = None
-    """ClusterTrainingRuntime, or TrainingRuntime for one in the job's own namespace."""
+    """ClusterTrainingRuntime, or TrainingRuntime for a runtime in the namespace of the job."""
 
     def set_defaults(self) -> None:
         if self.api_group is None:
@@ -141,16 +141,16 @@ class RuntimeRef(Struct, kw_only=True):
 
 
 class TrainerStatus(Struct, kw_only=True):
-    """Progress of the training, as the training process tells it."""
+    """Progress that the training process reported."""
 
     progress_percentage: int | None = field(name="progressPercentage", default=None)
-    """How much of the training is done, in percent."""
+    """Share of the training that is done, in percent."""
     estimated_remaining_seconds: int | None = field(name="estimatedRemainingSeconds", default=None)
-    """Seconds left, as estimated."""
+    """Estimated seconds until the training ends."""
     metrics: list[Metric] | None = None
-    """Current values of the metrics."""
+    """Latest values of the metrics."""
     last_updated_time: str | None = field(name="lastUpdatedTime", default=None)
-    """When these values were observed. Needed as soon as there is a trainer status."""
+    """Time at which these values were observed. Required."""
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -160,10 +160,10 @@ class TrainerStatus(Struct, kw_only=True):
 
 
 class UpdateTrainJobStatusRequest(Struct, kw_only=True):
-    """Body of a request to the status server, and of its answer."""
+    """Body of a request to the status server, and of its response."""
 
     trainer_status: TrainerStatus | None = field(name="trainerStatus", default=None)
-    """The new progress. Unset changes nothing."""
+    """The new progress. Without it, nothing changes."""
 
     @property
     def trainer_status_or_empty(self) -> TrainerStatus:
@@ -180,7 +180,7 @@ class VolcanoPodGroupPolicySource(Struct, kw_only=True):
     """Settings for Volcano."""
 
     network_topology: NetworkTopologySpec | None = field(name="networkTopology", default=None)
-    """How near to each other in the network the pods must be."""
+    """How close to each other in the network the pods must be."""
 
     @property
     def network_topology_or_empty(self) -> NetworkTopologySpec:
@@ -198,11 +198,11 @@ class VolcanoPodGroupPolicySource(Struct, kw_only=True):
 
 
 class XGBoostMLPolicySource(Struct, kw_only=True):
-    """XGBoost needs no settings."""
+    """Settings for XGBoost. There are none."""
 
 
 class EnvInjection(Struct, kw_only=True):
-    """Containers that receive the framework's environment variables beside the training container."""
+    """Containers that get the framework's environment variables, in addition to the training container."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "targets": Merge("map", keys=("jobName",)),
@@ -219,7 +219,7 @@ class EnvInjection(Struct, kw_only=True):
 
 
 class PodGroupPolicy(Struct, kw_only=True):
-    """The gang scheduler of the pods."""
+    """Gang scheduler of the pods: coscheduling or Volcano."""
 
     coscheduling: CoschedulingPodGroupPolicySource | None = None
     """Coscheduling of the scheduler plugins."""
@@ -253,7 +253,7 @@ class TorchMLPolicySource(Struct, kw_only=True):
     """Settings for PyTorch."""
 
     env_injection: EnvInjection | None = field(name="envInjection", default=None)
-    """Further containers that receive the PET_* variables."""
+    """Further containers that get the PET_* environment variables."""
 
     @property
     def env_injection_or_empty(self) -> EnvInjection:
@@ -267,7 +267,7 @@ class TorchMLPolicySource(Struct, kw_only=True):
 
 
 class TrainJobStatus(Struct, kw_only=True):
-    """What has been observed of a job."""
+    """Current state of a TrainJob."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "conditions": Merge("map", keys=("type",)),
@@ -275,11 +275,11 @@ class TrainJobStatus(Struct, kw_only=True):
     }
 
     conditions: list[meta_v1.Condition] | None = None
-    """Suspended, Complete, Failed and what hinders the job."""
+    """Conditions of the job. Suspended, Complete and Failed say its state; others say what it waits for."""
     jobs_status: list[JobStatus] | None = field(name="jobsStatus", default=None)
-    """Counters of each replicated job."""
+    """Number of Jobs by state, for each replicated job."""
     trainer_status: TrainerStatus | None = field(name="trainerStatus", default=None)
-    """Progress as told by the training process."""
+    """Progress that the training process reported last."""
 
     @property
     def trainer_status_or_empty(self) -> TrainerStatus:
@@ -305,11 +305,13 @@ class ContainerPatch(Struct, kw_only=True):
     }
 
     name: str
-    """The container to change; the runtime must have it."""
+    """Name of the container to change. The runtime must have one of this name."""
     env: list[core_v1.EnvVar] | None = None
-    """Environment variables to add or replace. Not for containers that have their own field in the job."""
+    """Environment variables to add or to replace. For the training, dataset and model containers, use trainer.env
+    and initializer instead.
+    """
     volume_mounts: list[core_v1.VolumeMount] | None = field(name="volumeMounts", default=None)
-    """Volume mounts to add or change, one per volume."""
+    """Volume mounts to add or to change, by mount path."""
     security_context: core_v1.SecurityContext | None = field(name="securityContext", default=None)
     """Security settings of the container."""
 
@@ -333,7 +335,7 @@ class ContainerPatch(Struct, kw_only=True):
 
 
 class DatasetInitializer(Struct, kw_only=True):
-    """Where the dataset comes from."""
+    """Source of the dataset, and how to sign in there."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "env": Merge("map", keys=("name",)),
@@ -341,11 +343,13 @@ class DatasetInitializer(Struct, kw_only=True):
     }
 
     storage_uri: str | None = field(name="storageUri", default=None)
-    """Source of the dataset, such as hf://owner/name."""
+    """URI of the dataset, such as hf://owner/name or s3://bucket/path. The scheme selects the storage."""
     env: list[core_v1.EnvVar] | None = None
-    """Environment variables for the dataset container; a variable of the same name is replaced."""
+    """Environment variables of the dataset container. They replace variables of the same name in the runtime."""
     secret_ref: core_v1.LocalObjectReference | None = field(name="secretRef", default=None)
-    """A Secret in the job's namespace whose keys become environment variables, such as access tokens."""
+    """Secret in the namespace of the job. Each of its keys becomes an environment variable of the container, such
+    as ACCESS_TOKEN.
+    """
 
     @property
     def secret_ref_or_empty(self) -> core_v1.LocalObjectReference:
@@ -367,20 +371,20 @@ class DatasetInitializer(Struct, kw_only=True):
 
 
 class MLPolicy(Struct, kw_only=True):
-    """Number of nodes and at most one framework; without any, the job runs as it is written."""
+    """Number of nodes, and at most one framework. Without a framework the containers run as the template says."""
 
     num_nodes: int | None = field(name="numNodes", default=None)
-    """Number of training nodes. Unset means one."""
+    """Number of training nodes. The default is 1."""
     torch: TorchMLPolicySource | None = None
-    """PyTorch, started by torchrun."""
+    """PyTorch. torchrun starts the processes."""
     mpi: MPIMLPolicySource | None = None
-    """A launcher that starts processes over SSH."""
+    """MPI. A launcher starts the processes over SSH."""
     flux: FluxMLPolicySource | None = None
-    """A Flux instance over the nodes."""
+    """Flux. One Flux instance spans the nodes."""
     jax: JAXMLPolicySource | None = None
-    """JAX with its distributed coordinator."""
+    """JAX, with its distributed coordinator."""
     xgboost: XGBoostMLPolicySource | None = None
-    """XGBoost with its tracker."""
+    """XGBoost, with its tracker."""
 
     @property
     def torch_or_empty(self) -> TorchMLPolicySource:
@@ -424,7 +428,7 @@ class MLPolicy(Struct, kw_only=True):
 
 
 class ModelInitializer(Struct, kw_only=True):
-    """Where the pre-trained model comes from."""
+    """Source of the pre-trained model, and how to sign in there."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "env": Merge("map", keys=("name",)),
@@ -432,11 +436,13 @@ class ModelInitializer(Struct, kw_only=True):
     }
 
     storage_uri: str | None = field(name="storageUri", default=None)
-    """Source of the model, such as hf://owner/name."""
+    """URI of the model, such as hf://owner/name or s3://bucket/path. The scheme selects the storage."""
     env: list[core_v1.EnvVar] | None = None
-    """Environment variables for the model container; a variable of the same name is replaced."""
+    """Environment variables of the model container. They replace variables of the same name in the runtime."""
     secret_ref: core_v1.LocalObjectReference | None = field(name="secretRef", default=None)
-    """A Secret in the job's namespace whose keys become environment variables, such as access tokens."""
+    """Secret in the namespace of the job. Each of its keys becomes an environment variable of the container, such
+    as ACCESS_TOKEN.
+    """
 
     @property
     def secret_ref_or_empty(self) -> core_v1.LocalObjectReference:
@@ -458,26 +464,26 @@ class ModelInitializer(Struct, kw_only=True):
 
 
 class Trainer(Struct, kw_only=True):
-    """What the job changes in the trainer step of its runtime."""
+    """Settings of the training, in place of the runtime's."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "env": Merge("map", keys=("name",)),
     }
 
     image: str | None = None
-    """Image of the training container."""
+    """Container image of the training."""
     command: list[str] | None = None
-    """Entry point of the training container."""
+    """Command of the training container. It replaces the runtime's command."""
     args: list[str] | None = None
-    """Arguments of the entry point."""
+    """Arguments of the command. They replace the runtime's arguments."""
     env: list[core_v1.EnvVar] | None = None
-    """Environment variables for the training container; a variable of the same name is replaced."""
+    """Environment variables of the training container. They replace variables of the same name in the runtime."""
     num_nodes: int | None = field(name="numNodes", default=None)
-    """Number of training nodes, each of them one pod. Unset means the runtime's number."""
+    """Number of training nodes. Each node is one pod. The default is the runtime's number."""
     num_proc_per_node: int | None = field(name="numProcPerNode", default=None)
-    """Processes on each node. Unset lets the framework decide."""
+    """Number of training processes on each node. The default is the framework's, such as one for each GPU."""
     resources_per_node: core_v1.ResourceRequirements | None = field(name="resourcesPerNode", default=None)
-    """Resources of each node, laid over the runtime's, resource by resource."""
+    """Compute resources of each node. A resource that is not listed keeps the runtime's amount."""
 
     @property
     def resources_per_node_or_empty(self) -> core_v1.ResourceRequirements:
@@ -501,12 +507,12 @@ class Trainer(Struct, kw_only=True):
 
 
 class Initializer(Struct, kw_only=True):
-    """Downloads that run before the trainer."""
+    """Steps that download the dataset and the model before the training starts."""
 
     dataset: DatasetInitializer | None = None
-    """The dataset step."""
+    """Download of the dataset. The runtime needs a replicated job for it."""
     model: ModelInitializer | None = None
-    """The model step."""
+    """Download of the model. The runtime needs a replicated job for it."""
 
     @property
     def dataset_or_empty(self) -> DatasetInitializer:
@@ -532,7 +538,7 @@ class Initializer(Struct, kw_only=True):
 
 
 class PodSpecPatch(Struct, kw_only=True):
-    """The part of a pod that a patch may change."""
+    """Fields of a pod's spec that a patch may change."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "volumes": Merge("map", keys=("name",), patch=("merge", "retainKeys"), patch_key="name"),
@@ -545,25 +551,25 @@ class PodSpecPatch(Struct, kw_only=True):
     service_account_name: str | None = field(name="serviceAccountName", default=None)
     """Service account of the pods."""
     node_selector: dict[str, str] | None = field(name="nodeSelector", default=None)
-    """Labels that a node must carry."""
+    """Labels that a node must have to run the pods."""
     affinity: core_v1.Affinity | None = None
-    """Affinity of the pods."""
+    """Scheduling constraints of the pods."""
     tolerations: list[core_v1.Toleration] | None = None
     """Tolerations of the pods; they replace those of the runtime."""
     volumes: list[core_v1.Volume] | None = None
-    """Volumes to add or change, found by name."""
+    """Volumes to add or to change, by name."""
     init_containers: list[ContainerPatch] | None = field(name="initContainers", default=None)
-    """Changes to init containers, found by name."""
+    """Changes to init containers, by name."""
     containers: list[ContainerPatch] | None = None
-    """Changes to containers, found by name."""
+    """Changes to containers, by name."""
     scheduling_gates: list[core_v1.PodSchedulingGate] | None = field(name="schedulingGates", default=None)
-    """Gates that hold the pods back from scheduling."""
+    """Scheduling gates of the pods. A pod is not scheduled as long as it has one."""
     image_pull_secrets: list[core_v1.LocalObjectReference] | None = field(name="imagePullSecrets", default=None)
-    """Secrets for pulling images."""
+    """Secrets with which images are pulled."""
     security_context: core_v1.PodSecurityContext | None = field(name="securityContext", default=None)
     """Security settings of the pods."""
     termination_grace_period_seconds: int | None = field(name="terminationGracePeriodSeconds", default=None)
-    """Seconds that a pod has to stop."""
+    """Seconds between the request to stop and the kill of a pod's processes."""
 
     @property
     def affinity_or_empty(self) -> core_v1.Affinity:
@@ -612,7 +618,7 @@ class PodTemplatePatch(Struct, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     """Labels and annotations to add to the pods."""
     spec: PodSpecPatch | None = None
-    """Changes to the pods themselves."""
+    """Changes to the pods' spec."""
 
     @property
     def metadata_or_empty(self) -> meta_v1.ObjectMeta:
@@ -636,7 +642,7 @@ class PodTemplatePatch(Struct, kw_only=True):
 
 
 class JobSpecPatch(Struct, kw_only=True):
-    """The part of a Job that a patch may change."""
+    """Fields of a Job's spec that a patch may change."""
 
     template: PodTemplatePatch | None = None
     """Changes to the pod template."""
@@ -662,7 +668,7 @@ class JobTemplatePatch(Struct, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     """Labels and annotations to add to the Jobs."""
     spec: JobSpecPatch | None = None
-    """Changes to the Job itself."""
+    """Changes to the Job's spec."""
 
     @property
     def metadata_or_empty(self) -> meta_v1.ObjectMeta:
@@ -689,9 +695,9 @@ class ReplicatedJobPatch(Struct, kw_only=True):
     """Changes to one replicated job."""
 
     name: str
-    """The replicated job to change; the runtime must have it."""
+    """Name of the replicated job to change. The runtime must have one of this name."""
     template: JobTemplatePatch | None = None
-    """Changes to its Job template."""
+    """Changes to the Job template."""
 
     @property
     def template_or_empty(self) -> JobTemplatePatch:
@@ -709,14 +715,14 @@ class ReplicatedJobPatch(Struct, kw_only=True):
 
 
 class JobSetSpecPatch(Struct, kw_only=True):
-    """The part of a JobSet that a patch may change."""
+    """Fields of a JobSet's spec that a patch may change."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "replicatedJobs": Merge("map", keys=("name",), patch=("merge",), patch_key="name"),
     }
 
     replicated_jobs: list[ReplicatedJobPatch] | None = field(name="replicatedJobs", default=None)
-    """Changes to replicated jobs, found by name."""
+    """Changes to replicated jobs. Each entry applies to the replicated job of its name."""
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -735,7 +741,7 @@ class JobSetTemplatePatch(Struct, kw_only=True):
     metadata: meta_v1.ObjectMeta | None = None
     """Labels and annotations to add to the JobSet."""
     spec: JobSetSpecPatch | None = None
-    """Changes to the JobSet itself."""
+    """Changes to the JobSet's spec."""
 
     @property
     def metadata_or_empty(self) -> meta_v1.ObjectMeta:
@@ -759,7 +765,7 @@ class JobSetTemplatePatch(Struct, kw_only=True):
 
 
 class TrainingRuntimeSpecPatch(Struct, kw_only=True):
-    """The part of a runtime that a patch may change."""
+    """Fields of a runtime's spec that a patch may change."""
 
     template: JobSetTemplatePatch | None = None
     """Changes to the JobSet template."""
@@ -780,12 +786,12 @@ class TrainingRuntimeSpecPatch(Struct, kw_only=True):
 
 
 class JobSetTemplateSpec(Struct, kw_only=True):
-    """The JobSet that a job becomes."""
+    """Template of the JobSet that is created for a TrainJob."""
 
     metadata: meta_v1.ObjectMeta | None = None
     """Labels and annotations of the JobSet. Name and namespace are the job's."""
     spec: jobset_v1alpha2.JobSetSpec | None = None
-    """The JobSet itself."""
+    """Spec of the JobSet."""
 
     @property
     def metadata_or_empty(self) -> meta_v1.ObjectMeta:
@@ -809,12 +815,12 @@ class JobSetTemplateSpec(Struct, kw_only=True):
 
 
 class RuntimePatch(Struct, kw_only=True):
-    """The changes that one owner makes to the runtime's template."""
+    """Changes of one manager to the runtime's template."""
 
     manager: str
-    """The owner of this entry, as a domain-prefixed path such as example.com/tuner."""
+    """Name of who makes these changes, as a domain and a path, such as example.com/tuner. Immutable."""
     time: str | None = None
-    """When this entry was last written; set by the manager's webhook."""
+    """Time of the last change of this entry. Set by the admission webhook."""
     training_runtime_spec: TrainingRuntimeSpecPatch | None = field(name="trainingRuntimeSpec", default=None)
     """Changes to a TrainingRuntime or ClusterTrainingRuntime."""
 
@@ -834,27 +840,31 @@ class RuntimePatch(Struct, kw_only=True):
 
 
 class TrainJobSpec(Struct, kw_only=True):
-    """The wish of whoever created the job."""
+    """Desired state of the TrainJob."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {
         "runtimePatches": Merge("map", keys=("manager",)),
     }
 
     runtime_ref: RuntimeRef = field(name="runtimeRef")
-    """The runtime whose blueprint the job is made from. It cannot be changed."""
+    """The runtime that the job uses. Immutable."""
     initializer: Initializer | None = None
-    """What is downloaded before training starts."""
+    """Dataset and model to download before the training starts. Immutable."""
     trainer: Trainer | None = None
-    """Values that replace those of the runtime's trainer step."""
+    """Image, command, nodes and resources of the training, in place of the runtime's. Immutable."""
     runtime_patches: list[RuntimePatch] | None = field(name="runtimePatches", default=None)
-    """Changes to the runtime's template, one entry per owner, laid over it in this order."""
+    """Changes to the runtime's template, one entry for each manager. They are applied in this order, and a later
+    one wins.
+    """
     suspend: bool | None = None
-    """True stops the job's pods and keeps the job; false (re)starts them."""
+    """True deletes the job's pods and keeps the job. False starts them, again if they ran before."""
     managed_by: str | None = field(name="managedBy", default=None)
-    """The controller that is responsible for the job. Ours leaves jobs of another one alone."""
+    """The controller that runs the job. Set it to kueue.x-k8s.io/multikueue for a job that MultiKueue runs on
+    another cluster; this manager then leaves the job alone. Immutable.
+    """
     active_deadline_seconds: int | None = field(name="activeDeadlineSeconds", default=None)
-    """Seconds that the job may run, counted from its creation or its last resume; then it fails. Unset means no
-    limit.
+    """Seconds that the job may run, counted from its creation or its last resume. After them it fails. Without a
+    value there is no limit. Immutable.
     """
 
     @property
@@ -891,14 +901,14 @@ class TrainJobSpec(Struct, kw_only=True):
 
 
 class TrainingRuntimeSpec(Struct, kw_only=True):
-    """A blueprint of training jobs, shared by both kinds of runtime."""
+    """Template of TrainJobs. TrainingRuntime and ClusterTrainingRuntime have the same spec."""
 
     ml_policy: MLPolicy | None = field(name="mlPolicy", default=None)
-    """How the framework is set up."""
+    """Number of nodes, and the framework of the training."""
     pod_group_policy: PodGroupPolicy | None = field(name="podGroupPolicy", default=None)
-    """How the pods are scheduled as a gang."""
+    """Gang scheduling of the pods."""
     template: JobSetTemplateSpec | None = None
-    """The JobSet that a job becomes."""
+    """Template of the JobSet that is created for a TrainJob."""
 
     @property
     def ml_policy_or_empty(self) -> MLPolicy:
@@ -932,7 +942,7 @@ class TrainingRuntimeSpec(Struct, kw_only=True):
 
 
 class ClusterTrainingRuntime(Object, kw_only=True):
-    """A blueprint for training jobs of every namespace."""
+    """A ClusterTrainingRuntime is a template for the TrainJobs of all namespaces."""
 
     RESOURCE: ClassVar[Resource] = Resource(
         group="trainer.kubeflow.org",
@@ -946,7 +956,7 @@ class ClusterTrainingRuntime(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     spec: TrainingRuntimeSpec | None = None
-    """The blueprint."""
+    """Desired state of the ClusterTrainingRuntime."""
 
     @property
     def metadata_or_empty(self) -> meta_v1.ObjectMeta:
@@ -970,7 +980,7 @@ class ClusterTrainingRuntime(Object, kw_only=True):
 
 
 class TrainJob(Object, kw_only=True):
-    """One training run, made from a runtime's blueprint."""
+    """A TrainJob is one distributed training run. It names a runtime, and changes what differs in this run."""
 
     RESOURCE: ClassVar[Resource] = Resource(
         group="trainer.kubeflow.org",
@@ -984,9 +994,9 @@ class TrainJob(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     spec: TrainJobSpec | None = None
-    """What the job should do."""
+    """Desired state of the TrainJob."""
     status: TrainJobStatus | None = None
-    """What has been observed of the job; written by the manager."""
+    """Current state of the TrainJob. Written by the manager."""
 
     @property
     def metadata_or_empty(self) -> meta_v1.ObjectMeta:
@@ -1016,7 +1026,7 @@ class TrainJob(Object, kw_only=True):
 
 
 class TrainingRuntime(Object, kw_only=True):
-    """A blueprint for training jobs of one namespace."""
+    """A TrainingRuntime is a template for the TrainJobs of its namespace."""
 
     RESOURCE: ClassVar[Resource] = Resource(
         group="trainer.kubeflow.org",
@@ -1030,7 +1040,7 @@ class TrainingRuntime(Object, kw_only=True):
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     spec: TrainingRuntimeSpec | None = None
-    """The blueprint."""
+    """Desired state of the TrainingRuntime."""
 
     @property
     def metadata_or_empty(self) -> meta_v1.ObjectMeta:

@@ -39,7 +39,7 @@ def test_the_authored_schemas_are_right(checkout: Path) -> None:
 
 NODES = """\
       numNodes:
-        description: Number of training nodes, each of them one pod. Unset means the runtime's number.
+        description: Number of training nodes. Each node is one pod. The default is the runtime's number.
         type: integer
         format: int32
         minimum: 0
@@ -186,7 +186,7 @@ def test_names_and_columns(checkout: Path, edit: Edit, old: str, new: str, messa
     assert new.split("\n", maxsplit=1)[0] in line
 
 
-QUOTED = "description: Number of training nodes, each of them one pod. Unset means the runtime's number."
+QUOTED = "description: Number of training nodes. Each node is one pod. The default is the runtime's number."
 VERSION, GROUP = "    - name: v1alpha1", "  group: trainer.kubeflow.org"
 MEMBERS = "            metadata:\n"
 
