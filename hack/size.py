@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
     *("api", "codegen", "plugins", "controller/runtime", "controller/trainer", "controller/initialize"),
-    *("controller/cli", "controller/local", "hack", "trainwright", "tests"),
+    *("controller/cli", "controller/local", "controller/simulation", "hack", "trainwright", "tests"),
 )
 """Folders, each a row. What lies in none of them is a row of its own, the last."""
 ELSEWHERE = "elsewhere"

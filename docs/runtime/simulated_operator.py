@@ -7,10 +7,10 @@ from typing import Any
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import labels_of
-from trainwright.controller.local.testing.simulation.plan import Plan, Step, drawn_steps, drawn_weather
-from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS
-from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import NO_SERVERS, Done, Event, Key, Manager, Result
+from trainwright.controller.simulation.plan import Plan, Step, drawn_faults, drawn_steps
+from trainwright.controller.simulation.simulate import MACHINE_WEIGHTS
+from trainwright.controller.simulation.world import CONFIG, PROCESS, Process, World
 
 
 class Copies:
@@ -52,7 +52,7 @@ class CopiesScenario:
         chance = random.Random(seed)
         users = {"edit": 1.0, "delete-copy": 1.0}
         steps = drawn_steps(chance, ["a", "b", "c"], users, MACHINE_WEIGHTS, replicas=1)
-        return Plan(seed=seed, weather=drawn_weather(chance), steps=steps)
+        return Plan(seed=seed, faults=drawn_faults(chance), steps=steps)
 
     async def begin(self, world: World, plan: Plan) -> None:
         """Add the operator."""

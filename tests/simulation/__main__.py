@@ -28,8 +28,8 @@ from tests.simulation.coverage import never_met, table
 from tests.simulation.queueing import SCENARIOS, kind_of, live
 from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
-from trainwright.controller.local.testing.simulation.plan import Plan
-from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
+from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.simulate import Outcome, shrink, simulate
 
 _TELL_SECONDS = 60.0
 """Between two lines about what is done, where worlds have none of their own."""

@@ -8,16 +8,16 @@ from dataclasses import fields
 from tests.simulation.rules import JOBS, true_conditions
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.network import Weather
-from trainwright.controller.local.testing.simulation.plan import Step
-from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
-from trainwright.controller.local.testing.simulation.simulate import MACHINE_ACTIONS
-from trainwright.controller.local.testing.simulation.world import World
+from trainwright.controller.simulation.network import FaultProfile
+from trainwright.controller.simulation.plan import Step
+from trainwright.controller.simulation.rules import Violation, WorldRule
+from trainwright.controller.simulation.simulate import MACHINE_ACTIONS
+from trainwright.controller.simulation.world import World
 
 STATES = ("absent", "new", "running", "suspended", "blocked", "stuck", "restarting", "waiting", "over", "deleted")
 FAULTS = {
     **dict.fromkeys(
-        (one.name for one in fields(Weather) if "latency" not in one.name and "seconds" not in one.name), ""
+        (one.name for one in fields(FaultProfile) if "latency" not in one.name and "seconds" not in one.name), ""
     ),
     "error_500": "500-after",
     "conflict": "409",

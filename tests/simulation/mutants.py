@@ -128,7 +128,7 @@ MUTANTS: tuple[Mutant, ...] = (
         [Edit(_TRAINER + "job/decision.py", "LONGEST_WAIT_SECONDS = 60.0", "LONGEST_WAIT_SECONDS = 3600.0")],
     ),
     Mutant(
-        "made-for-a-ghost",
+        "made-for-deleted-owner",
         "objects are made again for a job that was deleted a moment ago",
         [
             Edit(
@@ -139,7 +139,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ],
     ),
     Mutant(
-        "half-made-for-a-ghost",
+        "half-made-for-deleted-owner",
         "objects of a build that fails half way are made again for a job that was deleted a moment ago",
         [
             Edit(
@@ -150,7 +150,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ],
     ),
     Mutant(
-        "record-for-a-ghost",
+        "record-for-deleted-owner",
         "the record of failures is made again for a job that was deleted a moment ago",
         [
             Edit(

@@ -26,13 +26,13 @@ from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRun
 from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, NODE
 from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE, PATCH_MANAGER
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.network import Weather
-from trainwright.controller.local.testing.simulation.node import NAME as NODE_NAME
-from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
-from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
-from trainwright.controller.local.testing.simulation.simulate import Action, Outcome, simulate
-from trainwright.controller.local.testing.simulation.world import World
 from trainwright.controller.runtime import ApiError
+from trainwright.controller.simulation.network import FaultProfile
+from trainwright.controller.simulation.node import NAME as NODE_NAME
+from trainwright.controller.simulation.plan import CHAOS_SECONDS, Plan, Step
+from trainwright.controller.simulation.rules import Violation, WorldRule
+from trainwright.controller.simulation.simulate import Action, Outcome, simulate
+from trainwright.controller.simulation.world import World
 from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
 from trainwright.controller.trainer.why.reader import GivenObjects
@@ -414,7 +414,7 @@ def _fair(plan: Plan, chance: random.Random) -> Plan:
     steps = [Step(at, "create", f"{name}:{kind}") for (at, name), kind in zip(names, kinds, strict=True)]
     lives = replace(plan.lives, fails=chance.choice([0.2, 0.5]))
     options = {**plan.options, FAIR: True}
-    return Plan(seed=plan.seed, weather=Weather(latency=0.005), lives=lives, options=options, steps=steps)
+    return Plan(seed=plan.seed, faults=FaultProfile(latency=0.005), lives=lives, options=options, steps=steps)
 
 
 def _is_held(job: Document, jobset: Document) -> bool:

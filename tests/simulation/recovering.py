@@ -23,10 +23,10 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.plan import Plan
-from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
-from trainwright.controller.local.testing.simulation.world import World
 from trainwright.controller.runtime import ApiError
+from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.rules import Violation, WorldRule
+from trainwright.controller.simulation.world import World
 from trainwright.controller.trainer.failures.record import entries_of
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.recovery.attempts import held_for

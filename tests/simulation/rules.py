@@ -8,9 +8,8 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.memory import NoLeaks, NoOldFailures
-from trainwright.controller.local.testing.simulation.rules import Violation, WorldRule
-from trainwright.controller.local.testing.simulation.world import World
+from trainwright.controller.simulation.rules import NoLeaks, NoOldFailures, Violation, WorldRule
+from trainwright.controller.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
 _ENDS = frozenset({"Complete", "Failed"})

@@ -22,20 +22,20 @@ from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.local.cluster import install
-from trainwright.controller.local.testing.simulation.plan import (
-    CHAOS_SECONDS,
-    Plan,
-    Step,
-    drawn_lives,
-    drawn_steps,
-    drawn_weather,
-)
-from trainwright.controller.local.testing.simulation.rules import WorldRule
-from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
-from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
 from trainwright.controller.runtime.certificates.configurations import webhooks_by_url
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, NotFound
+from trainwright.controller.simulation.plan import (
+    CHAOS_SECONDS,
+    Plan,
+    Step,
+    drawn_faults,
+    drawn_lives,
+    drawn_steps,
+)
+from trainwright.controller.simulation.rules import WorldRule
+from trainwright.controller.simulation.simulate import MACHINE_WEIGHTS, Action
+from trainwright.controller.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
@@ -142,7 +142,7 @@ class TrainJobs:
 
         plan = Plan(
             seed=seed,
-            weather=drawn_weather(chance),
+            faults=drawn_faults(chance),
             lives=lives,
             replicas=replicas,
             election=replicas > 1 or chance.random() < 0.4,
@@ -611,7 +611,7 @@ def _let_a_queue_write(world: World) -> None:
             context.run(world.start, "queue", write(parts[-4], parts[-2], chance.random()))
 
     async def write(space: str, name: str, part: float) -> None:
-        await asyncio.sleep(3 * world.weather.latency * part)
+        await asyncio.sleep(3 * world.faults.latency * part)
         variant = "gang+team" if space == TEAM else "gang"
         with suppress(ApiError):
             await _foreign_condition(world, Step(loop.time(), "foreign-condition", f"{name}:{variant}"))

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterator
 
-from trainwright.controller.local.testing.simulation.simulate import Outcome
+from trainwright.controller.simulation.simulate import Outcome
 
 _LINE = re.compile(r" *([0-9.]+) (\S+) +(.*)")
 _STORE = re.compile(r"\d+ (ADDED|MODIFIED|DELETED) (\S+?)(?:\.\S+)? (\S*)/(\S+)")
@@ -17,7 +17,7 @@ _QUIET = ("leases", "events")
 def story_of(outcome: Outcome, name: str = "") -> Iterator[str]:
     """The lines of a trace that was kept as sentences; of one object, if it is named, with what concerns all."""
     plan = outcome.plan
-    faults = ", ".join(f"{key} {value:g}" for key, value in plan.weather.faults.items()) or "none"
+    faults = ", ".join(f"{key} {value:g}" for key, value in plan.faults.active.items()) or "none"
     yield f"seed {plan.seed}: {plan.replicas} managers, faults: {faults}"
     for line in outcome.lines:
         found = _LINE.match(line)

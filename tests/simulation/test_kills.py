@@ -14,13 +14,13 @@ import pytest
 from tests.simulation.rules import JOBS, conditions
 from tests.simulation.scenario import TrainJobs
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.node import PodLives
-from trainwright.controller.local.testing.simulation.plan import Plan, Step
-from trainwright.controller.local.testing.simulation.rules import WorldRule
-from trainwright.controller.local.testing.simulation.simulate import Outcome
-from trainwright.controller.local.testing.simulation.world import World
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import Unreachable
+from trainwright.controller.simulation.node import PodLives
+from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.rules import WorldRule
+from trainwright.controller.simulation.simulate import Outcome
+from trainwright.controller.simulation.world import World
 
 JOB = "j1"
 SHORT, FOR_EVER = (5.0, 10.0), (1e7, 1e8)

@@ -14,13 +14,13 @@ from tests.simulation.recovering import GATE, HANGS, RETRIES, Recovering
 from tests.simulation.rules import JOBS, JOBSETS, true_conditions
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.network import Weather
-from trainwright.controller.local.testing.simulation.node import PodLives
-from trainwright.controller.local.testing.simulation.plan import Plan, Step
-from trainwright.controller.local.testing.simulation.rules import WorldRule
-from trainwright.controller.local.testing.simulation.simulate import Outcome
-from trainwright.controller.local.testing.simulation.world import Process, World
 from trainwright.controller.runtime import Manager, Request, Unreachable
+from trainwright.controller.simulation.network import FaultProfile
+from trainwright.controller.simulation.node import PodLives
+from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.rules import WorldRule
+from trainwright.controller.simulation.simulate import Outcome
+from trainwright.controller.simulation.world import Process, World
 from trainwright.controller.trainer.recovery.verdict import Summary, summary_of
 
 Simulated = Callable[[Any, str | Plan], Outcome]
@@ -86,7 +86,9 @@ def test_an_attempt_that_repeats_the_steps_after_its_checkpoint_spends_a_retry(
     """
     scenario, lives = OneLife(), replace(FAILS, reports=0.9)
     options, steps = {GATE: True, HANGS: True}, (Step(1.0, "create", "j3:plain"),)
-    simulated(scenario, Plan(seed="two", weather=Weather(latency=latency), lives=lives, options=options, steps=steps))
+    simulated(
+        scenario, Plan(seed="two", faults=FaultProfile(latency=latency), lives=lives, options=options, steps=steps)
+    )
     assert (scenario.summary.counts.checkpoint, scenario.summary.counts.step) == (4.0, 5.0)
     assert (scenario.summary.judged, scenario.end) == (RETRIES + 1, {"Failed": "ReachedMaxRestarts"})
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.simulation.recovering import Recovering
-from trainwright.controller.local.testing.simulation.plan import Plan
-from trainwright.controller.local.testing.simulation.simulate import Outcome
+from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.simulate import Outcome
 
 Simulated = Callable[[Any, str | Plan], Outcome]
 SEEDS = (2003, 2005, 2006, 2013)

@@ -8,9 +8,9 @@ from tests.simulation.recovering import GATE, HANGS
 from tests.simulation.rules import JOBS, true_conditions
 from tests.simulation.test_simulation_attempts import OneLife, Simulated
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.node import PodLives
-from trainwright.controller.local.testing.simulation.plan import Plan, Step
-from trainwright.controller.local.testing.simulation.world import World
+from trainwright.controller.simulation.node import PodLives
+from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.world import World
 from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 
 ASLEEP = Step(60.0, "sleep", more=24)

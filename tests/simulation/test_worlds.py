@@ -12,8 +12,8 @@ import pytest
 
 from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
-from trainwright.controller.local.testing.simulation.plan import Plan
-from trainwright.controller.local.testing.simulation.simulate import Outcome, simulate
+from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.simulate import Outcome, simulate
 
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
 SEEDS = range(1000, 1032)
@@ -44,7 +44,7 @@ def test_a_seed_is_the_same_in_every_process(told: dict[str, Outcome]) -> None:
     """In this process and in another one with different hashes of texts; the first line that differs is named."""
     program = (
         "from tests.simulation.scenario import TrainJobs\n"
-        "from trainwright.controller.local.testing.simulation.simulate import simulate\n"
+        "from trainwright.controller.simulation.simulate import simulate\n"
         "print(hash('a text'))\n"
         f"for seed in {tuple(told)}:\n"
         "    print(*simulate(TrainJobs(), seed, keep=True).lines, sep='\\n')\n"

@@ -10,7 +10,7 @@ of the fixture `cluster`, which has the real controllers.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +19,6 @@ from trainwright.controller.runtime.testing.pytest_plugin import uses
 
 if TYPE_CHECKING:
     from trainwright.controller.local.testing.cluster import ClusterHome, LocalCluster
-    from trainwright.controller.local.testing.simulation.plan import Plan
-    from trainwright.controller.local.testing.simulation.simulate import Outcome, Scenario
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
 
 _OPTION = "--control-plane"
@@ -48,21 +46,6 @@ def local_cluster(request: pytest.FixtureRequest, _cluster_home: "ClusterHome") 
     options = {"crds": request.config.getini("control_plane_crds"), **(marker.kwargs if marker else {})}
     with LocalCluster(home=_cluster_home, **options) as running:
         yield running
-
-
-@pytest.fixture
-def simulated() -> "Callable[[Scenario, str | Plan], Outcome]":
-    """Lives the world of a seed or a plan; the test fails if a rule does not hold. See docs/runtime/simulation.md."""
-    from trainwright.controller.local.testing.simulation.simulate import simulate  # noqa: PLC0415 - only if used
-
-    def live(scenario: "Scenario", seed: "str | Plan") -> "Outcome":
-        outcome = simulate(scenario, seed)
-        if outcome.violations:
-            broken = "\n".join(f"  {violation}" for violation in outcome.violations)
-            pytest.fail(f"the world of seed {outcome.plan.seed} breaks rules:\n{broken}", pytrace=False)
-        return outcome
-
-    return live
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -26,13 +26,12 @@ from trainwright.controller.local.cluster import assembled, install
 from trainwright.controller.local.controllers import CONTROLLERS, ControllerSettings
 from trainwright.controller.local.controllers import jobset_webhooks as webhooks
 from trainwright.controller.local.reviews import answerer
-from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
-from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
-from trainwright.controller.local.testing.simulation.network import Network, Weather
-from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.certificates.configurations import webhooks_by_url
 from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
+from trainwright.controller.simulation.loop import SimulatedLoop
+from trainwright.controller.simulation.network import FaultProfile, Network
 
 _WEBHOOKS = "https://jobset.test"
 """Nothing listens there: the API server calls the handlers in its own process."""
@@ -67,7 +66,7 @@ async def _compared(scenarios: Sequence[Scenario], folder: Path, cpu: str) -> di
         def transport(name: str) -> Network:
             inner = InProcessTransport(made.server, _TOKEN)
             heard = lambda *_: None  # noqa: E731 - three times
-            return Network(inner, name, Weather(), Trace(), chance.of(name), heard, heard, heard)
+            return Network(inner, name, FaultProfile(), Trace(), chance.of(name), heard, heard, heard)
 
         async with TaskScope("server") as tasks:
             running = tasks.start("definitions", made.definitions.run())

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import msgspec
 
-from trainwright.controller.local.testing.simulation.network import Weather
-from trainwright.controller.local.testing.simulation.node import PodLives
+from trainwright.controller.simulation.network import FaultProfile
+from trainwright.controller.simulation.node import PodLives
 
 CHAOS_SECONDS = 240.0
 """How long faults and users go on."""
@@ -43,7 +43,7 @@ class Plan:
     """One world. Shrinking removes steps, then faults, then options."""
 
     seed: str
-    weather: Weather = field(default_factory=Weather)
+    faults: FaultProfile = field(default_factory=FaultProfile)
     lives: PodLives = field(default_factory=PodLives)
     replicas: int = 1
     election: bool = False
@@ -59,7 +59,7 @@ class Plan:
     def text(self) -> str:
         """As JSON, for a file."""
         said = asdict(self)
-        said["weather"] = {name: value for name, value in said["weather"].items() if value}
+        said["faults"] = {name: value for name, value in said["faults"].items() if value}
         said["steps"] = [[step.at, step.what, step.on, step.more] for step in self.steps]
         head = json.dumps({name: value for name, value in said.items() if name != "steps"}, indent=1)
         steps = ",\n  ".join(json.dumps(step) for step in said["steps"])
@@ -74,34 +74,28 @@ class Plan:
 
     def smaller(self) -> "Sequence[Plan]":
         """The same without one fault, or with one option that is off, for shrinking."""
-        found = [replace(self, weather=self.weather.without(name)) for name in self.weather.faults]
-        found += [
-            replace(self, options={**self.options, name: type(value)()})
-            for name, value in self.options.items()
-            if value
-        ]
+        changes: list[dict[str, Any]] = [{"faults": self.faults.without(name)} for name in self.faults.active]
+        on = {name: value for name, value in self.options.items() if value}
+        changes += [{"options": {**self.options, name: type(value)()}} for name, value in on.items()]
         if self.lives.fails:
-            found.append(replace(self, lives=replace(self.lives, fails=0.0)))
+            changes.append({"lives": replace(self.lives, fails=0.0)})
         if self.lives.hangs:
-            found.append(replace(self, lives=replace(self.lives, hangs=0.0)))
+            changes.append({"lives": replace(self.lives, hangs=0.0)})
         if self.lives.reports:
-            found.append(replace(self, lives=replace(self.lives, reports=0.0, hangs=0.0)))
-        if self.eager:
-            found.append(replace(self, eager=0.0))
-        if self.drift:
-            found.append(replace(self, drift=0.0))
+            changes.append({"lives": replace(self.lives, reports=0.0, hangs=0.0)})
+        changes += [{name: 0.0} for name in ("eager", "drift") if getattr(self, name)]
         if self.replicas > 1:
-            found += [replace(self, replicas=1), replace(self, replicas=1, election=False)]
-        return found
+            changes += [{"replicas": 1}, {"replicas": 1, "election": False}]
+        return [replace(self, **change) for change in changes]
 
 
-def drawn_weather(chance: random.Random) -> Weather:
+def drawn_faults(chance: random.Random) -> FaultProfile:
     """Swarm testing: each seed turns on some faults only, at rates that it draws."""
 
     def rate(most: float) -> float:
         return round(chance.uniform(0, most), 4) if chance.random() < 0.4 else 0.0
 
-    return Weather(
+    return FaultProfile(
         latency=chance.choice(_LATENCIES),
         refused=rate(0.05),
         lost_before=rate(0.1),
@@ -119,7 +113,7 @@ def drawn_weather(chance: random.Random) -> Weather:
 
 
 def drawn_lives(chance: random.Random) -> PodLives:
-    """How pods live in the world of a seed."""
+    """How long the pods of a seed run, and how they end."""
     # Some end about when deadlines pass.
     long = (_LONG, 2 * _LONG)
     runs = chance.choice([(1.0, 30.0), (5.0, 300.0), long, long, (10.0, _LONG), (54.0, 62.0)])

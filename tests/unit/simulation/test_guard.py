@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from trainwright.api import surroundings
-from trainwright.controller.local.testing.simulation.guard import guarded
-from trainwright.controller.local.testing.simulation.plan import Plan, Step
-from trainwright.controller.local.testing.simulation.rules import WorldRule
-from trainwright.controller.local.testing.simulation.simulate import Action, simulate
-from trainwright.controller.local.testing.simulation.world import World
+from trainwright.controller.simulation.determinism import guarded
+from trainwright.controller.simulation.plan import Plan, Step
+from trainwright.controller.simulation.rules import WorldRule
+from trainwright.controller.simulation.simulate import Action, simulate
+from trainwright.controller.simulation.world import World
 
 SOURCES: Mapping[str, Callable[[], Any]] = {
     "time.time": lambda: time.time(),

@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from trainwright.api.surroundings import Surroundings, entered
-from trainwright.controller.local.testing.simulation.loop import AT_SERVER, DeadlockError, HotLoopError, SimulatedLoop
+from trainwright.controller.simulation.loop import AT_SERVER, DeadlockError, HotLoopError, SimulatedLoop
 
 
 def test_time_goes_on_however_small_a_delay_is() -> None:

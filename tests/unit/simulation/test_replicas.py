@@ -3,9 +3,9 @@
 
 import asyncio
 
-from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
-from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World, simulated_world
 from trainwright.controller.runtime import NO_SERVERS, Manager
+from trainwright.controller.simulation.loop import SimulatedLoop
+from trainwright.controller.simulation.world import CONFIG, PROCESS, Process, World, simulated_world
 
 
 async def boot(process: Process) -> Manager:

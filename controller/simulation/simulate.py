@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lives a plan: chaos, calm, rest, a fresh look. Shrinks plans that break a rule."""
+"""Runs a plan: faults, no faults, quiet, fresh processes. Shrinks plans that break a rule."""
 
 import asyncio
 import gc
@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from trainwright.controller.local.apiserver.store.changes import StoreChange
-from trainwright.controller.local.testing.simulation.guard import guarded
-from trainwright.controller.local.testing.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
-from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
-from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Violation, WorldRule
-from trainwright.controller.local.testing.simulation.world import Replica, World, simulated_world
 from trainwright.controller.runtime import ApiError
+from trainwright.controller.simulation.determinism import guarded
+from trainwright.controller.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
+from trainwright.controller.simulation.plan import CHAOS_SECONDS, Plan, Step
+from trainwright.controller.simulation.rules import NOISE, RULES, Violation, WorldRule
+from trainwright.controller.simulation.world import World, simulated_world
 
 QUIET_SECONDS = 90.0
 """Nothing is written for so long: longer than the longest retry of a controller."""
@@ -84,7 +84,7 @@ class Outcome:
 
 
 def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> Outcome:
-    """Live one world, and look whether all rules hold.
+    """Run the scenario of one seed, and check whether all rules hold.
 
     Args:
         scenario: the operator.
@@ -102,7 +102,7 @@ def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> O
             guarded(lambda text: outcome.violations.append(outside(text))),
             asyncio.Runner(loop_factory=SimulatedLoop) as runner,
         ):
-            runner.run(_live(scenario, plan, outcome, keep=keep))
+            runner.run(_run(scenario, plan, outcome, keep=keep))
     except (HotLoopError, DeadlockError) as error:
         outcome.violations.append(Violation(type(error).__name__.removesuffix("Error"), str(error), 0.0))
     except Exception as error:  # of the workloads, or of an action: the seed must be told with it
@@ -115,7 +115,7 @@ def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> O
     return outcome
 
 
-async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool) -> None:
+async def _run(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool) -> None:
     begun, loop = time.perf_counter(), asyncio.get_running_loop()
     world = World(plan.seed, lives=plan.lives, lease=scenario.lease if plan.election else "", keep=keep)
 
@@ -135,7 +135,11 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
             for replica in world.replicas:
                 replica.drift = plan.drift if replica.number % 2 else -plan.drift
                 await world.boot(replica)
-            await _chaos(world, plan)
+            await asyncio.sleep(1.0)
+            for name, value in {"latency": plan.faults.latency, **plan.faults.active}.items():
+                setattr(world.faults, name, value)
+            world.faults.slow_seconds = plan.faults.slow_seconds
+            world.undisturbed.latency = min(0.05, plan.faults.latency)
             deployment = world.start("deployment", world.keep_up())
             jumped = await _steps(scenario, world, plan, rules)
             world.trace.add("phase", "calm")
@@ -143,17 +147,12 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
                 rule.calm = True
             for replica in world.replicas:
                 world.set_clock(replica, 0.0)
-            world.weather.calm()
-            world.weather.latency = 0.005
+            world.faults.calm()
+            world.faults.latency = 0.005
             await asyncio.sleep(_JUMPED_SECONDS if jumped else _SETTLE_SECONDS)
             if last := await _until_quiet(world, rules):
-                say(
-                    Violation(
-                        "quiet",
-                        f"not quiet {PATIENCE_SECONDS:.0f} s after the faults stopped; last: {last}",
-                        loop.time(),
-                    )
-                )
+                text = f"not quiet {PATIENCE_SECONDS:.0f} s after the faults stopped; last: {last}"
+                say(Violation("quiet", text, loop.time()))
             else:
                 world.trace.add("phase", "quiet")
                 for rule in rules:
@@ -165,15 +164,6 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
     outcome.digest, outcome.counts, outcome.lines = world.trace.digest, world.trace.counts, world.trace.lines
     outcome.deaths = world.deaths
     outcome.virtual_seconds, outcome.real_seconds = loop.time(), time.perf_counter() - begun
-
-
-async def _chaos(world: World, plan: Plan) -> None:
-    """Let the weather of the plan begin."""
-    await asyncio.sleep(1.0)
-    for name, value in {"latency": plan.weather.latency, **plan.weather.faults}.items():
-        setattr(world.weather, name, value)
-    world.weather.slow_seconds = plan.weather.slow_seconds
-    world.fair.latency = min(0.05, plan.weather.latency)
 
 
 async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[WorldRule]) -> bool:
@@ -198,7 +188,7 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[W
         else:
             await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS, kind=_met(world, step))
         # While the write is on its way, while it is carried out, or while its answer is on its way.
-        await asyncio.sleep(world.weather.latency * (step.more % 3))
+        await asyncio.sleep(world.faults.latency * (step.more % 3))
         await do(step)
 
     waiting, meeting = [], {*scenario.actions, *_OF_REPLICAS}
@@ -268,67 +258,33 @@ async def _fresh(world: World) -> list[StoreChange]:
 # ---------------------------------------------------------------------- what machines do
 
 
-def _replica(world: World, step: Step) -> Replica:
-    return world.replicas[int(step.on or "0") % len(world.replicas)]
+async def _machine_fault(world: World, step: Step) -> None:
+    replica = world.replicas[int(step.on or "0") % len(world.replicas)]
+    match step.what:
+        case "kill-manager":
+            await world.kill(replica)
+        case "stop-manager":
+            world.stop(replica)
+        case "pause-manager":
+            if replica.process is not None:
+                world.start("pause", world.pause(replica.process, step.more))
+        case "pause-workloads":
+            world.workloads.pause(step.more)
+        case "jump-clock":  # a few seconds ahead or behind, or an hour, of one machine
+            sign = -1.0 if int(step.at * 1000) % 2 else 1.0
+            world.set_clock(replica, sign * (3600.0 if step.more > 25 else step.more / 8))
+        case "sleep":  # from a quarter of an hour to ten hours
+            world.sleep(step.more * 900)
+        case "upgrade-manager":
+            world.upgrade()
+        case "forget-changes":
+            world.forget_changes(step.more / 4)
+        case "lose-webhooks":
+            world.lose_webhooks(step.more)
+        case "lose-node":
+            world.lose_node(step.more * 3, evicts=step.more > 20)
 
 
-async def _kill(world: World, step: Step) -> None:
-    await world.kill(_replica(world, step))
-
-
-async def _stop(world: World, step: Step) -> None:
-    world.stop(_replica(world, step))
-
-
-async def _pause(world: World, step: Step) -> None:
-    world.pause(_replica(world, step), step.more)
-
-
-async def _pause_workloads(world: World, step: Step) -> None:
-    world.workloads.pause(step.more)
-
-
-async def _jump_clock(world: World, step: Step) -> None:
-    """A few seconds ahead or behind, or an hour, of one machine."""
-    sign = -1.0 if int(step.at * 1000) % 2 else 1.0
-    skew = 3600.0 if step.more > 25 else step.more / 8
-    world.set_clock(_replica(world, step), sign * skew)
-
-
-async def _sleep(world: World, step: Step) -> None:
-    """From a quarter of an hour to ten hours."""
-    world.sleep(step.more * 900)
-
-
-async def _upgrade(world: World, step: Step) -> None:  # noqa: ARG001 - an action
-    world.upgrade()
-
-
-async def _forget_changes(world: World, step: Step) -> None:
-    world.forget_changes(step.more / 4)
-
-
-async def _lose_webhooks(world: World, step: Step) -> None:
-    world.lose_webhooks(step.more)
-
-
-async def _lose_node(world: World, step: Step) -> None:
-    world.lose_node(step.more * 3, evicts=step.more > 20)
-
-
-MACHINE_ACTIONS: Mapping[str, Action] = {
-    "kill-manager": _kill,
-    "stop-manager": _stop,
-    "pause-manager": _pause,
-    "pause-workloads": _pause_workloads,
-    "jump-clock": _jump_clock,
-    "sleep": _sleep,
-    "upgrade-manager": _upgrade,
-    "forget-changes": _forget_changes,
-    "lose-webhooks": _lose_webhooks,
-    "lose-node": _lose_node,
-}
-"""What happens to machines, in every scenario."""
 _OF_REPLICAS = frozenset({"kill-manager", "stop-manager", "pause-manager"})
 MACHINE_WEIGHTS: Mapping[str, float] = {
     "kill-manager": 1.5,
@@ -342,6 +298,8 @@ MACHINE_WEIGHTS: Mapping[str, float] = {
     "lose-webhooks": 0.7,
     "lose-node": 0.7,
 }
+MACHINE_ACTIONS: Mapping[str, Action] = dict.fromkeys(MACHINE_WEIGHTS, _machine_fault)
+"""What happens to machines, in every scenario."""
 
 
 # ---------------------------------------------------------------------- logs
@@ -405,12 +363,7 @@ def shrink(scenario: Scenario, plan: Plan, rule: str, *, tell: Callable[[str], N
             else:
                 index += size
         size //= 2
-    found = True
-    while found:
-        found = False
-        for candidate in plan.smaller():
-            if fails(candidate):
-                plan, found = candidate, True
-                tell(f"faults {', '.join(plan.weather.faults) or 'none'}; options {dict(plan.options)}")
-                break
+    while (smaller := next((one for one in plan.smaller() if fails(one)), None)) is not None:
+        plan = smaller
+        tell(f"faults {', '.join(plan.faults.active) or 'none'}; options {dict(plan.options)}")
     return plan

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of one simulated process to the API server: latency, and the faults of networks and servers."""
+"""How one simulated process reaches the API server: latency, faults of networks and servers, and leader election.
+
+Election follows the real rules, without the thread and the kernel's timer.
+"""
 
 import asyncio
 import random
@@ -11,26 +14,35 @@ from dataclasses import asdict, dataclass, fields, replace
 import msgspec
 
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.local.testing.simulation.loop import AT_SERVER
-from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.runtime import (
+    Candidate,
+    Client,
     ConnectionLost,
+    ElectionStatistics,
+    Fence,
+    LeaseLock,
     Request,
     RequestTimeout,
     Response,
     Stream,
+    TaskScope,
+    Timing,
+    Transport,
     Unreachable,
     WebSocket,
 )
+from trainwright.controller.simulation.determinism import SimulatedSurroundings, Trace
+from trainwright.controller.simulation.loop import AT_SERVER
 
 _READS = ("GET", "HEAD")
+_NO_FAULTS = ("latency", "slow_seconds")
 _LIMIT_SECONDS = 60.0
 """How long an answer that never comes is waited for, by a request without a limit of its own."""
 
 
 @dataclass(slots=True)
-class Weather:
-    """How bad a network is. Apart from `latency`: chances from 0 to 1, for each request or frame."""
+class FaultProfile:
+    """The faults of a network. Apart from `latency` and `slow_seconds`: probabilities for each request or frame."""
 
     latency: float = 0.002
     """Mean seconds of one way."""
@@ -64,28 +76,26 @@ class Weather:
     def calm(self) -> None:
         """Stop all faults."""
         for one in fields(self):
-            if one.name not in ("latency", "slow_seconds"):
+            if one.name not in _NO_FAULTS:
                 setattr(self, one.name, 0.0)
 
     @property
-    def faults(self) -> Mapping[str, float]:
+    def active(self) -> Mapping[str, float]:
         """The faults that may happen, by name."""
-        return {
-            name: value for name, value in asdict(self).items() if value and name not in ("latency", "slow_seconds")
-        }
+        return {name: value for name, value in asdict(self).items() if value and name not in _NO_FAULTS}
 
-    def without(self, name: str) -> "Weather":
+    def without(self, name: str) -> "FaultProfile":
         """The same without one fault."""
         return replace(self, **{name: 0.0})
 
 
 class Network:
-    """A transport with weather.
+    """A transport with faults.
 
     Args:
         inner: the way to the API server.
         name: of the process, for the trace.
-        weather: shared by those whose weather is the same; it may change meanwhile.
+        faults: shared by the processes that have the same; it may change meanwhile.
         trace: of the world.
         chance: the stream of this network.
         written: called with name and request when the server begins to carry out a write. What it raises takes the
@@ -98,7 +108,7 @@ class Network:
         self,
         inner: InProcessTransport,
         name: str,
-        weather: Weather,
+        faults: FaultProfile,
         trace: Trace,
         chance: random.Random,
         written: Callable[[str, Request], None],
@@ -107,7 +117,7 @@ class Network:
     ) -> None:
         self._inner, self.name, self._trace, self._chance = inner, name, trace, chance
         self._written, self._faulted, self._sent = written, faulted, sent
-        self.weather = weather
+        self.faults = faults
         self.flying: Counter[str] = Counter()
         """How many writes of each path are on their way, from the call to its end."""
         self._paused_until = self._blind_until = 0.0
@@ -140,14 +150,14 @@ class Network:
     async def _send(self, request: Request) -> Response:
         await self._way()
         # Numbers are drawn whether or not a fault is on, so that turning one off does not shift the others.
-        weather, draws, writes = self.weather, [self._chance.random() for _ in range(8)], request.method not in _READS
+        faults, draws, writes = self.faults, [self._chance.random() for _ in range(8)], request.method not in _READS
         what = f"{self.name} {request}"
-        if draws[0] < weather.refused:
+        if draws[0] < faults.refused:
             raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), request)
-        if draws[1] < weather.too_many:
+        if draws[1] < faults.too_many:
             self._note("429", request)
             return _status(429, "TooManyRequests", {"retry-after": "1"})
-        if draws[2] < weather.unauthorized:
+        if draws[2] < faults.unauthorized:
             self._note("401", request)
             return _status(401, "Unauthorized", {})
         if not writes:
@@ -155,9 +165,9 @@ class Network:
             self._trace.add("read", f"{what} {answer.status}")
             await self._way()
             return answer
-        if draws[3] < weather.lost_before:
+        if draws[3] < faults.lost_before:
             raise self._fault("lost-before", ConnectionLost(f"{request}: lost (simulated)"), request)
-        if draws[4] < weather.conflict and request.method in ("PUT", "PATCH"):
+        if draws[4] < faults.conflict and request.method in ("PUT", "PATCH"):
             self._note("409", request)
             return _status(409, "Conflict", {})
         limit = await self._turn(request, draws)
@@ -167,17 +177,17 @@ class Network:
         answer = await self._at_server(request)
         self._trace.add("write", f"{what} {answer.status}", _shown(request))
         self._alive()
-        if draws[5] < weather.lost_after:
+        if draws[5] < faults.lost_after:
             raise self._fault("lost-after", ConnectionLost(f"{request}: lost (simulated)"), request)
-        late = weather.slow_seconds * draws[0] if 1.0 - draws[7] < weather.slow_answer else 0.0
-        if draws[6] < weather.timeout_after or late >= limit:
+        late = faults.slow_seconds * draws[0] if 1.0 - draws[7] < faults.slow_answer else 0.0
+        if draws[6] < faults.timeout_after or late >= limit:
             self._note("timeout-after", request)
             await asyncio.sleep(limit)
             raise RequestTimeout(f"{request}: no answer (simulated)")
         if late:
             self._note("slow-answer", request, f"{late:.3f} ")
             await asyncio.sleep(late)
-        if draws[7] < weather.error_500:
+        if draws[7] < faults.error_500:
             self._note("500-after", request)
             return _status(500, "InternalError", {})
         await self._way()
@@ -186,7 +196,7 @@ class Network:
     async def _turn(self, request: Request, draws: Sequence[float]) -> float:
         """Wait until a write may be sent; returns the seconds that are left of its limit. Raises RequestTimeout."""
         limit = _LIMIT_SECONDS if request.timeout is None else request.timeout
-        if 1.0 - draws[3] >= self.weather.slow_request:
+        if 1.0 - draws[3] >= self.faults.slow_request:
             return limit
         late = min(1.5 * limit * draws[1], limit)
         self._note("slow-request", request, f"{late:.3f} ")
@@ -208,7 +218,7 @@ class Network:
         """See Transport."""
         await self._way()
         what = f"{self.name} {request}"
-        if self._chance.random() < self.weather.refused or self._is_blind:
+        if self._chance.random() < self.faults.refused or self._is_blind:
             raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), request)
         async with self._inner.open(request) as stream:
             self._trace.add("watch", f"{what} {request.query.get('resourceVersion', '')} {stream.status}")
@@ -226,18 +236,18 @@ class Network:
 
     async def frame(self, request: Request) -> None:
         """Wait as long as the next frame takes. Raises ConnectionLost."""
-        weather, draws = self.weather, [self._chance.random() for _ in range(3)]
-        if draws[0] < weather.cut_watch or self._is_blind:
+        faults, draws = self.faults, [self._chance.random() for _ in range(3)]
+        if draws[0] < faults.cut_watch or self._is_blind:
             raise self._fault("cut", ConnectionLost(f"{request}: cut (simulated)"), request)
-        late = weather.latency * (0.2 + 1.6 * draws[2])
-        if draws[1] < weather.slow_frame:
-            late += weather.slow_seconds * draws[2]
+        late = faults.latency * (0.2 + 1.6 * draws[2])
+        if draws[1] < faults.slow_frame:
+            late += faults.slow_seconds * draws[2]
             self._note("slow", request, f"{late:.3f} ")
         await asyncio.sleep(late)
         await self._held()
 
     async def _way(self) -> None:
-        await asyncio.sleep(self.weather.latency * (0.2 + 1.6 * self._chance.random()))
+        await asyncio.sleep(self.faults.latency * (0.2 + 1.6 * self._chance.random()))
         await self._held()
 
     async def _held(self) -> None:
@@ -293,12 +303,96 @@ def _shown(request: Request) -> bytes:
 
 
 def _status(code: int, reason: str, headers: Mapping[str, str]) -> Response:
-    body = {
-        "apiVersion": "v1",
-        "kind": "Status",
-        "status": "Failure",
-        "reason": reason,
-        "code": code,
-        "message": f"{reason} (simulated)",
-    }
+    status = {"apiVersion": "v1", "kind": "Status", "status": "Failure"}
+    body = {**status, "reason": reason, "code": code, "message": f"{reason} (simulated)"}
     return Response(code, {"content-type": "application/json", **headers}, msgspec.json.encode(body))
+
+
+class SimulatedElector:
+    """One candidate for a Lease; an Elector of the manager. Whoever makes it runs `run`.
+
+    Args:
+        transport: of the process.
+        surroundings: of the process, whose name is the identity.
+        lease: its name.
+        namespace: of the Lease.
+        drift: by how much the clock of the process is fast; 1.0: it is right.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        surroundings: SimulatedSurroundings,
+        lease: str,
+        namespace: str = "default",
+        *,
+        drift: float = 1.0,
+    ) -> None:
+        loop, timing = asyncio.get_running_loop(), Timing()
+
+        def clock() -> float:
+            return loop.time() * drift
+
+        self.permission = Fence(timing, clock)
+        client = Client(transport, user_agent=f"{surroundings.name} leader-election", timeout=timing.request)
+        self._candidate = Candidate(
+            LeaseLock(client, lease, namespace),
+            surroundings.name,
+            self.permission,
+            timing=timing,
+            clock=clock,
+            now=surroundings.now,
+            chance=surroundings.random().random,
+        )
+        self._lease = f"{namespace}/{lease}"
+        self._elected, self._left, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._reason = "this replica left the election"
+
+    @property
+    def leads(self) -> bool:
+        """Whether it leads now."""
+        return self.permission.open
+
+    def watch_loop(self, silence: Callable[[], float]) -> None:
+        """The loop of a simulation is never late."""
+
+    async def run(self) -> None:
+        """Stand for election, hold the lease, and lose or leave it."""
+        try:
+            async with TaskScope("election") as tasks:
+                life = tasks.start("election/life", self._live())
+                left = tasks.start("election/left", self._left.wait())
+                await asyncio.wait({life, left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.permission.revoke()
+            self._ended.set()
+
+    async def _live(self) -> None:
+        await self._candidate.acquire()
+        self._elected.set()
+        self._reason = await self._candidate.hold()
+
+    async def wait_elected(self) -> None:
+        """Wait until it leads."""
+        await self._elected.wait()
+
+    async def wait_lost(self) -> str:
+        """Wait until it leads no more; returns the reason."""
+        await self._ended.wait()
+        return self._reason
+
+    async def close(self, *, release: bool) -> None:
+        """Leave the election."""
+        self._left.set()
+        await self._ended.wait()
+        if release:
+            await self._candidate.release()
+
+    def unready(self) -> str | None:
+        """A replica that waits is ready."""
+        return None
+
+    def statistics(self) -> ElectionStatistics:
+        """The election as it sees it."""
+        candidate = self._candidate
+        return ElectionStatistics(self._lease, candidate.identity, self.leads, candidate.holder, 0, None, 0, "")

@@ -38,7 +38,7 @@ Range: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLives:
-    """How pods live. Ranges are in seconds, and the seed draws from them for each pod."""
+    """How long pods run, and how they end. Ranges are in seconds; the seed draws from them for each pod."""
 
     starts: Range = (0.1, 3.0)
     runs: Range = (5.0, 120.0)
@@ -83,7 +83,11 @@ class SimulatedNode:
         self._seed, self._lives, self._report = seed, lives, report
         self._known: dict[str, _Life] = {}
         self._lost_until = 0.0
-        builder = manager.controller("simulated-node").watches(POD, own_key, predicates=(_is_bound,))
+
+        def is_bound(event: Event[Any]) -> bool:
+            return isinstance(event.obj, dict) and bool((event.obj.get("spec") or {}).get("nodeName"))
+
+        builder = manager.controller("simulated-node").watches(POD, own_key, predicates=(is_bound,))
         builder.reconcile(self._reconcile, workers=8, needs_leader=False)
 
     async def register(self) -> None:
@@ -91,13 +95,8 @@ class SimulatedNode:
         moment = format_time(present().now())
         await self._client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}}, kind=NODE)
         room = {"cpu": "100000", "memory": "100000Gi", "pods": "100000", "nvidia.com/gpu": "100000"}
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "",
-            "lastTransitionTime": moment,
-        }
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+        ready["lastTransitionTime"] = moment
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
         await self._client.patch(NODE, NAME, "", {"status": status}, type="strategic", subresource="status")
         lease = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": {"name": NAME, "namespace": _LEASES}}
@@ -178,25 +177,16 @@ class SimulatedNode:
     async def _write(self, pod: Document, phase: str, code: int) -> None:
         moment = format_time(present().now())
         running = phase == "Running"
-        ended = {
-            "exitCode": code,
-            "reason": "Error" if code else "Completed",
-            "startedAt": moment,
-            "finishedAt": moment,
-        }
+        ended = {"exitCode": code, "reason": "Error" if code else "Completed"}
+        ended |= {"startedAt": moment, "finishedAt": moment}
+        state = {"running": {"startedAt": moment}} if running else {"terminated": ended}
+        shown = {"imageID": "", "ready": running, "restartCount": 0, "state": state}
         ready = {"type": "Ready", "status": "True" if running else "False", "lastTransitionTime": moment}
         status: Document = {
             "phase": phase,
             "conditions": [ready, {**ready, "type": "ContainersReady"}],
             "containerStatuses": [
-                {
-                    "name": container["name"],
-                    "image": container.get("image", ""),
-                    "imageID": "",
-                    "ready": running,
-                    "restartCount": 0,
-                    "state": {"running": {"startedAt": moment}} if running else {"terminated": ended},
-                }
+                {"name": container["name"], "image": container.get("image", ""), **shown}
                 for container in pod["spec"]["containers"]
             ],
         }
@@ -206,7 +196,3 @@ class SimulatedNode:
         name, namespace = name_of(pod), namespace_of(pod)
         with suppress(NotFound, Conflict):  # the pod is gone, or another has its name
             await self._client.patch(POD, name, namespace, patch, type="strategic", subresource="status")
-
-
-def _is_bound(event: Event[Any]) -> bool:
-    return isinstance(event.obj, dict) and bool((event.obj.get("spec") or {}).get("nodeName"))

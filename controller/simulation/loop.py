@@ -10,7 +10,7 @@ import heapq
 import math
 import selectors
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
 from typing import Any
 
@@ -53,32 +53,16 @@ class _Future(asyncio.Future[Any]):
         return self.number
 
 
-class _NoSelector(selectors.BaseSelector):
+class _NoSelector(selectors.SelectSelector):
     """Nothing is ever ready; instead of waiting the clock moves."""
 
     def __init__(self, advance: Callable[[float | None], None]) -> None:
-        self._map: dict[Any, selectors.SelectorKey] = {}
+        super().__init__()
         self._advance = advance
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        self._map[fileobj] = key = selectors.SelectorKey(fileobj, 0, events, data)
-        return key
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._map.pop(fileobj)
-
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self.register(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> list[Any]:
         self._advance(timeout)
         return []
-
-    def close(self) -> None:
-        self._map.clear()
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._map
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
@@ -95,7 +79,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._end = end
         self._made = 0
         self._moment, self._turns = 0.0, 0
-        self.jumps = 0
         self._frozen: dict[Surroundings, list[asyncio.Handle]] = {}
         super().__init__(_NoSelector(self._advance))
         self._clock_resolution = 1e-9
@@ -203,7 +186,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             if due > self._end:
                 raise DeadlockError(f"the simulation has not ended after {self._end:.0f} s of virtual time")
             self._now = due
-            self.jumps += 1
         if self._frozen:
             self._hold_timers()
         if self._now - self._moment > _MOMENT_SECONDS:

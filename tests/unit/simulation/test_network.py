@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
-from trainwright.controller.local.testing.simulation.network import Network, Weather
-from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.runtime import Request, RequestTimeout, Response
+from trainwright.controller.simulation.determinism import Trace
+from trainwright.controller.simulation.loop import SimulatedLoop
+from trainwright.controller.simulation.network import FaultProfile, Network
 
 LIMIT = 12.0
 
@@ -27,13 +27,13 @@ class Server:
         return Response(200, {}, b"{}")
 
 
-async def sent(seed: int, weather: Weather) -> tuple[float, bool, float]:
+async def sent(seed: int, faults: FaultProfile) -> tuple[float, bool, float]:
     """When the server met a write, whether that was answered, and when the caller knew. -1: it never met one."""
     server, trace = Server(), Trace()
     network = Network(
         cast("InProcessTransport", server),
         "client",
-        weather,
+        faults,
         trace,
         random.Random(seed),
         *[lambda *_: None] * 3,
@@ -50,7 +50,7 @@ async def sent(seed: int, weather: Weather) -> tuple[float, bool, float]:
 
 def test_a_slow_write_is_sent_within_its_limit_or_never() -> None:
     async def every() -> list[tuple[float, bool, float]]:
-        return [await sent(seed, Weather(slow_request=1.0)) for seed in range(60)]
+        return [await sent(seed, FaultProfile(slow_request=1.0)) for seed in range(60)]
 
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         found = runner.run(every())
@@ -64,6 +64,6 @@ def test_a_slow_write_is_sent_within_its_limit_or_never() -> None:
 
 def test_without_that_fault_a_write_is_sent_at_once() -> None:
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
-        met, answered, _ = runner.run(sent(1, Weather()))
+        met, answered, _ = runner.run(sent(1, FaultProfile()))
     assert answered
     assert 0 < met < 0.01

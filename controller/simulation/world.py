@@ -2,9 +2,10 @@
 """One simulated cluster: an API server, the workload controllers, a pretended node, and the replicas of an operator."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,12 +21,6 @@ from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, compacting, install_jobset
 from trainwright.controller.local.controllers import CONTROLLERS, declare_controllers, jobset_webhooks
 from trainwright.controller.local.reviews import answerer
-from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
-from trainwright.controller.local.testing.simulation.election import SimulatedElector
-from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
-from trainwright.controller.local.testing.simulation.network import Network, Weather
-from trainwright.controller.local.testing.simulation.node import PodLives, SimulatedNode
-from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.runtime import (
     NO_SERVERS,
     AdmissionHandler,
@@ -38,6 +33,10 @@ from trainwright.controller.runtime import (
     Request,
     TaskScope,
 )
+from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
+from trainwright.controller.simulation.loop import SimulatedLoop
+from trainwright.controller.simulation.network import FaultProfile, Network, SimulatedElector
+from trainwright.controller.simulation.node import PodLives, SimulatedNode
 
 TOKEN = "simulated"  # noqa: S105 - of a server that only this process reaches
 PROCESS = ProcessSettings(watchdog=False)
@@ -105,10 +104,10 @@ class World:
         self.seed, self.lease = seed, lease
         self.chance = Chance(seed)
         self.trace = Trace(keep=keep)
-        self.weather = Weather()
-        """That of the operator's replicas."""
-        self.fair = Weather()
-        """That of everybody else: latency alone."""
+        self.faults = FaultProfile()
+        """Of the network of the operator's replicas."""
+        self.undisturbed = FaultProfile()
+        """Of the network of everybody else: latency alone."""
         self.replicas: list[Replica] = []
         self.version = 0
         """Of the operator that is deployed: how many upgrades there were."""
@@ -156,7 +155,7 @@ class World:
         scope.start("definitions", self._server.definitions.run())
         scope.start("compaction", compacting(self.store, self.surroundings.now))
         self.admin = Client(self._transport(), user_agent="admin")
-        self.workloads = self.network("workloads", self.fair)
+        self.workloads = self.network("workloads", self.undisturbed)
         manager = Manager(CONFIG, user_agent="workloads", servers=NO_SERVERS, process=PROCESS, transport=self.workloads)
         self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await install_jobset(self.admin)
@@ -172,32 +171,23 @@ class World:
             await hear(pod)
 
     async def _end(self) -> None:
-        running = [one.process.task for one in self.replicas if one.process is not None and one.process.is_up]
+        tasks = [one.process.task for one in self.replicas if one.process is not None and one.process.task is not None]
+        running = [task for task in tasks if not task.done()]
         for task in running:
-            assert task is not None
             task.cancel()
         if running:
-            await asyncio.wait([task for task in running if task is not None])
+            await asyncio.wait(running)
 
-    def network(self, name: str, weather: Weather) -> Network:
+    def network(self, name: str, faults: FaultProfile) -> Network:
         """The way of a process to the API server."""
 
         def written(process: str, request: Request) -> None:
-            for meet in self.on_request:
-                meet(process, request)
-            for look in self.on_write:
-                look(process, request.method, request.path)
-
-        def faulted(*what: str) -> None:
-            for look in self.on_fault:
-                look(*what)
-
-        def sent(*what: str) -> None:
-            for look in list(self.on_sent):
-                look(*what)
+            _call(self.on_request, process, request)
+            _call(self.on_write, process, request.method, request.path)
 
         chance = self.chance.of(f"network/{name}")
-        return Network(self._transport(), name, weather, self.trace, chance, written, faulted, sent)
+        faulted, sent = partial(_call, self.on_fault), partial(_call, self.on_sent)
+        return Network(self._transport(), name, faults, self.trace, chance, written, faulted, sent)
 
     def _transport(self) -> InProcessTransport:
         return InProcessTransport(self._server.server, TOKEN)
@@ -212,8 +202,7 @@ class World:
         self.trace.add(
             "store", f"{change.version} {change.type} {change.collection} {name.namespace}/{name.name}", body
         )
-        for look in self.on_change:
-            look(change)
+        _call(self.on_change, change)
 
     # ------------------------------------------------------------------ replicas of the operator
 
@@ -245,7 +234,7 @@ class World:
     def _process(self, replica: Replica, name: str) -> Process:
         surroundings = SimulatedSurroundings(self.chance, name)
         surroundings.skew = replica.skew + self._slept
-        network = self.network(name, self.weather)
+        network = self.network(name, self.faults)
         elector = None
         if self.lease:
             elector = SimulatedElector(network, surroundings, self.lease, drift=1.0 + replica.drift)
@@ -291,12 +280,8 @@ class World:
             self.trace.add("process", f"{process.name} is stopped")
             process.manager.stop()
 
-    def pause(self, replica: Replica, seconds: float) -> None:
-        """The process freezes, and goes on as if nothing had been: no timer of its own has told it."""
-        if replica.process is not None:
-            self.start("pause", self._pause(replica.process, seconds))
-
-    async def _pause(self, process: Process, seconds: float) -> None:
+    async def pause(self, process: Process, seconds: float) -> None:
+        """Freeze a process; afterwards it goes on, and none of its own timers has told it."""
         loop = _loop()
         loop.freeze(process.surroundings)
         try:
@@ -320,7 +305,7 @@ class World:
 
     async def writer(self, seconds: float) -> Replica | None:
         """Wait until a replica sends a write, but for its lease and events; that replica."""
-        name = await self._sent(lambda _, path: not _is_noise(path), seconds)
+        name = await self._sent(lambda _, path: "/leases" not in path and "/events" not in path, seconds)
         return next((one for one in self.replicas if one.process is not None and one.process.name == name), None)
 
     async def _sent(self, is_meant: Callable[[str, str], bool], seconds: float) -> str:
@@ -414,15 +399,12 @@ class World:
         self._server.webhooks.answer_here(origin, self._answer)
 
     async def _answer(self, path: str, body: bytes) -> bytes:
-        up = [
-            one.process
-            for one in self.replicas
-            if one.process is not None and one.process.is_up and one.process.handlers is not None
-        ]
+        processes = [one.process for one in self.replicas if one.process is not None]
+        up = [one for one in processes if one.is_up and one.handlers is not None]
         if not up or asyncio.get_running_loop().time() < self._webhooks_away_until:
             raise CallError("connection refused (simulated)")
         chosen = self.chance.of("service").choice(up)
-        await asyncio.sleep(self.weather.latency)
+        await asyncio.sleep(self.faults.latency)
         assert chosen.handlers is not None
         return await chosen.handlers(path, body)
 
@@ -432,8 +414,9 @@ class World:
         return "" if lease is None else (lease.document().get("spec") or {}).get("holderIdentity") or ""
 
 
-def _is_noise(path: str) -> bool:
-    return "/leases" in path or "/events" in path
+def _call(functions: Sequence[Callable[..., None]], *arguments: Any) -> None:
+    for function in list(functions):
+        function(*arguments)
 
 
 def _loop() -> SimulatedLoop:

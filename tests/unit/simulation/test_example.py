@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.testing.simulation.plan import Plan
-from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
+from trainwright.controller.simulation.plan import Plan
+from trainwright.controller.simulation.simulate import Outcome, shrink, simulate
 
-_FILE = Path(__file__).parents[4] / "docs" / "runtime" / "simulated_operator.py"
+_FILE = Path(__file__).parents[3] / "docs" / "runtime" / "simulated_operator.py"
 
 
 def scenario(*, remembers: bool) -> Any:
@@ -44,7 +44,7 @@ def test_the_planted_defect_is_found_and_shrunk_to_two_steps(tmp_path: Path, fou
     assert "fresh-build" in outcome.broken
     plan = shrink(defective, outcome.plan, "fresh-build")
     assert [step.what for step in plan.steps] == ["create", "delete-copy"]
-    assert not plan.weather.faults
+    assert not plan.faults.active
     # What is written into a file is the same plan.
     (tmp_path / "plan.json").write_text(plan.text())
     again = simulate(defective, Plan.read(tmp_path / "plan.json"))

@@ -3,7 +3,7 @@
 
 import random
 
-from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Step, drawn_steps
+from trainwright.controller.simulation.plan import CHAOS_SECONDS, Step, drawn_steps
 
 TARGETS = [f"t{number}" for number in range(12)]
 

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold in every world: rules that any operator can use, and the base of those that it adds.
+
+Safety is looked at with each change. Liveness is looked at when the faults have stopped and all is quiet.
+"""
+
+import asyncio
+import json
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from trainwright.api.objects import Key
+from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
+from trainwright.controller.simulation.loop import SimulatedLoop
+from trainwright.controller.simulation.network import Network
+from trainwright.controller.simulation.plan import Step
+from trainwright.controller.simulation.world import Process, World
+
+NOISE = ("leases.coordination.k8s.io", "events", "events.events.k8s.io")
+"""Collections that are written without end."""
+STORM = 120
+"""Writes of one object within a minute that are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule did not hold."""
+
+    rule: str
+    text: str
+    at: float
+    """Virtual seconds."""
+
+    def __str__(self) -> str:
+        return f"{self.at:.3f} s: {self.rule}: {self.text}"
+
+
+class WorldRule:
+    """Something that must hold. Subclasses override what they need.
+
+    Args:
+        world: that it watches over.
+        say: takes what is wrong.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        self.world = world
+        self._say = say
+        self.calm = False
+        """Whether the faults have stopped."""
+
+    def say(self, text: str, *, rule: str = "") -> None:
+        """The rule does not hold."""
+        self._say(Violation(rule or self.name, text, asyncio.get_running_loop().time()))
+
+    def changed(self, change: StoreChange) -> None:
+        """Look at a change of the store."""
+
+    def written(self, process: str, method: str, path: str) -> None:
+        """Look at a write that the API server begins to carry out."""
+
+    def faulted(self, fault: str, path: str) -> None:
+        """Look at a fault that a request meets."""
+
+    def stepped(self, step: Step) -> None:
+        """Look at a step of the plan that is about to happen."""
+
+    def soon(self) -> float:
+        """Seconds in which something happens by itself, such as the end of a deadline; 0: nothing does soon.
+
+        The rest begins afterwards, since a fresh process would have to write it.
+        """
+        return 0.0
+
+    def at_rest(self) -> None:
+        """Look at a world in which all is quiet."""
+
+    def fresh(self, changes: Iterable[StoreChange]) -> None:
+        """Look at what a fresh process wrote after all was quiet."""
+
+
+class NoStorm(WorldRule):
+    """Once the faults have stopped, no object is written again and again."""
+
+    name = "storm"
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._writes: Counter[tuple[str, str, int]] = Counter()
+
+    def changed(self, change: StoreChange) -> None:
+        """Count it."""
+        if change.collection in NOISE:
+            return
+        minute = int(asyncio.get_running_loop().time() // 60)
+        key = (change.collection, f"{change.name.namespace}/{change.name.name}", minute)
+        self._writes[key] += 1
+        if self._writes[key] == STORM:
+            self.say(f"{change.collection} {change.name.name}: {STORM} writes within a minute")
+
+
+class OneWriter(WorldRule):
+    """Only the process that holds the lease writes."""
+
+    name = "one-writer"
+
+    def written(self, process: str, method: str, path: str) -> None:
+        """Compare with the Lease."""
+        world = self.world
+        if not world.lease or not process.startswith("manager-") or "/leases" in path or "/events" in path:
+            return
+        if (holder := world.holder()) != process:
+            self.say(f"{process} writes {method} {path} while {holder or 'no replica'} holds the lease")
+
+
+class NoOrphans(WorldRule):
+    """No object without its owner, and none that is deleted for ever."""
+
+    name = "no-orphans"
+
+    def at_rest(self) -> None:
+        """Look at all objects."""
+        every = {name: self.world.stored(name) for name in self.world.store.collections() if name not in NOISE}
+        uids = {one["metadata"]["uid"] for documents in every.values() for one in documents}
+        for collection, documents in every.items():
+            for document in documents:
+                metadata = document["metadata"]
+                if metadata.get("deletionTimestamp"):
+                    held = metadata.get("finalizers")
+                    self.say(
+                        f"{collection} {metadata['name']} is being deleted for ever: {held}", rule="deletion-never-ends"
+                    )
+                for owner in metadata.get("ownerReferences") or ():
+                    if owner["uid"] not in uids:
+                        self.say(f"{collection} {metadata['name']}: its {owner['kind']} {owner['name']} is gone")
+
+
+class NoRecreateAfterOwnerDeleted(WorldRule):
+    """No object is created again and again for an owner that was deleted.
+
+    A create that is on its way when the owner is deleted cannot be called back; neither can that of another process.
+    """
+
+    name = "recreate-after-owner-deleted"
+    most: ClassVar[int] = 3
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._gone: set[str] = set()
+        self._made: Counter[tuple[str, str, str]] = Counter()
+
+    def changed(self, change: StoreChange) -> None:
+        """Note what goes, and count what is made for it."""
+        metadata = change.object.document()["metadata"]
+        if change.type == "DELETED":
+            self._gone.add(metadata["uid"])
+        elif change.type == "ADDED" and change.collection not in NOISE:
+            for owner in metadata.get("ownerReferences") or ():
+                if owner["uid"] in self._gone:
+                    key = (change.collection, metadata["name"], owner["uid"])
+                    self._made[key] += 1
+                    if self._made[key] == self.most:
+                        whose = f"{owner['kind']} {owner['name']}"
+                        self.say(f"{key[0]} {key[1]} is created {self.most} times after its {whose} is gone")
+
+
+class FreshBuild(WorldRule):
+    """When all is quiet, a process that starts then has nothing to write: what is stored is what it would make."""
+
+    name = "fresh-build"
+
+    def fresh(self, changes: Iterable[StoreChange]) -> None:
+        """Tell of the first changes."""
+        for change in list(changes)[:5]:
+            what = f"{change.type} {change.collection} {change.name.name}"
+            self.say(f"a fresh process had to write {what}{_difference(change)}")
+
+
+RULES: tuple[type[WorldRule], ...] = (NoStorm, OneWriter, NoOrphans, NoRecreateAfterOwnerDeleted, FreshBuild)
+"""Those of every operator."""
+
+
+def _difference(change: StoreChange) -> str:
+    if change.type != "MODIFIED" or change.before is None:
+        return ""
+    before, after = change.before.document(), change.object.document()
+    for one in (before, after):
+        one["metadata"].pop("managedFields", None)
+        one["metadata"].pop("resourceVersion", None)
+    return ": " + "; ".join(_paths(before, after, ""))[:300]
+
+
+def _paths(old: Any, new: Any, path: str) -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [one for key in sorted({*old, *new}) for one in _paths(old.get(key), new.get(key), f"{path}.{key}")]
+    return [] if old == new else [f"{path} {json.dumps(old)[:80]} -> {json.dumps(new)[:80]}"]
+
+
+# ---------------------------------------------------------------------- what a process remembers
+
+_CONTAINERS = (dict, list, set, deque, OrderedDict, defaultdict)
+# Neither objects of the cluster, which the cache holds, nor what belongs to the world.
+_STOP = (
+    *(types.ModuleType, types.FrameType, types.CoroutineType, types.AsyncGeneratorType, types.BuiltinFunctionType),
+    type,
+    *(asyncio.AbstractEventLoop, asyncio.Future, asyncio.Handle, str, bytes, int, float, msgspec.Struct),
+    *(World, Network, Chance, SimulatedSurroundings, Trace),
+)
+_DEEPEST = 160
+"""Characters of a way: what is further away belongs to libraries."""
+
+
+class NoLeaks(WorldRule):
+    """A process that has seen thousands of changes remembers no more than one that starts now.
+
+    What is kept by keys of objects must not outlive them. Other containers are no larger than those of the fresh
+    process; an OrderedDict is taken for a cache that has a limit. Sizes are compared in worlds with one replica only:
+    of several, another one leads after they have started again.
+    """
+
+    name = "no-leaks"
+    slack: ClassVar[int] = 3
+    """By how many entries a container may be larger that is not kept by keys."""
+    kept: ClassVar[tuple[str, ...]] = (
+        ".applier.",
+        ".cache._found",
+        "._echoes._answered",
+        ".client._agents",  # the User-Agent of each controller that has asked
+        ".client._requests.",
+        "._correlator.",
+        ".metrics.",
+        ".queue._delayed",
+        "._discovery._names",  # the kinds that are served, read when the first is asked for
+    )
+    """Parts of ways to containers that keep what is gone and have limits of their own."""
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._before: Mapping[str, int] = {}
+
+    def at_rest(self) -> None:
+        """Measure the process that has seen everything, and look in all for keys of what is gone."""
+        if (process := self._process()) is not None:
+            self._before = self._measured(process)
+        named = _named(self.world)
+        for one in [replica.process for replica in self.world.replicas if replica.process is not None]:
+            for path, keys in sorted(stale(one.manager, named).items()):
+                if not self._is_kept(path):
+                    self.say(f"{one.name}{path} keeps {', '.join(map(str, keys[:3]))}, which are gone")
+
+    def fresh(self, changes: Iterable[StoreChange]) -> None:
+        """Compare it with a fresh one."""
+        process = self._process()
+        if process is None or not self._before or list(changes):
+            return
+        now = self._measured(process)
+        for path, size in sorted(self._before.items()):
+            if size > now.get(path, 0) + self.slack and not self._is_kept(path):
+                self.say(f"{path} has {size} entries, and {now.get(path, 0)} in a fresh process")
+
+    def _is_kept(self, path: str) -> bool:
+        return any(part in path for part in self.kept)
+
+    def _measured(self, process: Process) -> Counter[str]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        return sizes(process.manager) + Counter({"tasks": loop.tasks_of(process.surroundings)})
+
+    def _process(self) -> Process | None:
+        replicas = self.world.replicas
+        return replicas[0].process if len(replicas) == 1 else None
+
+
+class NoOldFailures(WorldRule):
+    """A back-off ends with a success: a key that waits for no retry has no failures."""
+
+    name = "back-off"
+
+    def at_rest(self) -> None:
+        """Ask the queues of all replicas about all objects."""
+        keys = {Key(*one) for one in _named(self.world)}
+        managers = [one.process.manager for one in self.world.replicas if one.process is not None]
+        for controller in [one for manager in managers if manager is not None for one in manager.controllers]:
+            queue = controller.queue
+            for key in sorted(keys):
+                if (failures := queue.limiter.failures(key)) and key not in queue._entries:  # noqa: SLF001 - to look in
+                    self.say(f"{controller.name} counts {failures} failures of {key}, which waits for no retry")
+
+
+def _named(world: World) -> set[tuple[str, str]]:
+    """Namespaces and names of all objects."""
+    every = [one["metadata"] for name in world.store.collections() for one in world.stored(name)]
+    return {(metadata.get("namespace", ""), metadata["name"]) for metadata in every}
+
+
+def sizes(root: Any) -> Counter[str]:
+    """Entries of each container that is not kept by keys of objects, summed over those with the same way."""
+    found = Counter[str]()
+    for path, one in _containers(root):
+        if not isinstance(one, OrderedDict) and not any(isinstance(key, Key) for key in one):
+            found[path] += len(one)
+    return found
+
+
+def stale(root: Any, named: set[tuple[str, str]]) -> dict[str, list[Key]]:
+    """Keys in containers below a root whose objects are gone, by the way to the container.
+
+    Args:
+        root: where the search begins.
+        named: namespaces and names of all objects.
+    """
+    found: dict[str, list[Key]] = {}
+    for path, one in _containers(root):
+        if not isinstance(one, OrderedDict):
+            keys = [key for key in one if isinstance(key, Key) and (key.namespace or "", key.name) not in named]
+            if keys:
+                found.setdefault(path, []).extend(sorted(keys))
+    return found
+
+
+def _containers(root: Any) -> Iterator[tuple[str, Any]]:
+    """All containers below a root, with the way to each; indexes and keys are left out of ways."""
+    seen, todo = {id(root)}, deque([("", root)])
+    while todo:
+        path, one = todo.popleft()
+        for step, inner in _inside(one):
+            if inner is None or isinstance(inner, _STOP) or id(inner) in seen or len(path) > _DEEPEST:
+                continue
+            seen.add(id(inner))
+            where = path + step
+            if isinstance(inner, _CONTAINERS):
+                yield where, inner
+            todo.append((where, inner))
+
+
+def _inside(one: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(one, dict):
+        if "apiVersion" not in one:
+            yield from (("[]", value) for value in one.values())
+    elif isinstance(one, list | tuple | set | frozenset | deque):
+        yield from (("[]", value) for value in one)
+    elif isinstance(one, types.MethodType):
+        yield "()", one.__self__
+    elif isinstance(one, types.FunctionType):
+        for cell in one.__closure__ or ():
+            try:
+                yield f"<{one.__name__}>", cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+    else:
+        names = list(getattr(one, "__dict__", ()))
+        for kind in type(one).__mro__:
+            slots = getattr(kind, "__slots__", ())
+            names += [slots] if isinstance(slots, str) else list(slots)
+        for name in names:
+            private = f"_{type(one).__name__.lstrip('_')}{name}" if name.startswith("__") else name
+            yield f".{name}", getattr(one, private, None)
