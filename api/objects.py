@@ -12,12 +12,19 @@ import msgspec
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.api.surroundings import letters
 
 Document: TypeAlias = dict[str, Any]
 """An object, or the part of it that an apply owns, in wire form."""
 
 AnyObject: TypeAlias = Object | Document
 """An object as caches hold it and clients return it."""
+
+
+_NAME_LETTERS, _NAME_SUFFIX = "bcdfghjklmnpqrstvwxz2456789", 5
+"""Of the random end of generated names, without vowels, so that no words come out."""
+GENERATED_PREFIX_LENGTH = 63 - _NAME_SUFFIX
+"""Characters of a `generateName` that are kept."""
 
 
 class Key(NamedTuple):
@@ -78,6 +85,21 @@ def dig(obj: Document | None, path: str) -> Any:
             return None
         found = found.get(name)
     return found
+
+
+def spec_of(document: Document) -> Document:
+    """`spec`, empty if it is not set."""
+    return document.get("spec") or {}
+
+
+def status_of(document: Document) -> Document:
+    """`status`, empty if it is not set."""
+    return document.get("status") or {}
+
+
+def conditions_of(document: Document) -> list[Document]:
+    """`status.conditions`, empty if there are none."""
+    return status_of(document).get("conditions") or []
 
 
 def _meta(obj: AnyObject, attribute: str, wire_name: str) -> Any:
@@ -148,6 +170,16 @@ def deletion_timestamp_of(obj: AnyObject) -> str | None:
     """`metadata.deletionTimestamp` in wire form; None until the object is deleted."""
     moment: str | None = _meta(obj, "deletion_timestamp", "deletionTimestamp")
     return moment
+
+
+def created_of(obj: AnyObject) -> str:
+    """`metadata.creationTimestamp` in wire form, empty for an object that was never stored."""
+    return _meta(obj, "creation_timestamp", "creationTimestamp") or ""
+
+
+def generated_name(prefix: str) -> str:
+    """A name for `generateName`, as the API server makes it: the prefix, cut if it is long, and a random end."""
+    return prefix[:GENERATED_PREFIX_LENGTH] + letters(_NAME_LETTERS, _NAME_SUFFIX)
 
 
 def owners_of(obj: AnyObject) -> tuple[Owner, ...]:

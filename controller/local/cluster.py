@@ -371,7 +371,7 @@ async def local_cluster(
             process=ProcessSettings(grace=STOP_SECONDS + GRACE_SECONDS),
             transport=api.transport(),
         )
-        api.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
+        api.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.HANDLERS))
         await install_jobset(manager.client)
         node = LocalNode(manager.client, settings, server=api.config.server, now=now)
         controllers = ControllerSettings(

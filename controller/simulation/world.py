@@ -157,7 +157,7 @@ class World:
         self.admin = Client(self._transport(), user_agent="admin")
         self.workloads = self.network("workloads", self.undisturbed)
         manager = Manager(CONFIG, user_agent="workloads", servers=NO_SERVERS, process=PROCESS, transport=self.workloads)
-        self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
+        self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.HANDLERS))
         await install_jobset(self.admin)
         declare_controllers(manager, only=_CONTROLLERS)
         self.node = SimulatedNode(manager, f"{self.seed}/pods", self._lives, self._reported)

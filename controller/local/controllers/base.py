@@ -2,7 +2,6 @@
 """What several controllers do in the same way: writes, events, generated names, the kinds that are served."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -10,8 +9,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import Document, name_of, namespace_of, resource_version_of, uid_of
-from trainwright.controller.local.controllers.objects import merge_patch, status_of
+from trainwright.api.objects import Document, name_of, namespace_of, resource_version_of, status_of, uid_of
+from trainwright.controller.local.controllers.objects import merge_patch
 from trainwright.controller.runtime import Client, EventRecorder, NotFound, Request
 
 
@@ -83,18 +82,6 @@ async def each_slowly(work: Callable[[T], Awaitable[None]], items: Iterable[T]) 
             return errors
         left, size = left[size:], size * 2
     return []
-
-
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Without vowels and look-alikes, as in Kubernetes, so that no words come out."""
-_SUFFIX_LENGTH = 5
-PREFIX_LENGTH = 63 - _SUFFIX_LENGTH
-"""Characters of a prefix that are kept."""
-
-
-def generated(prefix: str, chance: random.Random) -> str:
-    """A name that begins with `prefix`."""
-    return prefix[:PREFIX_LENGTH] + "".join(chance.choices(_LETTERS, k=_SUFFIX_LENGTH))
 
 
 _ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

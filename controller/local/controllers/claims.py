@@ -21,11 +21,13 @@ from trainwright.api.objects import (
     name_of,
     namespace_of,
     resource_version_of,
+    spec_of,
+    status_of,
     uid_of,
 )
 from trainwright.api.rights import READ, WATCH, Rule
 from trainwright.controller.local.controllers.base import remove_finalizer, write_status
-from trainwright.controller.local.controllers.objects import CLAIM, POD, VOLUME, is_terminal, spec_of, status_of
+from trainwright.controller.local.controllers.objects import CLAIM, POD, VOLUME, is_terminal
 from trainwright.controller.runtime import AlreadyExists, Backoff, Manager, NotFound, Result
 
 PROVISIONER = "trainwright.local/folder"

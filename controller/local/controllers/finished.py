@@ -10,24 +10,20 @@ from datetime import datetime, timedelta
 from trainwright.api.objects import (
     Document,
     Key,
+    conditions_of,
+    created_of,
     deletion_timestamp_of,
     name_of,
     namespace_of,
     resource_version_of,
+    spec_of,
+    status_of,
     uid_of,
 )
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import LOOK_SECONDS, Now, parse, wall_clock
 from trainwright.controller.local.controllers.base import each
-from trainwright.controller.local.controllers.objects import (
-    JOB,
-    POD,
-    conditions_of,
-    created_of,
-    is_terminal,
-    spec_of,
-    status_of,
-)
+from trainwright.controller.local.controllers.objects import JOB, POD, is_terminal
 from trainwright.controller.runtime import Event, Manager, NotFound, Result, RetryAfter
 
 

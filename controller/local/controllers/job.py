@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reconciles Jobs: makes a plan and carries it out, until the plan is empty."""
 
-import random
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,19 +9,20 @@ from trainwright.api.objects import (
     Key,
     controller_of,
     deletion_timestamp_of,
+    generated_name,
     key_of,
     name_of,
     namespace_of,
+    spec_of,
+    status_of,
     uid_of,
 )
 from trainwright.api.rights import READ, Rule
-from trainwright.api.surroundings import present
 from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.controllers.base import (
     EventReport,
     each,
     each_slowly,
-    generated,
     record,
     remove_finalizer,
     write_status,
@@ -37,7 +37,7 @@ from trainwright.controller.local.controllers.job_pods import (
     pod_of,
 )
 from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures
-from trainwright.controller.local.controllers.objects import JOB, POD, spec_of, status_of
+from trainwright.controller.local.controllers.objects import JOB, POD
 from trainwright.controller.runtime import (
     ApiError,
     Backoff,
@@ -86,20 +86,16 @@ class JobController:
         *EventRecorder.RULES,
     )
 
-    def __init__(
-        self, manager: Manager, recorder: EventRecorder, *, now: Now = wall_clock, chance: random.Random | None = None
-    ) -> None:
+    def __init__(self, manager: Manager, recorder: EventRecorder, *, now: Now = wall_clock) -> None:
         """Declare everything; `manager.run` starts it.
 
         Args:
             manager: of the process.
             recorder: for events; its owner runs it.
             now: for deadlines, delays and transition times.
-            chance: for the ends of names; tests pass a seeded one.
         """
         self._client, self._cache = manager.client, manager.cache
         self._recorder, self._now = recorder, now
-        self._chance = chance or present().random()
         self._memories: dict[Key, _Memory] = {}
         manager.controller(NAME).for_(JOB).owns(POD).reconcile(self.reconcile)
         manager.controller(f"{NAME}-orphans").for_(POD, predicates=[_is_tracked]).watches(
@@ -186,7 +182,7 @@ class JobController:
 
         async def create(creation: Creation) -> None:
             pod = pod_of(job, creation.index, creation.failures)
-            pod["metadata"]["name"] = generated(name_prefix(job, creation.index), self._chance)
+            pod["metadata"]["name"] = generated_name(name_prefix(job, creation.index))
             try:
                 await self._client.create(pod, kind=POD)
             except ApiError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from trainwright.api.conditions import find, is_true
-from trainwright.api.objects import Document, deletion_timestamp_of, uid_of
+from trainwright.api.objects import Document, conditions_of, deletion_timestamp_of, spec_of, status_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.controller.local.controllers.base import EventReport
 from trainwright.controller.local.controllers.job_pods import (
@@ -28,14 +28,11 @@ from trainwright.controller.local.controllers.job_pods import (
 )
 from trainwright.controller.local.controllers.job_policies import NO_FAILURES, Failures, Indexes, judge, met
 from trainwright.controller.local.controllers.objects import (
-    conditions_of,
     finished_at,
     in_order_of_removal,
     is_ready,
     phase_of,
     restarts_of,
-    spec_of,
-    status_of,
 )
 
 COMPLETE, FAILED = "Complete", "Failed"

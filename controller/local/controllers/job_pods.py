@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainwright.api.objects import (
+    GENERATED_PREFIX_LENGTH,
     Document,
     annotations_of,
     deletion_timestamp_of,
@@ -21,20 +22,12 @@ from trainwright.api.objects import (
     name_of,
     namespace_of,
     owner_reference,
-    uid_of,
-)
-from trainwright.controller.local.controllers.base import PREFIX_LENGTH
-from trainwright.controller.local.controllers.job_policies import Indexes, judge
-from trainwright.controller.local.controllers.objects import (
-    JOB,
-    POD,
-    finished_at,
-    is_active,
-    is_terminating,
-    phase_of,
     spec_of,
     status_of,
+    uid_of,
 )
+from trainwright.controller.local.controllers.job_policies import Indexes, judge
+from trainwright.controller.local.controllers.objects import JOB, POD, finished_at, is_active, is_terminating, phase_of
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Annotation and label of a pod of an Indexed Job."""
@@ -66,8 +59,8 @@ def failures_of(pod: Document) -> tuple[int, int]:
 def name_prefix(job: Document, index: int | None) -> str:
     """What the name of a pod begins with. A long name is cut before the index, which stays."""
     suffix = "-" if index is None else f"-{index}-"
-    prefix = name_of(job) + suffix
-    return prefix if index is None or len(prefix) <= PREFIX_LENGTH else prefix[: PREFIX_LENGTH - len(suffix)] + suffix
+    name = name_of(job)
+    return name + suffix if index is None else name[: GENERATED_PREFIX_LENGTH - len(suffix)] + suffix
 
 
 def pod_of(job: Document, index: int | None, failures: tuple[int, int] | None = None) -> Document:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainwright.api.objects import Document, name_of, namespace_of
-from trainwright.controller.local.controllers.objects import conditions_of, finished_at, status_of
+from trainwright.api.objects import Document, conditions_of, name_of, namespace_of, status_of
+from trainwright.controller.local.controllers.objects import finished_at
 
 
 @dataclass(frozen=True, slots=True)

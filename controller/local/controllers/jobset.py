@@ -8,6 +8,8 @@ from trainwright.api.objects import (
     name_of,
     namespace_of,
     resource_version_of,
+    spec_of,
+    status_of,
     uid_of,
 )
 from trainwright.api.rights import WATCH, Rule
@@ -15,7 +17,7 @@ from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.controllers.base import EventReport, each, record, write_status
 from trainwright.controller.local.controllers.jobset_objects import MANAGED_BY_US
 from trainwright.controller.local.controllers.jobset_plan import JobChange, Plan, plan
-from trainwright.controller.local.controllers.objects import CLAIM, JOB, JOBSET, SERVICE, spec_of, status_of
+from trainwright.controller.local.controllers.objects import CLAIM, JOB, JOBSET, SERVICE
 from trainwright.controller.runtime import (
     AlreadyExists,
     ApiError,

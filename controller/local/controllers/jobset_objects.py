@@ -10,16 +10,18 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from trainwright.api.conditions import find, is_true
-from trainwright.api.objects import Document, annotations_of, labels_of, name_of, namespace_of, owner_reference, uid_of
-from trainwright.controller.local.controllers.objects import (
-    CLAIM,
-    JOB,
-    JOBSET,
-    SERVICE,
+from trainwright.api.objects import (
+    Document,
     conditions_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    owner_reference,
     spec_of,
     status_of,
+    uid_of,
 )
+from trainwright.controller.local.controllers.objects import CLAIM, JOB, JOBSET, SERVICE
 from trainwright.controller.runtime import Terminal
 
 PREFIX = "jobset.sigs.k8s.io/"
@@ -37,11 +39,6 @@ GROUP_REPLICAS = PREFIX + "group-replicas"
 JOB_GROUP_INDEX = PREFIX + "job-group-index"
 COORDINATOR = PREFIX + "coordinator"
 PRIORITY = PREFIX + "priority"
-"""Label of a pod, so that exclusive placement only looks at pods of the same priority."""
-EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
-NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
-NO_SCHEDULE_TAINT = "alpha.jobset.sigs.k8s.io/no-schedule"
 MANAGED_BY_US = "jobset.sigs.k8s.io/jobset-controller"
 
 COMPLETED, FAILED, SUSPENDED = "Completed", "Failed", "Suspended"
@@ -113,11 +110,6 @@ def job_of(jobset: Document, replicated: Document, index: int) -> Document:
     pod_metadata |= _described(jobset, replicated, index, pod_metadata)
     if has_host_names(jobset):
         pod_spec["subdomain"] = subdomain_of(jobset)
-    if {EXCLUSIVE, NODE_SELECTOR_STRATEGY} <= metadata["annotations"].keys():
-        selector = {NAMESPACED_JOB: f"{namespace_of(jobset)}_{metadata['name']}"}
-        toleration = {"key": NO_SCHEDULE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
-        pod_spec["nodeSelector"] = {**(pod_spec.get("nodeSelector") or {}), **selector}
-        pod_spec["tolerations"] = [*(pod_spec.get("tolerations") or ()), toleration]
     spec["suspend"] = is_suspended(jobset)
     _add_volumes(jobset, pod_spec)
     return {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": spec}
@@ -196,11 +188,6 @@ def _described(jobset: Document, replicated: Document, index: int, given: Docume
     if spec_of(jobset).get("coordinator"):
         place[COORDINATOR] = coordinator_endpoint(jobset)
     annotations = {**(given.get("annotations") or {}), **place}
-    # The one of the replicated job wins over the one of the whole JobSet.
-    for source in (annotations_of(jobset), annotations_of(replicated.get("template") or {})):
-        if EXCLUSIVE in source:
-            for name in (EXCLUSIVE, NODE_SELECTOR_STRATEGY):
-                annotations |= {name: source[name]} if name in source else {}
     return {"labels": {**(given.get("labels") or {}), **place}, "annotations": annotations}
 
 

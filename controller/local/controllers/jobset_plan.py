@@ -12,7 +12,16 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from trainwright.api.conditions import find, is_true
-from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, name_of, resource_version_of
+from trainwright.api.objects import (
+    Document,
+    conditions_of,
+    deletion_timestamp_of,
+    labels_of,
+    name_of,
+    resource_version_of,
+    spec_of,
+    status_of,
+)
 from trainwright.api.times import format_time, parse
 from trainwright.controller.local.controllers.base import EventReport
 from trainwright.controller.local.controllers.jobset_objects import (
@@ -34,7 +43,7 @@ from trainwright.controller.local.controllers.jobset_objects import (
     replicated_jobs_of,
     service_of,
 )
-from trainwright.controller.local.controllers.objects import conditions_of, merge_patch, spec_of, status_of
+from trainwright.controller.local.controllers.objects import merge_patch
 
 _OPPOSITES = {STARTUP_IN_PROGRESS: STARTUP_COMPLETED, STARTUP_COMPLETED: STARTUP_IN_PROGRESS}
 """Conditions of which one becomes False when the other becomes True."""

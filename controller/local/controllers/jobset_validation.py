@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, name_of, spec_of
 from trainwright.api.quantity import equal
 from trainwright.api.validation import DocumentError, names
 from trainwright.api.validation.names import dns_label_1035, dns_subdomain, label_value
@@ -26,7 +26,6 @@ from trainwright.controller.local.controllers.jobset_objects import (
     replicas_of,
     replicated_jobs_of,
 )
-from trainwright.controller.local.controllers.objects import spec_of
 from trainwright.controller.runtime import ErrorCause, Invalid
 
 _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"

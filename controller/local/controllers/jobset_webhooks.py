@@ -4,28 +4,22 @@
 The handlers answer reviews. They are added to a `WebhookServer`, or called by an API server in the same process.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
 import msgspec
 
 from trainwright.api.objects import Document, annotations_of, labels_of, name_of
-from trainwright.controller.local.controllers.job_pods import COMPLETION_INDEX
 from trainwright.controller.local.controllers.jobset_objects import (
-    EXCLUSIVE,
-    JOB_KEY,
     JOBSET_NAME,
-    NODE_SELECTOR_STRATEGY,
     PRIORITY,
 )
-from trainwright.controller.local.controllers.jobset_placement import Followers, Misplaced
 from trainwright.controller.local.controllers.jobset_validation import KIND, refusal, validate
-from trainwright.controller.local.controllers.objects import JOBSET, POD, spec_of
+from trainwright.controller.local.controllers.objects import JOBSET, POD
 from trainwright.controller.local.gowriting import rewrite
 from trainwright.controller.runtime import (
     AdmissionHandler,
-    Client,
     ReviewRequest,
     ReviewResponse,
     json_patch,
@@ -59,39 +53,10 @@ def default(jobset: Document) -> None:
 
 
 def default_pod(pod: Document) -> None:
-    """Set the defaults of a new pod; does nothing to pods that belong to no JobSet.
-
-    The first pod of a Job with exclusive placement keeps other Jobs out of its topology domain. What the other pods
-    get depends on where the first one is; see `placement`.
-    """
-    annotations, spec = annotations_of(pod), pod.setdefault("spec", {})
-    if JOBSET_NAME not in annotations or NODE_SELECTOR_STRATEGY in annotations:
-        return
-    if spec.get("priority") is not None:
-        metadata = pod["metadata"]
-        metadata["labels"] = {**labels_of(pod), PRIORITY: str(spec["priority"])}
-    if EXCLUSIVE in annotations and annotations.get(COMPLETION_INDEX) == "0":
-        _keep_others_out(pod)
-
-
-def _keep_others_out(pod: Document) -> None:
-    labels, topology = labels_of(pod), annotations_of(pod)[EXCLUSIVE]
-    own = {"key": JOB_KEY, "operator": "In", "values": [labels.get(JOB_KEY, "")]}
-    others = [
-        {"key": JOB_KEY, "operator": "Exists"},
-        {**own, "operator": "NotIn"},
-        {"key": PRIORITY, "operator": "In", "values": [labels.get(PRIORITY, "")]},
-    ]
-    affinity = _part(spec_of(pod), "affinity")
-    for kind, expressions in (("podAffinity", [own]), ("podAntiAffinity", others)):
-        part = _part(affinity, kind)
-        required = part.get("requiredDuringSchedulingIgnoredDuringExecution") or []
-        term = {
-            "labelSelector": {"matchExpressions": expressions},
-            "topologyKey": topology,
-            "namespaceSelector": {},
-        }
-        part["requiredDuringSchedulingIgnoredDuringExecution"] = [*required, term]
+    """Label a new pod of a JobSet with its priority; does nothing to other pods."""
+    priority = (pod.get("spec") or {}).get("priority")
+    if JOBSET_NAME in annotations_of(pod) and priority is not None:
+        pod["metadata"]["labels"] = {**labels_of(pod), PRIORITY: str(priority)}
 
 
 def _write(part: Document, struct: str) -> None:
@@ -134,7 +99,6 @@ def _part(document: Document, name: str) -> Document:
 MUTATE_JOBSET = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_JOBSET = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 MUTATE_POD = "/mutate--v1-pod"
-VALIDATE_POD = "/validate--v1-pod"
 _SERVICE = {"name": "jobset-webhook-service", "namespace": "jobset-system"}
 _DECODER = msgspec.json.Decoder()
 _OF_JOBSETS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
@@ -143,7 +107,7 @@ _OF_JOBSETS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "o
 class JobSetDefaulting:
     """Answers with the changes that a defaulter makes."""
 
-    def __init__(self, defaulter: Callable[[Document], Awaitable[None]]) -> None:
+    def __init__(self, defaulter: Callable[[Document], None]) -> None:
         """`defaulter` changes the document in place."""
         self._defaulter = defaulter
 
@@ -152,10 +116,7 @@ class JobSetDefaulting:
         before, after = _document(review.object), _document(review.object)
         if before is None or after is None:
             return ReviewResponse(allowed=True)
-        try:
-            await self._defaulter(after)
-        except Misplaced as error:
-            return _refused(error)
+        self._defaulter(after)
         return ReviewResponse(allowed=True, patch=tuple(json_patch(before, after)))
 
 
@@ -171,45 +132,16 @@ class ValidatingJobSets:
         return ReviewResponse(allowed=True) if error is None else passed_through(error)
 
 
-class ValidatingPods:
-    """Refuses pods that would be in the wrong topology domain."""
-
-    def __init__(self, followers: Followers) -> None:
-        """`followers` finds out where a pod has to be."""
-        self._followers = followers
-
-    async def answer(self, review: ReviewRequest) -> ReviewResponse:
-        """Check the new object of a review."""
-        pod = _document(review.object)
-        try:
-            if pod is not None and review.operation == "CREATE":
-                await self._followers.check(pod)
-        except Misplaced as error:
-            return _refused(error)
-        return ReviewResponse(allowed=True)
-
-
-def handlers(client: Client) -> dict[str, AdmissionHandler]:
-    """The handlers by path. They look up pods and nodes through `client`."""
-    followers = Followers(client)
-
-    async def default_jobset(jobset: Document) -> None:
-        default(jobset)
-
-    async def place_pod(pod: Document) -> None:
-        default_pod(pod)
-        await followers.follow(pod)
-
-    return {
-        MUTATE_JOBSET: JobSetDefaulting(default_jobset),
-        VALIDATE_JOBSET: ValidatingJobSets(),
-        MUTATE_POD: JobSetDefaulting(place_pod),
-        VALIDATE_POD: ValidatingPods(followers),
-    }
+HANDLERS: Mapping[str, AdmissionHandler] = {
+    MUTATE_JOBSET: JobSetDefaulting(default),
+    VALIDATE_JOBSET: ValidatingJobSets(),
+    MUTATE_POD: JobSetDefaulting(default_pod),
+}
+"""The handlers by path."""
 
 
 def configurations() -> tuple[Document, ...]:
-    """The mutating and the validating configuration, as an installation of JobSet has them."""
+    """The mutating and the validating configuration of an installation of JobSet, without exclusive placement."""
     return (
         _configuration(
             "MutatingWebhookConfiguration",
@@ -223,14 +155,8 @@ def configurations() -> tuple[Document, ...]:
             _webhook(
                 "vjobset.kb.io", VALIDATE_JOBSET, JOBSET.group, JOBSET.version, JOBSET.plural, ["CREATE", "UPDATE"]
             ),
-            _webhook("vpod.kb.io", VALIDATE_POD, POD.group, POD.version, POD.plural, ["CREATE"], _OF_JOBSETS),
         ),
     )
-
-
-def _refused(error: Misplaced) -> ReviewResponse:
-    """As controller-runtime answers an error without a status of its own."""
-    return ReviewResponse(allowed=False, code=403, reason="Forbidden", message=str(error))
 
 
 def _configuration(kind: str, name: str, *webhooks: Document) -> Document:

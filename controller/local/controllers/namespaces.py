@@ -11,11 +11,21 @@ from datetime import datetime
 
 from trainwright.api.base import Resource
 from trainwright.api.conditions import find, set_condition
-from trainwright.api.objects import Document, Key, deletion_timestamp_of, name_of, resource_version_of, uid_of
+from trainwright.api.objects import (
+    Document,
+    Key,
+    conditions_of,
+    deletion_timestamp_of,
+    name_of,
+    resource_version_of,
+    spec_of,
+    status_of,
+    uid_of,
+)
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.controllers.base import Served, served_kinds, write_status
-from trainwright.controller.local.controllers.objects import NAMESPACE, POD, conditions_of, spec_of, status_of
+from trainwright.controller.local.controllers.objects import NAMESPACE, POD
 from trainwright.controller.runtime import ApiError, Manager, MetadataOnly, NotFound, Result, RetryAfter
 
 _FINE = {

@@ -15,7 +15,7 @@ from typing import Any
 from trainwright.api.base import Resource
 from trainwright.api.conditions import find, is_true
 from trainwright.api.nodes import is_met
-from trainwright.api.objects import Document, deletion_timestamp_of
+from trainwright.api.objects import Document, conditions_of, created_of, deletion_timestamp_of, spec_of, status_of
 from trainwright.api.times import parse
 
 POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
@@ -38,26 +38,6 @@ VOLUME = Resource(group="", version="v1", kind="PersistentVolume", plural="persi
 CLUSTER_ROLE = Resource(
     group="rbac.authorization.k8s.io", version="v1", kind="ClusterRole", plural="clusterroles", namespaced=False
 )
-
-
-def spec_of(document: Document) -> Document:
-    """`spec`, empty if it is not set."""
-    return document.get("spec") or {}
-
-
-def status_of(document: Document) -> Document:
-    """`status`, empty if it is not set."""
-    return document.get("status") or {}
-
-
-def conditions_of(document: Document) -> list[Document]:
-    """`status.conditions`, empty if there are none."""
-    return status_of(document).get("conditions") or []
-
-
-def created_of(document: Document) -> str:
-    """`metadata.creationTimestamp` in wire form, empty for an object that was never stored."""
-    return str((document.get("metadata") or {}).get("creationTimestamp") or "")
 
 
 def labels_match(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

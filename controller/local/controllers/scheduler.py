@@ -15,27 +15,21 @@ from trainwright.api.nodes import selects, tolerates, untolerated
 from trainwright.api.objects import (
     Document,
     Key,
+    conditions_of,
+    created_of,
     deletion_timestamp_of,
     generation_of,
     labels_of,
     name_of,
     namespace_of,
+    spec_of,
+    status_of,
     uid_of,
 )
 from trainwright.api.quantity import Quantity
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, format_time, wall_clock
-from trainwright.controller.local.controllers.objects import (
-    NODE,
-    POD,
-    conditions_of,
-    created_of,
-    is_terminal,
-    labels_match,
-    node_of,
-    spec_of,
-    status_of,
-)
+from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, labels_match, node_of
 from trainwright.controller.runtime import (
     ApiError,
     Conflict,

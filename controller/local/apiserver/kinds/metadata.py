@@ -5,17 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from trainwright.api import times
-from trainwright.api.objects import Document
-from trainwright.api.surroundings import letters, new_uid
+from trainwright.api.objects import Document, generated_name
+from trainwright.api.surroundings import new_uid
 from trainwright.controller.local.apiserver import errors
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 IMMUTABLE = "field is immutable"
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Of generated names: without vowels, so that no words come out."""
-_SUFFIX = 5
-_LONGEST_BASE = 63 - _SUFFIX
 _SYSTEM_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -39,7 +35,7 @@ def begin(metadata: Document, now: datetime) -> None:
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = times.format_time(now)
     if metadata.get("generateName") and not metadata.get("name"):
-        metadata["name"] = generated(metadata["generateName"])
+        metadata["name"] = generated_name(metadata["generateName"])
 
 
 def set_namespace(metadata: Document, namespace: str) -> None:
@@ -97,8 +93,3 @@ def keep_system_fields(metadata: Document, old: Document) -> None:
     grace = old.get("deletionGracePeriodSeconds")
     if grace is not None and metadata.get("deletionGracePeriodSeconds") is None:
         metadata["deletionGracePeriodSeconds"] = grace
-
-
-def generated(base: str) -> str:
-    """A name for `generateName`: the base, cut if it is long, and five random characters."""
-    return base[:_LONGEST_BASE] + letters(_ALPHABET, _SUFFIX)

@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from trainwright.api.objects import Document, Key, deletion_timestamp_of, name_of
+from trainwright.api.objects import Document, Key, deletion_timestamp_of, name_of, spec_of, status_of
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, node_of, spec_of, status_of
+from trainwright.controller.local.controllers.objects import NODE, POD, is_terminal, node_of
 from trainwright.controller.runtime import Client, Done, Manager, NotFound, Result, Trigger
 
 NODE_NAME = "laptop"

@@ -6,5 +6,5 @@ from tests.integration.local.controllers import scenarios_of_jobs, scenarios_of_
 SCENARIOS = (*scenarios_of_jobsets.SCENARIOS, *scenarios_of_jobs.SCENARIOS, *scenarios_of_others.SCENARIOS)
 CPU = "64"
 """Of the node that they share, so that none waits for a place."""
-ALONE = (*scenarios_of_jobsets.ALONE, *scenarios_of_others.ALONE)
+ALONE = scenarios_of_others.ALONE
 """Each needs a node of 8 CPUs of its own."""

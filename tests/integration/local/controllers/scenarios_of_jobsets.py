@@ -85,16 +85,6 @@ async def jobset_starts_in_order(world: World, note: Note) -> None:
     await note("complete")
 
 
-async def jobset_is_alone_in_its_domain(world: World, note: Note) -> None:
-    exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"}
-    jobs = [replicated("a", pods=2, backoffLimit=5)]
-    await world.create(JOBSET, "first", {"replicatedJobs": jobs}, annotations=exclusive)
-    await world.running(2)
-    await world.create(JOBSET, "second", {"replicatedJobs": jobs}, annotations=exclusive)
-    await world.pods(lambda pods: "Unschedulable" in str(of(pods, "second")))
-    await note("one Job runs, the other waits")
-
-
 async def jobset_depends(world: World, note: Note) -> None:
     b, c = replicated("b"), replicated("c")
     b["dependsOn"] = [{"name": "a", "status": "Complete"}]
@@ -149,5 +139,3 @@ SCENARIOS: tuple[Scenario, ...] = (
     jobset_fails_by_a_rule,
     jobset_waits_for_the_old_jobs,
 )
-ALONE: tuple[Scenario, ...] = (jobset_is_alone_in_its_domain,)
-"""Those that need a node of their own."""

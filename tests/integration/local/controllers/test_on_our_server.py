@@ -71,7 +71,7 @@ async def _compared(scenarios: Sequence[Scenario], folder: Path, cpu: str) -> di
         async with TaskScope("server") as tasks:
             running = tasks.start("definitions", made.definitions.run())
             client = Client(transport("webhooks"), user_agent="webhooks")
-            made.webhooks.answer_here(_WEBHOOKS, answerer(webhooks.handlers(client)))
+            made.webhooks.answer_here(_WEBHOOKS, answerer(webhooks.HANDLERS))
             hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhooks.configurations()]
             await install(client, [jobset_definition(), *hooks], owner="test")
             settings = ControllerSettings(authority=_AUTHORITY.decode(), volumes=folder / "volumes")

@@ -24,7 +24,7 @@ from tests.integration.local.controllers.requests import replicated
 from tests.integration.local.controllers.scenarios import ALONE, CPU, SCENARIOS
 from trainwright.api.objects import Document
 from trainwright.controller.local.controllers import CONTROLLERS
-from trainwright.controller.local.controllers.jobset_webhooks import configurations, handlers
+from trainwright.controller.local.controllers.jobset_webhooks import HANDLERS, configurations
 from trainwright.controller.local.controllers.objects import JOBSET
 from trainwright.controller.runtime import Client, HTTPTransport, Webhooks, load_config
 from trainwright.controller.runtime.errors import Invalid
@@ -75,7 +75,7 @@ async def jobset_webhooks(control_plane: ControlPlane) -> AsyncIterator[None]:
         configurations=configurations(),
         certificates=ByURL(url=f"https://127.0.0.1:{port}"),
     )
-    for path, handler in handlers(client).items():
+    for path, handler in HANDLERS.items():
         hooks.server.handle(path, handler)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(hooks.run())

@@ -9,12 +9,9 @@ import pytest
 
 from tests.unit.local.controllers.objects import jobset, pod, replicated
 from trainwright.api.objects import Document
-from trainwright.controller.local.controllers.jobset_placement import Followers, Misplaced
 from trainwright.controller.local.controllers.jobset_validation import validate
-from trainwright.controller.local.controllers.jobset_webhooks import configurations, default, default_pod, handlers
-from trainwright.controller.runtime import Client
+from trainwright.controller.local.controllers.jobset_webhooks import HANDLERS, configurations, default, default_pod
 from trainwright.controller.runtime.certificates.configurations import paths_of
-from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 from trainwright.controller.runtime.webhook.review import ReviewRequest
 
 
@@ -98,91 +95,6 @@ def test_pods_of_a_jobset_get_their_priority() -> None:
     other = pod(spec={"priority": 7})
     default_pod(other)
     assert other["metadata"]["labels"] == {}
-
-
-def test_the_first_pod_keeps_other_jobs_out() -> None:
-    exclusive = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-    annotations = {"jobset.sigs.k8s.io/jobset-name": "set", exclusive: "rack"}
-    labels = {"jobset.sigs.k8s.io/job-key": "key"}
-    first = pod(annotations=annotations, labels=labels, index=0, spec={"priority": 0})
-    default_pod(first)
-    affinity = first["spec"]["affinity"]
-    for kind, operators in (("podAffinity", ["In"]), ("podAntiAffinity", ["Exists", "NotIn", "In"])):
-        (term,) = affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"]
-        assert term["topologyKey"] == "rack"
-        assert [e["operator"] for e in term["labelSelector"]["matchExpressions"]] == operators
-    second = pod(annotations=annotations, labels=labels, index=1)
-    default_pod(second)
-    assert "affinity" not in second["spec"]
-
-
-EXCLUSIVE = {
-    "jobset.sigs.k8s.io/jobset-name": "set",
-    "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
-}
-
-
-def follower(owner: str = "uid-job", **selector: str) -> Document:
-    prefix = "jobset.sigs.k8s.io"
-    labels = {f"{prefix}/jobset-name": "set", f"{prefix}/replicatedjob-name": "a", f"{prefix}/job-index": "2"}
-    made = pod(annotations=EXCLUSIVE, labels=labels, index=1, spec={"nodeSelector": selector} if selector else {})
-    made["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": owner, "controller": True}]
-    return made
-
-
-@pytest.mark.parametrize(
-    ("first", "labels", "selector", "refusal"),
-    [
-        ([pod(node="n")], {"rack": "7"}, {"rack": "7"}, ""),
-        ([pod(node="n")], {}, None, "node does not have topology label: rack"),
-        ([pod(node="")], {}, None, "follower pod node selector not set"),
-        ([], {}, None, "follower pod node selector not set"),
-        ([pod(deleted=True)], {}, None, "follower pod node selector not set"),
-    ],
-)
-async def test_other_pods_follow_the_first(
-    first: list[Document], labels: dict[str, str], selector: dict[str, str] | None, refusal: str
-) -> None:
-    for leader in first:
-        leader["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": "uid-job", "controller": True}]
-    transport = ScriptedTransport()
-    transport.answer(lambda request: request.path.endswith("/pods"), {"metadata": {}, "items": first}, times=2)
-    transport.answer(lambda request: "/nodes/" in request.path, {"metadata": {"name": "n", "labels": labels}})
-    followers, made = Followers(Client(transport)), follower()
-    said = ""
-    try:
-        await followers.follow(made)
-        await followers.check(made)
-    except Misplaced as error:
-        said = str(error)
-    assert (made["spec"].get("nodeSelector"), said) == (selector, refusal)
-
-
-@pytest.mark.parametrize(
-    ("made", "first", "refusal"),
-    [
-        (follower(zone="1"), [], "follower pod node selector for topology domain not found. missing selector: rack"),
-        (follower(rack="7"), [], "expected 1 leader pod (set-a-2-0), but got 0. this is an expected, transient error"),
-        (
-            follower(rack="7"),
-            [pod(node="")],
-            "leader pod not yet scheduled, not creating follower pod. this is an expected, transient error",
-        ),
-        (
-            follower("other", rack="7"),
-            [pod()],
-            "follower pod owner UID (other) != leader pod owner UID (uid-job)",
-        ),
-    ],
-)
-async def test_a_pod_in_the_wrong_place_is_refused(made: Document, first: list[Document], refusal: str) -> None:
-    for leader in first:
-        leader["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": "uid-job", "controller": True}]
-    transport = ScriptedTransport()
-    transport.answer(lambda request: request.path.endswith("/pods"), {"metadata": {}, "items": first})
-    with pytest.raises(Misplaced) as caught:
-        await Followers(Client(transport)).check(made)
-    assert str(caught.value) == refusal
 
 
 def errors(new: Document, old: Document | None = None) -> list[str]:
@@ -367,7 +279,7 @@ def raw(document: Any) -> msgspec.Raw:
 
 
 async def test_the_webhooks_answer_reviews() -> None:
-    known = handlers(Client(ScriptedTransport()))
+    known = HANDLERS
     assert paths_of(configurations()) == known.keys()
     mutated = await known["/mutate-jobset-x-k8s-io-v1alpha2-jobset"].answer(
         ReviewRequest(uid="1", operation="CREATE", object=raw(jobset(replicated())))

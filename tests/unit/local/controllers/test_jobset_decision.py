@@ -65,20 +65,6 @@ def test_a_job_says_where_it_is() -> None:
     assert "subdomain" not in group["template"]["spec"]["template"]["spec"], "the JobSet itself is not changed"
 
 
-def test_exclusive_placement_by_node_selector() -> None:
-    owner = jobset(replicated())
-    owner["metadata"]["annotations"] = {
-        "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
-        "alpha.jobset.sigs.k8s.io/node-selector": "true",
-    }
-    made = job_of(owner, owner["spec"]["replicatedJobs"][0], 0)
-    pod = made["spec"]["template"]["spec"]
-    assert pod["nodeSelector"] == {"alpha.jobset.sigs.k8s.io/namespaced-job": "ns_set-node-0"}
-    assert pod["tolerations"][0]["key"] == "alpha.jobset.sigs.k8s.io/no-schedule"
-    assert made["metadata"]["annotations"]["alpha.jobset.sigs.k8s.io/exclusive-topology"] == "rack"
-    assert "alpha.jobset.sigs.k8s.io/exclusive-topology" not in made["metadata"]["labels"]
-
-
 @pytest.mark.parametrize(
     ("network", "name", "published"),
     [({}, "set", True), ({"subdomain": "net", "publishNotReadyAddresses": False}, "net", None)],

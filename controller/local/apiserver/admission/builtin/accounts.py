@@ -3,11 +3,10 @@
 
 import copy
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, generated_name
 from trainwright.controller.local.apiserver.admission.builtin.write import Context, Write
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import set_account
-from trainwright.controller.local.apiserver.kinds.metadata import generated
 
 _DEFAULT = "default"
 """The account of pods that name none. A controller makes it in each namespace."""
@@ -91,7 +90,7 @@ def _mounts(spec: Document, account: Document) -> bool:
 
 def _mount(spec: Document) -> None:
     taken = [volume["name"] for volume in entries(spec, "volumes") if volume.get("name", "").startswith(_VOLUME_PREFIX)]
-    name = taken[0] if taken else generated(_VOLUME_PREFIX)
+    name = taken[0] if taken else generated_name(_VOLUME_PREFIX)
     mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
     mounted = False
     for field in ("initContainers", "containers"):
