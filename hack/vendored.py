@@ -14,7 +14,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-VENDOR = Path(__file__).resolve().parent.parent / "controller" / "cli" / "dashboard" / "page" / "vendor"
+VENDOR = Path(__file__).resolve().parent.parent / "controller" / "dashboard" / "page" / "vendor"
 LIST = "vendored.json"
 _OUR_OWN = frozenset({LIST, "README.md"})
 

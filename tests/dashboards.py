@@ -15,17 +15,17 @@ import msgspec
 from yarl import URL
 
 from trainwright.api.objects import Document
-from trainwright.controller.cli.comparing.comparison import JobComparison
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.answering import DashboardSite
-from trainwright.controller.cli.dashboard.keys import KeptKeys
-from trainwright.controller.cli.dashboard.serving import Server
-from trainwright.controller.cli.explain import explaining_plugins
-from trainwright.controller.cli.progress.reports import KeptReports
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.keys import KeptKeys
+from trainwright.controller.dashboard.server import Server
+from trainwright.controller.dashboard.service import DashboardService
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.views.comparison import JobComparison
+from trainwright.controller.views.explanation import explaining_plugins
+from trainwright.controller.views.reports import KeptReports
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
@@ -274,11 +274,11 @@ async def dashboard(
     kept: KeptKeys | None = None,
     reports: KeptReports | None = None,
     changes: bool = False,
-) -> AsyncIterator[tuple[Browser, DashboardSite]]:
+) -> AsyncIterator[tuple[Browser, DashboardService]]:
     """Serve the jobs of a namespace for the length of the block; yields a browser that has brought the token."""
     client = Client(transport, user_agent="trainwright-dashboard")
     cluster = contract.Cluster(context=context, server="https://test", namespace=namespace)
-    site = DashboardSite(
+    site = DashboardService(
         client,
         cluster,
         plugins=explaining_plugins(),

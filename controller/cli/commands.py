@@ -33,7 +33,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "dashboard": Command("show TrainJobs in the browser", general.dashboard, "dashboard.commands:run", 2),
+    "dashboard": Command("show TrainJobs in the browser", general.dashboard, "dashboard:run", 2),
     "doctor": Command("say what is wrong with an installation", general.doctor, "doctor:run", 2),
     "explain": Command("say why a TrainJob does not train", general.explain, "explain:run", 2),
     "generate": Command("compile schemas of your own kinds into models", general.generate, "generate:run", 3),

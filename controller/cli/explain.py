@@ -9,71 +9,12 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
 
-import msgspec
-
-from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli.reading import reading, run_reading
-from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation, Reader
-from trainwright.plugins.contract import Cause, Explains
-from trainwright.plugins.registry import Registry
+from trainwright.controller.views.explanation import as_json, explaining_plugins, lines_of
 
 WATCH_SECONDS = 2.0
-
-
-class ReferenceView(msgspec.Struct, kw_only=True, rename="camel"):
-    kind: str
-    namespace: str
-    """Empty for objects without a namespace."""
-    name: str
-
-
-class CauseView(msgspec.Struct, kw_only=True, rename="camel"):
-    """One cause, in the words of `trainwright explain`."""
-
-    reason: str
-    """A stable word in CamelCase."""
-    message: str
-    """What is wrong with which object, the evidence, and what to do."""
-    severity: str
-    """`Ended`, `Deliberate`, `Stuck`, `Temporary` or `Waits`."""
-    object: ReferenceView | None
-    since: str | None
-    pods: int
-    """How many pods it concerns; 0: not counted."""
-
-
-class ExplanationView(msgspec.Struct, kw_only=True, rename="camel"):
-    outcome: Word
-    cause: CauseView
-    others: list[CauseView]
-    """Further causes, the worst first."""
-    not_read: list[str]
-    """What could not be read, so that the explanation may be incomplete."""
-
-
-def shown_explanation(explanation: Explanation) -> ExplanationView:
-    return ExplanationView(
-        outcome=explanation.outcome,
-        cause=_cause(explanation.cause),
-        others=[_cause(one) for one in explanation.others],
-        not_read=list(explanation.unread),
-    )
-
-
-def _cause(cause: Cause) -> CauseView:
-    return CauseView(
-        reason=cause.reason,
-        message=cause.message,
-        severity=cause.severity.name.capitalize(),
-        object=msgspec.convert(cause.about, ReferenceView | None, from_attributes=True),
-        since=format_time(cause.since) if cause.since is not None else None,
-        pods=cause.pods,
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -88,14 +29,6 @@ async def _explain(arguments: argparse.Namespace) -> int:
         explanation = await reader.explain(arguments.namespace, arguments.job)
         show(explanation, arguments.output, everything=arguments.all)
         return explanation.exit_code
-
-
-def explaining_plugins() -> Sequence[Explains]:
-    """The installed plugins that explain jobs, whatever a Configuration disables: the cluster may have other settings.
-
-    Raises RegistryError.
-    """
-    return [entry.plugin for entry in Registry.load().having("explain")]  # type: ignore[misc]
 
 
 async def _watch(reader: Reader, arguments: argparse.Namespace) -> int:
@@ -118,39 +51,3 @@ def show(explanation: Explanation, output: str = "text", *, everything: bool = F
         print(json.dumps(as_json(explanation), ensure_ascii=False))
         return
     print("\n".join(lines_of(explanation, everything=everything)))
-
-
-def lines_of(explanation: Explanation, *, everything: bool = False) -> list[str]:
-    """The explanation as text: the sentence, the object to look at, and what else there is."""
-    now, first = wall_clock(), explanation.cause
-    lines = [f"{explanation.outcome}: {first.message}", *_details(first, now)]
-    shown = explanation.others if everything else explanation.others[:1]
-    for other in shown:
-        lines.append(f"also: {other.message}")
-        lines += _details(other, now) if everything else []
-    rest = len(explanation.others) - len(shown)
-    if rest:
-        lines.append(f"{rest} more: see --all")
-    lines += [f"not read: {text}" for text in explanation.unread]
-    return lines
-
-
-def _details(cause: Cause, now: datetime) -> list[str]:
-    parts = [str(cause.about)] if cause.about is not None else []
-    if cause.since is not None:
-        parts.append(f"since {cause.since:%Y-%m-%d %H:%M:%S} UTC ({_age((now - cause.since).total_seconds())})")
-    return [f"  {', '.join(parts)}"] if parts else []
-
-
-def _age(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{max(0, int(seconds))} s"
-
-
-def as_json(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as data. Keys are added over time, never changed."""
-    told = msgspec.to_builtins(shown_explanation(explanation))
-    job = {"namespace": explanation.namespace, "name": explanation.name, "outcome": told.pop("outcome")}
-    return {**job, "exitCode": explanation.exit_code, **told}

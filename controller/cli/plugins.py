@@ -9,7 +9,7 @@ from typing import Any
 from trainwright.api.manifest import dump
 from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_registry
-from trainwright.controller.cli.progress.text import aligned
+from trainwright.controller.views.text import aligned
 from trainwright.plugins.contract import RegistryError
 from trainwright.plugins.registry import Registry
 

@@ -6,9 +6,9 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
@@ -16,7 +16,6 @@ from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport,
 
 TERMINATED = 143
 
-T = TypeVar("T")
 Command = Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
 
 
@@ -73,14 +72,6 @@ def chosen_cluster(arguments: argparse.Namespace) -> ClusterConfig:
         print(f"no kubeconfig is set: using the local cluster {folder.name}", file=sys.stderr)
         arguments.kubeconfig = folder / "kubeconfig"  # for those that read it again later
         return load_config(arguments.kubeconfig, arguments.context)
-
-
-async def if_there(read: Awaitable[T]) -> T | None:
-    """What is read; None if it does not exist."""
-    try:
-        return await read
-    except NotFound:
-        return None
 
 
 @asynccontextmanager

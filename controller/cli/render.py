@@ -30,7 +30,6 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.cli.commands import refused
 from trainwright.controller.cli.configuration import load_registry
-from trainwright.controller.cli.rendering.cluster import ClusterView
 from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
 from trainwright.controller.runtime import (
     AdmissionRequest,
@@ -43,6 +42,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.controller.trainer.build.runtimes import target_of
+from trainwright.controller.views.cluster import ClusterView
 from trainwright.plugins.contract import (
     OFFLINE,
     FactUnavailable,

@@ -41,14 +41,14 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS
-from trainwright.controller.cli.dashboard.details import row_of
-from trainwright.controller.cli.progress.view import History, observe
+from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.progress import history as keeping
+from trainwright.controller.views.job import History, observe
 
 REPORTS_A_SECOND = 20
 SETTLE_SECONDS = 10.0

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.e2e.dashboard.conftest import CHROMIUM, launch
 from tests.e2e.dashboard.stub import Stub, many, sample, sample_job, serving
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 
 REPORT_SECONDS = 5.0
 TICK_SECONDS = 0.25

@@ -12,8 +12,8 @@ from tests.dashboards import Browser, dashboard
 from tests.e2e.conftest import NOWHERE, Trainer
 from tests.pages import blocks_of
 from tests.repository import ROOT
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.answering import DashboardSite
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.service import DashboardService
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing.waiting import contains, eventually, eventually_sync
 
@@ -29,7 +29,7 @@ def documented() -> Rules:
 
 
 @asynccontextmanager
-async def seen_by(trainer: Trainer, user: str, rules: Rules) -> AsyncIterator[tuple[Browser, DashboardSite]]:
+async def seen_by(trainer: Trainer, user: str, rules: Rules) -> AsyncIterator[tuple[Browser, DashboardService]]:
     """The dashboard of a user who has these rights in the namespace of the test."""
     kubeconfig = trainer.cluster.add_user(user, rules=rules, namespace=trainer.namespace)
     transport = HTTPTransport(load_config(kubeconfig))

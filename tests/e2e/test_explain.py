@@ -20,11 +20,11 @@ from tests.installation import WITHOUT_ADMISSION, install
 from tests.managers import MANAGER
 from tests.repository import ROOT
 from trainwright.api.times import wall_clock
-from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually
 from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.controller.views.explanation import explaining_plugins
 from trainwright.plugins.contract import Picture
 
 pytestmark = pytest.mark.parity

@@ -6,10 +6,10 @@ import asyncio
 import pytest
 
 from tests.e2e.conftest import Trainer
-from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.controller.views.explanation import explaining_plugins
 from trainwright.plugins.testing import replicated_job, runtime_document
 
 ON_THEIR_WAY = {"Starting", "Running", "StepWaits", "Complete"}

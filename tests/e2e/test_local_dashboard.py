@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.e2e.test_local import TRAINWRIGHT, Shell
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}")

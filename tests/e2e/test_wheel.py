@@ -47,11 +47,11 @@ def test_one_top_level_package_with_real_files(wheel: Path) -> None:
     assert sources <= names
     assert {"trainwright/py.typed", "trainwright/progress.py"} <= names
     assert "trainwright/controller/runtime/testing/modules/kubernetes/go.mod" in names
-    page = ROOT / "controller" / "cli" / "dashboard" / "page"
+    page = ROOT / "controller" / "dashboard" / "page"
     files = {str(path.relative_to(page)) for path in page.rglob("*") if path.is_file()}
     assert {"index.html", "js/job/chart.js", "vendor/uplot/LICENSE"} <= files
-    assert {f"trainwright/controller/cli/dashboard/page/{file}" for file in files} <= names
-    assert any(name.endswith("licenses/controller/cli/dashboard/page/vendor/uplot/LICENSE") for name in names)
+    assert {f"trainwright/controller/dashboard/page/{file}" for file in files} <= names
+    assert any(name.endswith("licenses/controller/dashboard/page/vendor/uplot/LICENSE") for name in names)
     runtimes = ROOT / "config" / "runtimes"
     shipped = {file.relative_to(runtimes) for file in runtimes.rglob("*-*.yaml")}
     assert len(shipped) == 10
@@ -102,14 +102,14 @@ def test_the_page_of_the_dashboard_is_in_the_wheel(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     copy_sources(source)
-    package = source / "controller" / "cli" / "dashboard"
+    package = source / "controller" / "dashboard"
     (package / "page" / "parts").mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").touch()
     for name in ("probe.html", "parts/probe.css", "parts/probe.svg"):
         (package / "page" / name).write_text("a page")
     with zipfile.ZipFile(built(source, tmp_path)) as archive:
         names = {name for name in archive.namelist() if "probe." in name}
-    page = "trainwright/controller/cli/dashboard/page"
+    page = "trainwright/controller/dashboard/page"
     assert names == {f"{page}/probe.html", f"{page}/parts/probe.css", f"{page}/parts/probe.svg"}
 
 

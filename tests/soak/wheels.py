@@ -35,7 +35,7 @@ SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
 RUNTIMES = ROOT / "config" / "runtimes"
 IMPORTS = {
     "": "trainwright.controller.trainer.assembly.manager",
-    "dashboard": "trainwright.controller.cli.dashboard.serving",
+    "dashboard": "trainwright.controller.dashboard.server",
     "fast": "uvloop",
     "local": "trainwright.controller.cli.local.training",
     "progress": "rich.live",
@@ -124,7 +124,7 @@ def alone(one: Installed) -> None:
 def dashboard(one: Installed) -> None:
     """The page is in the wheel, and the command knows its options."""
     expect(one.run("trainwright", "dashboard", "--help"), "--port")
-    page = "from importlib.resources import files; print(files('trainwright.controller.cli.dashboard') / 'page')"
+    page = "from importlib.resources import files; print(files('trainwright.controller.dashboard') / 'page')"
     folder = Path(one.run("python", "-c", page).strip())
     if not (folder / "index.html").is_file():
         raise Broken(f"{folder} has no index.html")

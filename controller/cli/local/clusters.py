@@ -23,10 +23,10 @@ from trainwright.api.errors import UserError
 from trainwright.api.messages import counted
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.local import serving
 from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.cli.local.run import check_system
+from trainwright.controller.dashboard.keys import KeptKeys
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import ConfigurationError

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.controller.cli.comparing.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY
+from trainwright.controller.views.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY
 
 SECONDS = 1.0
 """All questions to git together: a repository may be huge, or on a disk that is far away."""

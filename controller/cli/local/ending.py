@@ -26,13 +26,13 @@ from trainwright.api.objects import Document, annotations_of, dig, name_of, name
 from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
-from trainwright.controller.cli.ended import end_of
 from trainwright.controller.cli.local.jobs import has_ended
-from trainwright.controller.cli.progress import text
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.status import OBSTACLES
+from trainwright.controller.views import text
+from trainwright.controller.views.ended import end_of
 
 REASON_FAILED = "ContainerFailed"
 RECORD_SECONDS = 2.0

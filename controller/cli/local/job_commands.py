@@ -19,18 +19,18 @@ from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
-from trainwright.controller.cli.comparing import comparison
-from trainwright.controller.cli.comparing.comparison import ComparedRun, JobComparison, as_csv, as_text
 from trainwright.controller.cli.local import ending, managing
 from trainwright.controller.cli.local.jobs import Follower, failed_runs, rank_of, runs_with_logs, seen
 from trainwright.controller.cli.local.managing import LocalJobs, RefusedError
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.local.outputs import JobOutput
-from trainwright.controller.cli.progress.reports import FILE, KeptReport, KeptReports
-from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import ApiError, Request, TransportError
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
+from trainwright.controller.views import comparison
+from trainwright.controller.views.cluster import if_there
+from trainwright.controller.views.comparison import ComparedRun, JobComparison, as_csv, as_text
+from trainwright.controller.views.reports import FILE, KeptReport, KeptReports
 
 _JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
 START_SECONDS = 3600.0
@@ -91,8 +91,8 @@ async def jobs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 @_with_jobs
 async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     # Imported here: the other commands explain nothing.
-    from trainwright.controller.cli.explain import explaining_plugins, lines_of  # noqa: PLC0415
     from trainwright.controller.trainer.why import Reader  # noqa: PLC0415
+    from trainwright.controller.views.explanation import explaining_plugins, lines_of  # noqa: PLC0415
 
     job = await jobs.get(arguments.job)
     if arguments.output != "text":

@@ -26,9 +26,6 @@ from trainwright.api.times import parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.watching import PodWatch, Stalls
-from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.view import History, observe, view_of
-from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import Client, KubernetesError, Request, TaskScope, Transport
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, WrittenFailure, written_failures
 from trainwright.controller.trainer.failures.last_words import (
@@ -43,6 +40,9 @@ from trainwright.controller.trainer.failures.stacks import whereabouts
 from trainwright.controller.trainer.job.pods import container_statuses
 from trainwright.controller.trainer.job.stall import rank_name
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.views import text
+from trainwright.controller.views.cluster import if_there
+from trainwright.controller.views.job import History, observe, view_of
 from trainwright.plugins.contract.picture import index_of
 
 TRAINJOB = TrainJob.RESOURCE
@@ -184,8 +184,8 @@ class Follower:
     async def _why(self) -> str:
         """Why nothing runs: the sentence of `trainwright explain`; of a job that is only slow, what was said last."""
         # Imported here: most jobs start.
-        from trainwright.controller.cli.explain import explaining_plugins  # noqa: PLC0415
         from trainwright.controller.trainer.why import Reader  # noqa: PLC0415
+        from trainwright.controller.views.explanation import explaining_plugins  # noqa: PLC0415
 
         with suppress(KubernetesError):
             found = await Reader(self._client, explaining_plugins()).explain(self._namespace, self._name)

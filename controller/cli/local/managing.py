@@ -25,7 +25,6 @@ from trainwright.api.quantity import Quantity
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli import state
-from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.local.jobs import (
     OUT_OF_TIME,
     TRAINJOB,
@@ -34,13 +33,14 @@ from trainwright.controller.cli.local.jobs import (
     rank_of,
 )
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
-from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.view import History, JobView, sorted_views, view_of
-from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.failures.first import written_failures
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses
+from trainwright.controller.views import text
+from trainwright.controller.views.cluster import if_there
+from trainwright.controller.views.ended import Ended
+from trainwright.controller.views.job import History, JobView, sorted_views, view_of
 
 LATEST = "latest"
 """Names the newest job."""

@@ -14,7 +14,6 @@ from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.progress.text import aligned
 from trainwright.controller.local.node.document.asked import NodeAnnotations
 from trainwright.controller.local.node.volumes.outputs import (
     LATEST,
@@ -26,6 +25,7 @@ from trainwright.controller.local.node.volumes.outputs import (
     read_owner,
     refusal,
 )
+from trainwright.controller.views.text import aligned
 
 _SHOWN = 10
 """Files of an output that are named one by one."""

@@ -25,7 +25,6 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.ended import end_of
 from trainwright.controller.cli.local import (
     commit,
     ending,
@@ -41,7 +40,6 @@ from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.serving import images_of, node_settings
 from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.watching import Stalls
-from trainwright.controller.cli.reading import if_there
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.document.asked import OUTPUT, PYTHON, RUNS, WORKDIR
@@ -59,6 +57,8 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.job.stall import SHORTEST_SECONDS
 from trainwright.controller.trainer.job.status import REASON_INTERRUPTED, REASON_LATE, REASON_STALLED
+from trainwright.controller.views.cluster import if_there
+from trainwright.controller.views.ended import end_of
 from trainwright.plugins.contract import Runtime
 from trainwright.progress import ON_STALL
 
@@ -261,7 +261,7 @@ async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tupl
     if detach:
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
     # Imported here: a command that uses a cluster that runs needs no server.
-    from trainwright.controller.cli.dashboard.commands import embedded  # noqa: PLC0415
+    from trainwright.controller.cli.dashboard import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     serving.leave_out_user_plugins()

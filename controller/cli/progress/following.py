@@ -23,9 +23,6 @@ from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.ended import Ended
-from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.view import History, JobView, JobViews, as_json, observe, sorted_views, view_of
 from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.runtime import (
     Cache,
@@ -39,6 +36,9 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.trainer.job.pods import attempts_begun
 from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.views import text
+from trainwright.controller.views.ended import Ended
+from trainwright.controller.views.job import History, JobView, JobViews, as_json, observe, sorted_views, view_of
 
 REDRAW_SECONDS = 0.25
 """Shortest time between two drawings."""

@@ -14,9 +14,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.view import JobView, JobViews
 from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.views import text
+from trainwright.controller.views.job import JobView, JobViews
 
 _STYLES = {
     Word.RUNNING: "green",

@@ -16,10 +16,10 @@ import msgspec
 
 from tests.e2e.dashboard.webserver import JoinedWebServer
 from tests.repository import ROOT
-from trainwright.controller.cli.comparing.comparison import JobComparison
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
+from trainwright.controller.views.comparison import JobComparison
 
-PAGE = ROOT / "controller" / "cli" / "dashboard" / "page"
+PAGE = ROOT / "controller" / "dashboard" / "page"
 SAMPLES = ROOT / "tests" / "unit" / "dashboard" / "samples"
 POLICY = "default-src 'self'"
 UNSEEN = "unseen"

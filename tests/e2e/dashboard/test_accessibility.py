@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Stub, many, more_points, one_row, sample, sample_job, with_curves
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 
 pytestmark = pytest.mark.parity
 

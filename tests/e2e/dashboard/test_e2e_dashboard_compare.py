@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Stub, many, sample
-from trainwright.controller.cli.comparing.comparison import ComparedMetric
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
+from trainwright.controller.views.comparison import ComparedMetric
 
 pytestmark = pytest.mark.parity
 

@@ -21,7 +21,7 @@ from tests.e2e.dashboard.stub import (
     sample_job,
     with_curves,
 )
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 from trainwright.plugins.contract import Override
 
 pytestmark = pytest.mark.parity

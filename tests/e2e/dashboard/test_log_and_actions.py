@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Query, Stub, problem, sample, sample_job, with_curves
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 
 pytestmark = pytest.mark.parity
 

@@ -10,9 +10,9 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Stub, many, one_row, problem, sample, sample_job, with_curves
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.explain import ReferenceView
+from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
+from trainwright.controller.views.explanation import ReferenceView
 
 pytestmark = pytest.mark.parity
 

@@ -14,8 +14,9 @@ from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Ring
 from trainwright.controller.cli.main import main
-from trainwright.controller.cli.progress import screen, text
-from trainwright.controller.cli.progress.view import History, JobView, as_json, observe, sorted_views, view_of
+from trainwright.controller.cli.progress import screen
+from trainwright.controller.views import text
+from trainwright.controller.views.job import History, JobView, as_json, observe, sorted_views, view_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}

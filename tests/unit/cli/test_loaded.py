@@ -13,7 +13,7 @@ SERVERS = ("aiohttp", "cryptography", "kubernetes", "prometheus_client", "uvloop
 MODELS = ("trainwright.api.kubernetes.core.v1.models", "trainwright.plugins.contract", "yaml", "jsonschema")
 PARTS = (
     "trainwright.controller.local",
-    "trainwright.controller.cli.dashboard.serving",
+    "trainwright.controller.dashboard.server",
     "trainwright.controller.trainer",
 )
 CLUSTER = tuple(f"trainwright.controller.local.{part}" for part in ("cluster", "apiserver.http", "node"))

@@ -18,12 +18,13 @@ from tests.unit.cli.test_cli_progress import job
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.progress import screen, text
+from trainwright.controller.cli.progress import screen
 from trainwright.controller.cli.progress.following import REDRAW_SECONDS, Following, _watch
-from trainwright.controller.cli.progress.view import History, JobViews, view_of
 from trainwright.controller.runtime import Client, NotFound
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing.clock import jumping
+from trainwright.controller.views import text
+from trainwright.controller.views.job import History, JobViews, view_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

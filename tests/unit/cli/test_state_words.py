@@ -15,15 +15,15 @@ from tests.repository import ROOT, documents
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard.details import row_of
-from trainwright.controller.cli.explain import as_json as explained_json
 from trainwright.controller.cli.local import managing
-from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.view import History, as_json, sorted_views, view_of
+from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
 from trainwright.controller.trainer.job.state import Word, shown
 from trainwright.controller.trainer.job.status import in_order
 from trainwright.controller.trainer.why.waiting import told, with_cause
+from trainwright.controller.views import text
+from trainwright.controller.views.explanation import as_json as explained_json
+from trainwright.controller.views.job import History, as_json, sorted_views, view_of
 
 GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 WITHOUT_CONDITION = {Word.RUNNING, Word.PENDING, Word.DELETING}

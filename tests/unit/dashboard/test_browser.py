@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from trainwright.controller.cli.dashboard import commands
-from trainwright.controller.cli.dashboard.serving import Server
+from trainwright.controller.cli import dashboard as commands
+from trainwright.controller.dashboard.server import Server
 from trainwright.controller.runtime import ClusterConfig
 
 ADDRESS = "http://127.0.0.1:1/?token=secret"

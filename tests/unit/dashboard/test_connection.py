@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.connection import PATIENCE_SECONDS, ServerLink, state_of_error
-from trainwright.controller.cli.dashboard.watching import WatchedJobs
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.connection import PATIENCE_SECONDS, ServerLink, state_of_error
+from trainwright.controller.dashboard.watched import WatchedJobs
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import (
     ConfigurationError,

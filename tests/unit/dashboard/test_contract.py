@@ -8,9 +8,9 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from trainwright.controller.cli.comparing.comparison import JobComparison
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.views.comparison import JobComparison
 
 SAMPLES = Path(__file__).parent / "samples"
 KINDS: dict[str, type[contract.PageAnswer | JobComparison]] = {

@@ -4,7 +4,7 @@
 from datetime import UTC, datetime, timedelta
 
 from trainwright.api.trainer.v1alpha1.history import Point
-from trainwright.controller.cli.dashboard.curves import Marker, points_of, report_of
+from trainwright.controller.dashboard.curves import Marker, points_of, report_of
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

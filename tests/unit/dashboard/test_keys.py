@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.dashboards import Browser, Faulty, dashboard
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.keys import FILE, KeptKeys, Keys
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.keys import FILE, KeptKeys, Keys
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from trainwright.controller.cli.dashboard import contract, logbook
-from trainwright.controller.cli.dashboard.logbook import ALL, Book, Logs, WantedLog, answer_of
+from trainwright.controller.dashboard import contract, logbook
+from trainwright.controller.dashboard.logbook import ALL, Book, Logs, WantedLog, answer_of
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden, NotFound
 from trainwright.controller.runtime.tasks import TaskScope

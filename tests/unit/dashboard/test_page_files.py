@@ -12,7 +12,7 @@ import pytest
 
 from tests.repository import ROOT
 
-PAGE = ROOT / "controller" / "cli" / "dashboard" / "page"
+PAGE = ROOT / "controller" / "dashboard" / "page"
 OWN = sorted(path for path in PAGE.rglob("*") if path.is_file() and "vendor" not in path.parts)
 
 

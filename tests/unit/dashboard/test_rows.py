@@ -10,10 +10,10 @@ import pytest
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Point
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.curves import Marker, not_finite_in, points_of, report_of, with_notes
-from trainwright.controller.cli.dashboard.details import MOST, row_of, timeline_of
-from trainwright.controller.cli.progress.view import History, observe
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.curves import Marker, not_finite_in, points_of, report_of, with_notes
+from trainwright.controller.dashboard.details import MOST, row_of, timeline_of
+from trainwright.controller.views.job import History, observe
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}

@@ -9,8 +9,8 @@ import pytest_asyncio
 from yarl import URL
 
 from tests.dashboards import Browser, Faulty, dashboard
-from trainwright.controller.cli.dashboard.security import HEADERS
-from trainwright.controller.cli.dashboard.serving import files_of
+from trainwright.controller.dashboard.security import HEADERS
+from trainwright.controller.dashboard.server import files_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATHS = (

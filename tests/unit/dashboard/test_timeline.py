@@ -5,7 +5,7 @@ import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard.details import timeline_of
+from trainwright.controller.dashboard.details import timeline_of
 
 SECOND = "2026-01-02T03:04:05Z"
 

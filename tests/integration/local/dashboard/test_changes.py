@@ -11,8 +11,8 @@ from tests.dashboards import Browser, Got, dashboard
 from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.changing import again
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.actions import again
 from trainwright.controller.local.cluster import RunningServer
 from trainwright.controller.runtime import Client
 

@@ -12,8 +12,8 @@ from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import World
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
-from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.views.comparison import JobComparison
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -88,7 +88,7 @@ async def test_jobs_that_may_not_be_listed_are_not_said_to_be_missing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await created(world, "a", "0.1", loss="2")
-    monkeypatch.setattr("trainwright.controller.cli.dashboard.answering.SYNC_SECONDS", 0.2)
+    monkeypatch.setattr("trainwright.controller.dashboard.service.SYNC_SECONDS", 0.2)
     world.transport.forbidden = {"trainjobs"}
     async with dashboard(world.transport, world.space) as (browser, site):
         await eventually(lambda: site.watched.connection.state, lambda state: state == "forbidden")

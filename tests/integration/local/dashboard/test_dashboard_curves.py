@@ -15,10 +15,10 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Ring, document_of
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.progress.reports import KeptReports
+from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.views.reports import KeptReports
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,12 +11,12 @@ from tests.integration.local.dashboard.world import World
 from tests.repository import ROOT, documents
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.explain import ReferenceView
+from trainwright.controller.dashboard import contract
 from trainwright.controller.local.cluster import api_server, install
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.views.explanation import ReferenceView
 
 Document = dict[str, Any]
 

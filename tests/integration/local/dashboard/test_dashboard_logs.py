@@ -10,7 +10,7 @@ import pytest
 from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import SCRIPT, World
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.controller.cli.dashboard.security import HEADERS
+from trainwright.controller.dashboard.security import HEADERS
 from trainwright.controller.local.apiserver.verbs.podlogs import PodLogs
 from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually

@@ -12,10 +12,10 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_INDEX, L
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.explain import explaining_plugins, shown_explanation
+from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.why import Reader
+from trainwright.controller.views.explanation import explaining_plugins, shown_explanation
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,12 +14,12 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard import connection, contract, looking, serving
-from trainwright.controller.cli.dashboard.looking import list_events
-from trainwright.controller.cli.explain import ReferenceView
 from trainwright.controller.cli.progress.following import Following
+from trainwright.controller.dashboard import connection, contract, reader, server
+from trainwright.controller.dashboard.reader import list_events
 from trainwright.controller.runtime import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.views.explanation import ReferenceView
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -234,7 +234,7 @@ async def test_a_dashboard_ends_though_a_client_never_reads(world: World) -> Non
 
 
 async def test_too_many_pages_are_refused_and_one_fewer_is_not(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "MOST_STREAMS", 1)
+    monkeypatch.setattr(server, "MOST_STREAMS", 1)
     path = "/api/v1/jobs/stream"
     async with dashboard(world.transport, world.space) as (browser, site):
         async with browser.stream(path):
@@ -261,7 +261,7 @@ async def test_a_server_that_hangs_silences_no_stream(world: World, monkeypatch:
         for _ in range(3):
             await events.next("heartbeat")
         # One job is told from what is known of it, rather than after minutes.
-        monkeypatch.setattr(looking, "READ_SECONDS", 0.1)
+        monkeypatch.setattr(reader, "READ_SECONDS", 0.1)
         asked = asyncio.ensure_future(browser.get(world.path("other")))
         assert (await asked).problem.reason == "Unavailable"
         world.transport.answers.set()
@@ -299,9 +299,9 @@ async def test_no_right_to_all_namespaces_names_the_way_out(world: World) -> Non
 async def test_what_was_read_of_a_job_stays_while_the_server_is_lost(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(looking, "OVER_SECONDS", 0.1)
-    monkeypatch.setattr(looking, "KEPT_SECONDS", 0.0)  # of jobs that no page asks for
+    monkeypatch.setattr(reader, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(reader, "OVER_SECONDS", 0.1)
+    monkeypatch.setattr(reader, "KEPT_SECONDS", 0.0)  # of jobs that no page asks for
     await world.failed_job()
     async with (
         dashboard(world.transport, world.space) as (browser, _),

@@ -10,16 +10,15 @@ from typing import Any
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.details import Details
-from trainwright.controller.cli.dashboard.logbook import ALL, Logs
-from trainwright.controller.cli.dashboard.logbook import WantedLog as LogWanted
 from trainwright.controller.cli.local import ending, feasibility
 from trainwright.controller.cli.local.job_commands import WantedLines, show_lines
 from trainwright.controller.cli.local.jobs import Follower, first_failure
 from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.training import training_cluster
-from trainwright.controller.cli.progress.view import History
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.details import Details
+from trainwright.controller.dashboard.logbook import ALL, Logs
+from trainwright.controller.dashboard.logbook import WantedLog as LogWanted
 from trainwright.controller.local.cluster import RunningCluster
 from trainwright.controller.local.node.document.pods import RESTARTS
 from trainwright.controller.local.node.pod.ended import ended_pods
@@ -27,6 +26,7 @@ from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, is_empty
+from trainwright.controller.views.job import History
 from trainwright.plugins.testing import replicated_job, runtime_document
 
 PROGRAM = """

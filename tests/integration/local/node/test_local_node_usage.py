@@ -11,7 +11,7 @@ from tests.integration.local.node.conftest import Pods
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ServiceAccount
 from trainwright.api.objects import Document
-from trainwright.controller.cli.dashboard.pods import PODS, Usage, usage_of
+from trainwright.controller.dashboard.pods import PODS, Usage, usage_of
 from trainwright.controller.local.cluster import local_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, NotFound

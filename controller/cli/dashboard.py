@@ -20,14 +20,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from trainwright.controller.cli.dashboard.answering import DashboardSite
-from trainwright.controller.cli.dashboard.connection import Renewing
-from trainwright.controller.cli.dashboard.contract import Cluster
-from trainwright.controller.cli.dashboard.keys import KeptKeys
-from trainwright.controller.cli.dashboard.serving import Server
-from trainwright.controller.cli.explain import explaining_plugins
-from trainwright.controller.cli.progress.reports import FILE, KeptReports
 from trainwright.controller.cli.reading import chosen_cluster
+from trainwright.controller.dashboard.connection import Renewing
+from trainwright.controller.dashboard.contract import Cluster
+from trainwright.controller.dashboard.keys import KeptKeys
+from trainwright.controller.dashboard.server import Server
+from trainwright.controller.dashboard.service import DashboardService
 from trainwright.controller.runtime import (
     Client,
     ClusterConfig,
@@ -36,6 +34,8 @@ from trainwright.controller.runtime import (
     configure_logging,
     load_config,
 )
+from trainwright.controller.views.explanation import explaining_plugins
+from trainwright.controller.views.reports import FILE, KeptReports
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
@@ -137,7 +137,7 @@ def server_of(
     gone in `logs`, and port and secret in `kept`. `command` is what the user types to have this dashboard again.
     """
     cluster = Cluster(context=config.context, server=config.server, namespace=namespace)
-    site = DashboardSite(
+    site = DashboardService(
         client,
         cluster,
         plugins=explaining_plugins(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from unicodedata import combining, east_asian_width
 
-from trainwright.controller.cli.progress.view import COUNTERS, JobView, means_of
+from trainwright.controller.views.job import COUNTERS, JobView, means_of
 
 NONE = "-"
 AT_END = "the rank that reports is done"

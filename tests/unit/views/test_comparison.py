@@ -12,7 +12,7 @@ import pytest
 
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
-from trainwright.controller.cli.comparing.comparison import (
+from trainwright.controller.views.comparison import (
     ComparedRun,
     JobComparison,
     Measure,
@@ -21,8 +21,8 @@ from trainwright.controller.cli.comparing.comparison import (
     compare,
     direction_of,
 )
-from trainwright.controller.cli.comparing.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY, parameters_of
-from trainwright.controller.cli.progress.reports import KeptReport
+from trainwright.controller.views.parameters import ANNOTATION_COMMIT, ANNOTATION_DIRTY, parameters_of
+from trainwright.controller.views.reports import KeptReport
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, deletion_timestamp_of, dig, labels_of, name_of, number_in, uid_of
 from trainwright.api.quantity import Quantity
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.failures.first import FailedRun
 from trainwright.controller.trainer.job.pods import attempt_of

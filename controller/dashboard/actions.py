@@ -10,9 +10,9 @@ import asyncio
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, Key, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.ended import end_of
+from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import Client, Conflict, Forbidden, KubernetesError, NotFound
+from trainwright.controller.views.ended import end_of
 
 OPTION = "--allow-changes"
 VERBS: dict[str, str] = {"stop": "patch", "resume": "patch", "delete": "delete", "again": "create"}
@@ -34,7 +34,7 @@ _LONGEST = 40
 _SUFFIX = 6
 
 
-class Changing:
+class Actions:
     def __init__(self, client: Client, *, is_on: bool) -> None:
         self._client, self._is_on = client, is_on
         self._allowed: dict[str, tuple[float, list[str]]] = {}

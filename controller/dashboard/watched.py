@@ -17,14 +17,14 @@ from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
 from trainwright.api.times import format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import POINTS, Point, Ring, numbers_of
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
-from trainwright.controller.cli.dashboard.details import reference, row_of
-from trainwright.controller.cli.ended import Ended
-from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
-from trainwright.controller.cli.progress.view import History, extremes_of, metrics_of, observe
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.curves import attempt_at, not_finite_in, report_of, with_notes
+from trainwright.controller.dashboard.details import reference, row_of
 from trainwright.controller.runtime import Cache, Client, Event, EventType, TaskScope
 from trainwright.controller.trainer.job.pods import attempts_begun
+from trainwright.controller.views.ended import Ended
+from trainwright.controller.views.job import History, extremes_of, metrics_of, observe
+from trainwright.controller.views.reports import KeptReport, KeptReports
 from trainwright.progress import Extremes
 
 NOTES = 256

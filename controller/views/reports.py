@@ -23,7 +23,7 @@ from typing import TypeVar
 
 import msgspec
 
-from trainwright.controller.cli.progress.view import COUNTERS
+from trainwright.controller.views.job import COUNTERS
 
 log = logging.getLogger(__name__)
 

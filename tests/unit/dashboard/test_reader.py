@@ -12,11 +12,11 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Ring, document_of
-from trainwright.controller.cli.dashboard.details import Details
-from trainwright.controller.cli.dashboard.looking import Looking
-from trainwright.controller.cli.dashboard.watching import HeldJob, WatchedJobs
-from trainwright.controller.cli.progress.view import History
+from trainwright.controller.dashboard.details import Details
+from trainwright.controller.dashboard.reader import JobReader
+from trainwright.controller.dashboard.watched import HeldJob, WatchedJobs
 from trainwright.controller.runtime import Client
+from trainwright.controller.views.job import History
 
 KEY = Key("team-a", "bert")
 
@@ -29,7 +29,7 @@ class World:
         self.job = msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "torch"}}}, TrainJob)
         self.is_held = HeldJob(self.job, History(), datetime(2026, 11, 22, 12, tzinfo=UTC))
         self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
-        self.looking = Looking(cast("WatchedJobs", self), cast("Details", None), cast("Client", self))
+        self.looking = JobReader(cast("WatchedJobs", self), cast("Details", None), cast("Client", self))
 
     def held(self, key: Key) -> HeldJob:
         assert key == KEY

@@ -19,17 +19,14 @@ from trainwright.api.messages import value_text
 from trainwright.api.objects import AnyObject, Document, Key, controller_of, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.comparing.comparison import MOST, ComparedRun, JobComparison, Missing, compare
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.changing import Changing
-from trainwright.controller.cli.dashboard.connection import ServerLink
-from trainwright.controller.cli.dashboard.curves import Marker, points_of, with_segments
-from trainwright.controller.cli.dashboard.details import Details
-from trainwright.controller.cli.dashboard.logbook import Book, Logs, WantedLog, why_no_log
-from trainwright.controller.cli.dashboard.looking import Looking
-from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, WatchedJobs
-from trainwright.controller.cli.progress.reports import KeptReport, KeptReports
-from trainwright.controller.cli.rendering.cluster import ClusterView, shown
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.actions import Actions
+from trainwright.controller.dashboard.connection import ServerLink
+from trainwright.controller.dashboard.curves import Marker, points_of, with_segments
+from trainwright.controller.dashboard.details import Details
+from trainwright.controller.dashboard.logbook import Book, Logs, WantedLog, why_no_log
+from trainwright.controller.dashboard.reader import JobReader
+from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, WatchedJobs
 from trainwright.controller.runtime import (
     ApiError,
     BadRequest,
@@ -51,6 +48,9 @@ from trainwright.controller.trainer.build.runtimes import (
     runtime_in,
     target_of,
 )
+from trainwright.controller.views.cluster import ClusterView, shown
+from trainwright.controller.views.comparison import MOST, ComparedRun, JobComparison, Missing, compare
+from trainwright.controller.views.reports import KeptReport, KeptReports
 from trainwright.plugins.contract import (
     ClusterFacts,
     Explains,
@@ -74,7 +74,7 @@ KEPT = 500
 VALUE_LENGTH = 100
 
 
-class DashboardSite:
+class DashboardService:
     """Answers from one cluster, with the rights of one client."""
 
     def __init__(
@@ -88,13 +88,13 @@ class DashboardSite:
         logs: Path | None = None,
         changes: bool = False,
     ) -> None:
-        self.changing = Changing(client, is_on=changes)
+        self.actions = Actions(client, is_on=changes)
         self.watched = WatchedJobs(client, cluster, reports=reports)
         self._reports = reports
         self._client = client
         self._link = ServerLink(client, self.watched)
         self._logs = Logs(client)
-        self.looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs), client)
+        self.reader = JobReader(self.watched, Details(client, cluster, plugins, logs=logs), client)
         self._jobsets = _JobSets(client)
         self.rendered = RenderedObjects(client, pipeline)
 
@@ -117,7 +117,7 @@ class DashboardSite:
 
     async def job(self, key: Key) -> contract.Job:
         """One job. Raises NotFound, KubernetesError."""
-        found = await self.looking.job(key)
+        found = await self.reader.job(key)
         if found is None:
             raise _missing(key)
         return found
@@ -143,7 +143,7 @@ class DashboardSite:
     async def _seen(self, key: Key, held: HeldJob) -> tuple[list[KeptReport], HistoryRead, int]:
         """The reports, whether earlier ones were read, and the number of the last."""
         if self._reports is None:
-            record = await self.looking.record(key)
+            record = await self.reader.record(key)
             return held.seen(), record, held.number
         while True:
             number = held.number

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright render --cluster`: reads runtimes and facts from a cluster, and compares with the existing objects.
+"""A TrainJob's runtime and facts as a cluster has them, and its objects compared with the existing ones.
 
 It reads and makes dry-run applies, and changes nothing. It never shows the content of Secrets.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Iterable
+from typing import Any, TypeVar
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
-from trainwright.controller.cli.reading import if_there
 from trainwright.controller.runtime import (
     ApiError,
     Client,
@@ -24,6 +23,8 @@ from trainwright.plugins.contract import ClusterFacts, Component, Reference, Run
 
 _SERVERS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink")
 _HIDDEN = "(hidden)"
+
+T = TypeVar("T")
 
 
 class ClusterView:
@@ -84,3 +85,11 @@ def shown(document: Document) -> Document:
             if field in shown:
                 shown[field] = dict.fromkeys(shown[field], _HIDDEN)
     return shown
+
+
+async def if_there(read: Awaitable[T]) -> T | None:
+    """What is read; None if it does not exist."""
+    try:
+        return await read
+    except NotFound:
+        return None

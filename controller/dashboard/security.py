@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from trainwright.controller.cli.dashboard.contract import PageProblem
-from trainwright.controller.cli.dashboard.keys import Keys
+from trainwright.controller.dashboard.contract import PageProblem
+from trainwright.controller.dashboard.keys import Keys
 
 HOSTS = frozenset({"127.0.0.1", "localhost"})
 """The names under which it answers, on any port: ssh may forward another one."""

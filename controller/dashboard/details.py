@@ -18,11 +18,8 @@ from trainwright.api.objects import Document, Key, dig, key_of, name_of, uid_of
 from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
-from trainwright.controller.cli.comparing.comparison import finite
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.pods import Usage, failure_of, pods_of
-from trainwright.controller.cli.explain import ReferenceView, shown_explanation
-from trainwright.controller.cli.progress.view import History, JobView, view_of
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.pods import Usage, failure_of, pods_of
 from trainwright.controller.local.node.pod.ended import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
@@ -34,6 +31,9 @@ from trainwright.controller.trainer.why.job.containers import record_data
 from trainwright.controller.trainer.why.job.jobset import attempts_of
 from trainwright.controller.trainer.why.job.judgement import why_unread
 from trainwright.controller.trainer.why.kinds import CONFIG_MAP
+from trainwright.controller.views.comparison import finite
+from trainwright.controller.views.explanation import ReferenceView, shown_explanation
+from trainwright.controller.views.job import History, JobView, view_of
 from trainwright.plugins.contract import Explains, Picture
 from trainwright.plugins.contract.picture import (
     BATCH_JOB,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.controller.cli.comparing.parameters import HIDDEN, looks_secret, shown, within
+from trainwright.controller.views.parameters import HIDDEN, looks_secret, shown, within
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from datetime import datetime
 
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.watching import WatchedJobs
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.watched import WatchedJobs
 from trainwright.controller.runtime import (
     Client,
     ClusterConfig,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trainwright.api.times import format_time, parse
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.dashboard import contract
 from trainwright.controller.runtime import BadRequest, Client, Forbidden, KubernetesError, NotFound, TaskScope
 
 MOST_LINES = 2000

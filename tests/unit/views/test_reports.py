@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.progress.reports import MOST, KeptReport, KeptReports, joined, thinned
+from trainwright.controller.views.reports import MOST, KeptReport, KeptReports, joined, thinned
 
 
 def report(step: int, loss: float = 1.0, *, attempt: int | None = 1, at: float | None = None) -> KeptReport:

@@ -18,10 +18,10 @@ import msgspec
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.comparing.parameters import GROUPS, Parameter, parameters_of
-from trainwright.controller.cli.progress import text
-from trainwright.controller.cli.progress.reports import KeptReport
-from trainwright.controller.cli.progress.view import COUNTERS, History, view_of
+from trainwright.controller.views import text
+from trainwright.controller.views.job import COUNTERS, History, view_of
+from trainwright.controller.views.parameters import GROUPS, Parameter, parameters_of
+from trainwright.controller.views.reports import KeptReport
 from trainwright.progress import Extremes
 
 Direction: TypeAlias = Literal["low", "high"]

@@ -54,8 +54,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from trainwright.controller.cli.explain import ExplanationView, ReferenceView
 from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.views.explanation import ExplanationView, ReferenceView
 from trainwright.plugins.contract import Override
 
 VERSION = 1

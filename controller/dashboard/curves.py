@@ -9,10 +9,10 @@ from datetime import datetime
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Point
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.progress.reports import KeptReport, falls
-from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
+from trainwright.controller.dashboard import contract
 from trainwright.controller.trainer.progress.report import is_finite
+from trainwright.controller.views.job import COUNTERS, metrics_of
+from trainwright.controller.views.reports import KeptReport, falls
 
 
 def attempt_at(starts: Mapping[int, datetime], moment: float) -> int | None:

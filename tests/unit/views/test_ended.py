@@ -10,12 +10,12 @@ from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.cli.dashboard.details import row_of
-from trainwright.controller.cli.ended import AT_ONCE, Ended
 from trainwright.controller.cli.local import managing
-from trainwright.controller.cli.progress.view import History, view_of
+from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden, NotFound, TransportError
+from trainwright.controller.views.ended import AT_ONCE, Ended
+from trainwright.controller.views.job import History, view_of
 
 NOW = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
 GENERAL = "jobset failed due to one or more job failures (first failed job: j-node-0)"

@@ -19,14 +19,14 @@ import msgspec
 from aiohttp import web
 
 from trainwright.api.objects import Key
-from trainwright.controller.cli.comparing.comparison import Direction, JobComparison, as_csv
-from trainwright.controller.cli.dashboard import contract, logbook, security
-from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
-from trainwright.controller.cli.dashboard.changing import VERBS
-from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, Keys, is_free
-from trainwright.controller.cli.dashboard.looking import Events, job_events, list_events
-from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageRequest, cookie_name
+from trainwright.controller.dashboard import contract, logbook, security
+from trainwright.controller.dashboard.actions import VERBS
+from trainwright.controller.dashboard.keys import HOST, KeptKeys, Keys, is_free
+from trainwright.controller.dashboard.reader import Events, job_events, list_events
+from trainwright.controller.dashboard.security import HEADERS, PROOF, PageRequest, cookie_name
+from trainwright.controller.dashboard.service import DashboardService, problem_of
 from trainwright.controller.runtime import BadRequest, ConfigurationError, KubernetesError, NotFound, listening
+from trainwright.controller.views.comparison import Direction, JobComparison, as_csv
 from trainwright.plugins.contract import RegistryError
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Server:
     def __init__(
         self,
-        site: DashboardSite,
+        site: DashboardService,
         *,
         port: int = 0,
         files: dict[str, Path] | None = None,
@@ -119,7 +119,7 @@ class Server:
             ("", self._site.job),
             ("/series", self._site.series),
             ("/objects", self._site.rendered.objects),
-            ("/actions", self._site.changing.actions),
+            ("/actions", self._site.actions.actions),
         ):
             routes.add_get(f"{job}{path}", functools.partial(self._answer_about, ask))
         routes.add_get(f"{job}/stream", self._job_stream)
@@ -255,7 +255,7 @@ class Server:
         return await self._send(request, list_events(self._site.watched))
 
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
-        return await self._send(request, job_events(self._site.watched, self._site.looking, self._key(request)))
+        return await self._send(request, job_events(self._site.watched, self._site.reader, self._key(request)))
 
     async def _change(self, request: web.Request) -> web.Response:
         key, action, uid = self._key(request), request.match_info["action"], request.query.get("uid", "")
@@ -263,7 +263,7 @@ class Server:
             raise web.HTTPNotFound
         if not uid:
             raise BadRequest("uid is that of the job")
-        done = await self._site.changing.change(key, action, uid)
+        done = await self._site.actions.change(key, action, uid)
         log.info("%s of TrainJob %s in namespace %s: %s", action, key.name, key.namespace, done.message)
         return _answer(done)
 

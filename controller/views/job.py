@@ -228,7 +228,7 @@ def observe(job: TrainJob, history: History) -> bool:
 def view_of(
     job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = ""
 ) -> JobView:
-    """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
+    """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `views.ended`."""
     found = shown(job)
     # What initializers fetch, unless something is wrong, which says more.
     loading = loading_of(job) if found.word in (Word.PENDING, Word.RUNNING) else ""

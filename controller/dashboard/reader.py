@@ -18,12 +18,12 @@ from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
-from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.curves import Marker, points_of
-from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
-from trainwright.controller.cli.dashboard.watching import HeldJob, HistoryRead, Subscriber, WatchedJobs
-from trainwright.controller.cli.progress.view import History
+from trainwright.controller.dashboard import contract
+from trainwright.controller.dashboard.curves import Marker, points_of
+from trainwright.controller.dashboard.details import Details, last_metrics, starts_of
+from trainwright.controller.dashboard.watched import HeldJob, HistoryRead, Subscriber, WatchedJobs
 from trainwright.controller.runtime import Client, Forbidden, KubernetesError, NotFound, RequestTimeout
+from trainwright.controller.views.job import History
 
 FRESH_SECONDS = 2.0
 """A job that was read so short a time ago is not read again."""
@@ -55,7 +55,7 @@ class _Read:
     job: contract.Job | None = None
 
 
-class Looking:
+class JobReader:
     def __init__(self, watched: WatchedJobs, details: Details, client: Client) -> None:
         self._watched, self._details, self._client = watched, details, client
         self._reads: dict[Key, _Read] = {}
@@ -223,10 +223,10 @@ async def list_events(watched: WatchedJobs) -> Events:
         watched.unsubscribe(subscriber)
 
 
-async def job_events(watched: WatchedJobs, looking: Looking, key: Key) -> Events:
+async def job_events(watched: WatchedJobs, reader: JobReader, key: Key) -> Events:
     """One job: everything about it when it changes, and its reports as they come."""
     subscriber = watched.subscribe(key)
-    told = _Told(watched, looking, subscriber, key)
+    told = _Told(watched, reader, subscriber, key)
     is_lost = False
     try:
         while not watched.is_closing:
@@ -264,8 +264,8 @@ async def job_events(watched: WatchedJobs, looking: Looking, key: Key) -> Events
 
 
 class _Told:
-    def __init__(self, watched: WatchedJobs, looking: Looking, subscriber: Subscriber, key: Key) -> None:
-        self._watched, self._looking, self._subscriber, self._key = watched, looking, subscriber, key
+    def __init__(self, watched: WatchedJobs, reader: JobReader, subscriber: Subscriber, key: Key) -> None:
+        self._watched, self._reader, self._subscriber, self._key = watched, reader, subscriber, key
         self._sent: contract.Job | None = None
         self._is_gone = False
         self._is_new = True
@@ -275,7 +275,7 @@ class _Told:
     @property
     def seconds(self) -> float:
         """How long to wait before the job is read again."""
-        return min(contract.HEARTBEAT_SECONDS, self._looking.pause(self._key))
+        return min(contract.HEARTBEAT_SECONDS, self._reader.pause(self._key))
 
     def points(self) -> contract.Points | None:
         """The reports since the last call; None: there were none."""
@@ -295,7 +295,7 @@ class _Told:
 
     async def job(self) -> "_Event":
         """The job, if it is not as it was sent last; or that it is gone."""
-        found = await self._looking.job(self._key)
+        found = await self._reader.job(self._key)
         if found is None:
             was_gone, self._is_gone, self._sent = self._is_gone, True, None
             if was_gone:
