@@ -24,9 +24,15 @@ from trainwright.controller.local.apiserver.admission.policies import Policies
 from trainwright.controller.local.apiserver.admission.webhooks import WebhookAdmission, WebhookCaller
 from trainwright.controller.local.apiserver.authorization import AllowAuthenticated, Authorizer, RBACAuthorizer
 from trainwright.controller.local.apiserver.authorization.escalation import Escalation
-from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, OpenAPIPages, RootPage, health, version
-from trainwright.controller.local.apiserver.http.podmetrics import GROUP as METRICS
-from trainwright.controller.local.apiserver.http.podmetrics import PodMetrics
+from trainwright.controller.local.apiserver.http.pages import GROUP as METRICS
+from trainwright.controller.local.apiserver.http.pages import (
+    DiscoveryPages,
+    OpenAPIPages,
+    PodMetrics,
+    RootPage,
+    health,
+    version,
+)
 from trainwright.controller.local.apiserver.http.requestlog import RequestLog
 from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.http.serving import HOST, served
@@ -39,12 +45,9 @@ from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_b
 from trainwright.controller.local.apiserver.kinds.custom.definitions import Definitions, DefinitionsState
 from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
 from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.store.expiry import expire_events
-from trainwright.controller.local.apiserver.verbs.bindings import Bindings
-from trainwright.controller.local.apiserver.verbs.deletes import Deletes
-from trainwright.controller.local.apiserver.verbs.evictions import Evictions
-from trainwright.controller.local.apiserver.verbs.execs import PodExecs
-from trainwright.controller.local.apiserver.verbs.podlogs import PodLogs
+from trainwright.controller.local.apiserver.store.store import expire_events
+from trainwright.controller.local.apiserver.verbs.deletes import Deletes, Evictions
+from trainwright.controller.local.apiserver.verbs.pods import Bindings, PodExecs, PodLogs
 from trainwright.controller.local.controllers import ControllerSettings, declare_controllers, jobset_webhooks
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.node import STOP_SECONDS, LocalNode
@@ -192,13 +195,13 @@ async def assembled(
         now=now,
     )
     serve_identity(server, tokens, authenticator, authorizer, plugins)
-    server.handle_specially("", "pods", "binding", Bindings(server.writes, server.admission).create)
-    server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
-    server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
+    server.register_handler("", "pods", "binding", Bindings(server.writes, server.admission).create)
+    server.register_handler("", "pods", "log", PodLogs(store, _no_logs).get)
+    server.register_handler("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
     attaches = PodExecs(store, _no_execs, server.admission, attach=True)
-    server.handle_specially("", "pods", "attach", attaches.connect)
+    server.register_handler("", "pods", "attach", attaches.connect)
     evictions = Evictions(server.writes, Deletes(store, Chain()), server.admission)
-    server.handle_specially("", "pods", "eviction", evictions.create)
+    server.register_handler("", "pods", "eviction", evictions.create)
     if snapshot is not None:
         store.begin_with(snapshot.objects)
         definitions.restore(snapshot.definitions)
@@ -383,12 +386,12 @@ async def local_cluster(
         declare_controllers(manager, settings=controllers)
         node.declare(manager)
         logs = PodLogs(api.server.store, node.logs, node.gone)
-        api.server.handle_specially("", "pods", "log", logs.get)
-        api.server.handle_specially(
+        api.server.register_handler("", "pods", "log", logs.get)
+        api.server.register_handler(
             "", "pods", "exec", PodExecs(api.server.store, node.exec, api.server.admission).connect
         )
         attaches = PodExecs(api.server.store, node.attach, api.server.admission, attach=True)
-        api.server.handle_specially("", "pods", "attach", attaches.connect)
+        api.server.register_handler("", "pods", "attach", attaches.connect)
         api.server.serve_group(METRICS, PodMetrics(api.server.store, node.usage, now))
         async with TaskScope("local cluster") as tasks:
             running: set[asyncio.Task[None]] = set()

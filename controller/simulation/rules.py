@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from trainwright.api.objects import Key
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.simulation.determinism import Chance, SimulatedSurroundings, Trace
 from trainwright.controller.simulation.loop import SimulatedLoop
 from trainwright.controller.simulation.network import Network

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import ApiError
 from trainwright.controller.simulation.determinism import guarded
 from trainwright.controller.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop

@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.admission.webhooks.calling import Ca
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, compacting, install_jobset
 from trainwright.controller.local.controllers import CONTROLLERS, declare_controllers, jobset_webhooks
 from trainwright.controller.local.reviews import answerer

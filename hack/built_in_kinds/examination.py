@@ -21,7 +21,7 @@ from trainwright.controller.local.apiserver.schema.published.kinds import (
     RecordedRule,
     struct_of,
 )
-from trainwright.controller.local.apiserver.views.tables.recorded import values_at
+from trainwright.controller.local.apiserver.views.reading import values_at
 from trainwright.controller.local.gowriting import fields_of, rewrite
 from trainwright.controller.runtime import HTTPTransport
 from trainwright.controller.runtime.client.transport import Request

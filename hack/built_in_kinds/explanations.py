@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedDefault
-from trainwright.controller.local.apiserver.views.tables.recorded import compile_cell, values_at
+from trainwright.controller.local.apiserver.views.reading import compile_cell, values_at
 
 Document = dict[str, Any]
 

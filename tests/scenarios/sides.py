@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
-from trainwright.controller.local.apiserver.store.expiry import expire_events
+from trainwright.controller.local.apiserver.store.store import expire_events
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.runtime import HTTPTransport
 from trainwright.controller.runtime.client.config import ClusterConfig

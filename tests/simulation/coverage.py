@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from tests.simulation.rules import JOBS, true_conditions
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.simulation.network import FaultProfile
 from trainwright.controller.simulation.plan import Step
 from trainwright.controller.simulation.rules import Violation, WorldRule

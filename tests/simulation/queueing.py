@@ -25,7 +25,7 @@ from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import DATASET_INITIALIZER, NODE
 from trainwright.api.trainer.v1alpha1.queues import LABEL_QUEUE, PATCH_MANAGER
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import ApiError
 from trainwright.controller.simulation.network import FaultProfile
 from trainwright.controller.simulation.node import NAME as NODE_NAME

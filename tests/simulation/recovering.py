@@ -22,7 +22,7 @@ from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.local.apiserver.store import ObjectName
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import ApiError
 from trainwright.controller.simulation.plan import Plan
 from trainwright.controller.simulation.rules import Violation, WorldRule

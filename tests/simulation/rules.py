@@ -7,7 +7,7 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.simulation.rules import NoLeaks, NoOldFailures, Violation, WorldRule
 from trainwright.controller.simulation.world import World
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.rules import JOBS, conditions
 from tests.simulation.scenario import TrainJobs
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.simulation.node import PodLives

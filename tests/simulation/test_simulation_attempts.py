@@ -13,7 +13,7 @@ import pytest
 from tests.simulation.recovering import GATE, HANGS, RETRIES, Recovering
 from tests.simulation.rules import JOBS, JOBSETS, true_conditions
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.runtime import Manager, Request, Unreachable
 from trainwright.controller.simulation.network import FaultProfile
 from trainwright.controller.simulation.node import PodLives

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.simulation.recovering import GATE, HANGS
 from tests.simulation.rules import JOBS, true_conditions
 from tests.simulation.test_simulation_attempts import OneLife, Simulated
-from trainwright.controller.local.apiserver.store.changes import StoreChange
+from trainwright.controller.local.apiserver.store.objects import StoreChange
 from trainwright.controller.simulation.node import PodLives
 from trainwright.controller.simulation.plan import Plan, Step
 from trainwright.controller.simulation.world import World

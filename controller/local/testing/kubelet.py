@@ -21,7 +21,7 @@ from aiohttp import web
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.http.serving import HOST, upgraded
 from trainwright.controller.local.apiserver.request.info import ServerWebSocket, Upgrade
-from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS, serve_exec
+from trainwright.controller.local.apiserver.verbs.pods import PROTOCOLS, serve_exec
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.registration import NODE
 from trainwright.controller.local.node.settings import NodeSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, ServerWebSocket
-from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS, PodExecs
+from trainwright.controller.local.apiserver.verbs.pods import PROTOCOLS, PodExecs
 from trainwright.controller.local.cluster import RunningServer, api_server
 from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 
@@ -64,9 +64,9 @@ class Server:
         self.session: Session | UnavailableError = Session()
         self.asked: ExecRequest | None = None
         execs = PodExecs(api.server.store, self._start, api.server.admission)
-        api.server.handle_specially("", "pods", "exec", execs.connect)
+        api.server.register_handler("", "pods", "exec", execs.connect)
         attaches = PodExecs(api.server.store, self._start, api.server.admission, attach=True)
-        api.server.handle_specially("", "pods", "attach", attaches.connect)
+        api.server.register_handler("", "pods", "attach", attaches.connect)
 
     async def _start(self, namespace: str, pod: str, request: ExecRequest) -> Session:
         assert (namespace, pod) == ("default", "p")

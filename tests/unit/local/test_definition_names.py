@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.local.test_definitions import GROUP, World, settled
 from trainwright.controller.local.apiserver.kinds.custom.definitions import COLLECTION
-from trainwright.controller.local.apiserver.store import ObjectName, watching
+from trainwright.controller.local.apiserver.store import ObjectName, objects
 
 
 def definition(plural: str, kind: str, *, group: str = GROUP, **names: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ async def test_definitions_go_on_after_more_changes_than_a_watch_holds(monkeypat
     async with world.runs():
         write(world, definition("olds", "Old"))
         await settled()
-        monkeypatch.setattr(watching, "BACKLOG_BYTES", 2_000)
+        monkeypatch.setattr(objects, "BACKLOG_BYTES", 2_000)
         for number in range(10):
             write(world, definition(f"{number}s", f"N{number}"))
         delete(world, "olds")
@@ -119,7 +119,7 @@ async def test_one_that_was_made_again_meanwhile_takes_new_objects(monkeypatch: 
         world.define("one", ends=True)
         await settled()
         world.define("two")
-        monkeypatch.setattr(watching, "BACKLOG_BYTES", 10)
+        monkeypatch.setattr(objects, "BACKLOG_BYTES", 10)
         document = definition("others", "Other")
         for uid in ("three", "four"):
             document["metadata"]["uid"] = uid
@@ -140,7 +140,7 @@ async def test_a_deleted_one_goes_after_more_changes_of_objects_than_a_watch_hol
         world.add_held()
         world.define("one", ends=True)
         await settled()
-        monkeypatch.setattr(watching, "BACKLOG_BYTES", 10)
+        monkeypatch.setattr(objects, "BACKLOG_BYTES", 10)
         collection, held = f"things.{GROUP}", ObjectName("default", "a")
         for _ in range(3):
             found = world.store.get(collection, held)

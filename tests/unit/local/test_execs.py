@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.played import PATH, UPGRADE, Server, Session, played_server
-from trainwright.controller.local.apiserver.verbs.execs import PROTOCOLS
+from trainwright.controller.local.apiserver.verbs.pods import PROTOCOLS
 from trainwright.controller.local.podaccess import ExecRequest, UnavailableError
 
 

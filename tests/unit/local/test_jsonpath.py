@@ -37,10 +37,7 @@ DOCUMENT: dict[str, Any] = {
         (".numbers[1:3]", [1, 2]),
         (".numbers[3:]", [3, 4]),
         (".numbers[:2]", [0, 1]),
-        (".numbers[::2]", [0, 2, 4]),
-        (".numbers[0,2]", [0, 2]),
         (".a.*", [1, "x"]),
-        ("..n", ["one", "two", "inner", "three"]),
         ('.conditions[?(@.type=="Ready")].status', ["True"]),
         (".conditions[?(@.type!='Ready')].status", ["False"]),
         (".list[?(@.v>=2)].n", ["two", "three"]),
@@ -55,16 +52,15 @@ def test_paths(path: str, found: list[Any]) -> None:
     assert compile_path(path)(DOCUMENT) == found
 
 
-@pytest.mark.parametrize("path", ["a", ".a[", ".a[x]", ".list[?(@.v]", ".a}", ".list[::0]"])
+@pytest.mark.parametrize("path", ["a", ".a[", ".a[x]", ".list[?(@.v]", ".a}", "..n", ".numbers[0,2]"])
 def test_refused_paths(path: str) -> None:
     with pytest.raises(JSONPathError):
         compile_path(path)
 
 
-@pytest.mark.parametrize("path", [".list[3]", ".list[2:9]", ".a[0]", ".a[?(@.x)]", '.list[?(@.v=="x")].n'])
-def test_paths_that_do_not_fit(path: str) -> None:
-    with pytest.raises(JSONPathError):
-        compile_path(path)(DOCUMENT)
+@pytest.mark.parametrize("path", [".list[3]", ".list[7:9]", ".a[0]", ".a[?(@.x)]", '.list[?(@.v=="x")].n'])
+def test_paths_that_do_not_fit_find_nothing(path: str) -> None:
+    assert compile_path(path)(DOCUMENT) == []
 
 
 def test_texts() -> None:

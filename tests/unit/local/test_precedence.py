@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.apiserver.http.precedence import SECONDS, Precedence
+from trainwright.controller.local.apiserver.http.priority import LONGEST_WAIT, PriorityAndFairness
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 from trainwright.controller.local.cluster import RunningServer, api_server
@@ -26,10 +26,10 @@ def now() -> float:
 
 @jumping
 async def test_a_write_waits_until_no_client_writes() -> None:
-    precedence = Precedence()
-    with precedence.asking("POST"), precedence.asking("PATCH"):
-        with precedence.asking("DELETE"):
-            waits = asyncio.create_task(precedence.make_way("PUT"))
+    precedence = PriorityAndFairness()
+    with precedence.client_request("POST"), precedence.client_request("PATCH"):
+        with precedence.client_request("DELETE"):
+            waits = asyncio.create_task(precedence.wait_for_clients("PUT"))
             await settle()
         await settle()
         assert not waits.done()
@@ -40,34 +40,34 @@ async def test_a_write_waits_until_no_client_writes() -> None:
 
 @jumping
 async def test_reads_neither_wait_nor_hold_up() -> None:
-    precedence = Precedence()
-    with precedence.asking("POST"):
-        await precedence.make_way("GET")
-    with precedence.asking("GET"):
-        await precedence.make_way("POST")
+    precedence = PriorityAndFairness()
+    with precedence.client_request("POST"):
+        await precedence.wait_for_clients("GET")
+    with precedence.client_request("GET"):
+        await precedence.wait_for_clients("POST")
     assert now() == 0
 
 
 @jumping
 async def test_controllers_write_at_a_bounded_rate_while_clients_never_pause() -> None:
-    precedence = Precedence()
-    with precedence.asking("POST"):
-        await asyncio.gather(*(precedence.make_way("POST") for _ in range(5)))
-        assert now() == pytest.approx(5 * SECONDS)
-        waiting = [asyncio.create_task(precedence.make_way("POST")) for _ in range(100)]
+    precedence = PriorityAndFairness()
+    with precedence.client_request("POST"):
+        await asyncio.gather(*(precedence.wait_for_clients("POST") for _ in range(5)))
+        assert now() == pytest.approx(5 * LONGEST_WAIT)
+        waiting = [asyncio.create_task(precedence.wait_for_clients("POST")) for _ in range(100)]
         await settle()
     # A moment without clients lets all of them go on.
     await settle()
     assert all(one.done() for one in waiting)
-    assert now() == pytest.approx(5 * SECONDS)
+    assert now() == pytest.approx(5 * LONGEST_WAIT)
 
 
 @jumping
 async def test_a_client_that_fails_holds_up_nobody() -> None:
-    precedence = Precedence()
-    with pytest.raises(ConnectionError), precedence.asking("POST"):
+    precedence = PriorityAndFairness()
+    with pytest.raises(ConnectionError), precedence.client_request("POST"):
         raise ConnectionError
-    await precedence.make_way("POST")
+    await precedence.wait_for_clients("POST")
     assert now() == 0
 
 
@@ -85,10 +85,10 @@ def creation(name: str, timeout: float | None = 30.0) -> Request:
 async def test_requests_of_the_process_make_way(api: RunningServer) -> None:
     """They are answered nonetheless, and the wait is part of their time."""
     transport = InProcessTransport(api.server, str(api.config.token))
-    with api.server.precedence.asking("POST"):
+    with api.server.priority.client_request("POST"):
         assert (await transport.send(creation("a"))).status == 201
         with pytest.raises(RequestTimeout):
-            await transport.send(creation("b", timeout=SECONDS / 10))
+            await transport.send(creation("b", timeout=LONGEST_WAIT / 10))
     assert (await transport.send(creation("b"))).status == 201
 
 
@@ -98,12 +98,12 @@ async def test_requests_over_https_are_those_of_clients(api: RunningServer, monk
     handle = api.server.handle
 
     async def watched(request: ServerRequest) -> ServerResponse:
-        seen.append(api.server.precedence.is_asked)
+        seen.append(api.server.priority.client_waits)
         return await handle(request)
 
     monkeypatch.setattr(api.server, "handle", watched)
     assert (await transport.send(creation("a"))).status == 201
     await transport.send(Request("GET", CONFIG_MAPS))
     assert seen == [True, False]
-    assert not api.server.precedence.is_asked
+    assert not api.server.priority.client_waits
     await transport.close()

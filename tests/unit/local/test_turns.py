@@ -4,17 +4,17 @@
 import asyncio
 from collections.abc import Callable
 
-from trainwright.controller.local.apiserver.http.turns import Turns
+from trainwright.controller.local.apiserver.http.priority import PriorityAndFairness
 
 
 async def count_turns(work: Callable[[], object]) -> list[int]:
     """Do work in ten tasks that are ready at once; returns how many had begun at each turn of the loop."""
-    turns = Turns(slice_seconds=0.0)
+    turns = PriorityAndFairness(slice_seconds=0.0)
     begun: list[int] = []
     seen: list[int] = []
 
     async def request(number: int) -> None:
-        await turns.take()
+        await turns.next_turn()
         begun.append(number)
         work()
 
@@ -34,8 +34,8 @@ async def test_a_burst_takes_several_turns() -> None:
 
 
 async def test_who_gives_up_holds_up_no_other() -> None:
-    turns = Turns(slice_seconds=0.0)
-    begins, leaves, waits = (asyncio.ensure_future(turns.take()) for _ in range(3))
+    turns = PriorityAndFairness(slice_seconds=0.0)
+    begins, leaves, waits = (asyncio.ensure_future(turns.next_turn()) for _ in range(3))
     await begins
     leaves.cancel()
     await waits
@@ -43,12 +43,12 @@ async def test_who_gives_up_holds_up_no_other() -> None:
 
 
 async def test_requests_one_after_the_other_do_not_wait() -> None:
-    turns = Turns(slice_seconds=0.0)
+    turns = PriorityAndFairness(slice_seconds=0.0)
     passed: list[int] = []
     asyncio.get_running_loop().call_soon(passed.append, 1)
-    await turns.take()
+    await turns.next_turn()
     assert not passed
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    await turns.take()
+    await turns.next_turn()
     assert passed == [1]

@@ -3,34 +3,40 @@
 
 import pytest
 
-from trainwright.controller.local.apiserver.request.yamlbodies import YAMLBodyError, read_yaml
+from trainwright.controller.local.apiserver.request.bodies import YAMLBodyError, parse_yaml
 
 
 def test_the_last_of_equal_keys_wins_and_each_is_told() -> None:
-    value, doubled = read_yaml("a: 1\nb:\n  c: 1\n  c:\n    2\n'a': 3\n")
+    value, duplicates = parse_yaml("a: 1\nb:\n  c: 1\n  c:\n    2\n'a': 3\n")
     assert value == {"a": 3, "b": {"c": 2}}
-    assert doubled == ['line 5: key "c" already set in map', 'line 6: key "a" already set in map']
+    assert duplicates == ['line 5: key "c" already set in map', 'line 6: key "a" already set in map']
 
 
 def test_merged_keys_are_set_where_they_stand() -> None:
-    value, doubled = read_yaml("x: &x {a: 1, b: 1}\nz:\n  a: 2\n  <<: [*x, {b: 3, c: 3}]\n  c: 4\n")
+    value, duplicates = parse_yaml("x: &x {a: 1, b: 1}\nz:\n  a: 2\n  <<: [*x, {b: 3, c: 3}]\n  c: 4\n")
     assert value["z"] == {"a": 1, "b": 1, "c": 4}
-    assert len(doubled) == 3
+    assert len(duplicates) == 3
 
 
 def test_the_first_document_counts() -> None:
-    assert read_yaml("a: 1\n---\n]") == ({"a": 1}, [])
-    assert read_yaml("") == (None, [])
+    assert parse_yaml("a: 1\n---\n]") == ({"a": 1}, [])
+    assert parse_yaml("") == (None, [])
 
 
 def test_deep_texts_are_refused_before_they_are_parsed() -> None:
     with pytest.raises(YAMLBodyError, match="nested more than"):
-        read_yaml("[" * 100_000)
+        parse_yaml("[" * 100_000)
 
 
 def test_many_aliases_of_little_are_fine() -> None:
-    value, _ = read_yaml("a: &a [1, 2]\nb: [" + ", ".join(["*a"] * 2000 + ["1"] * 1000) + "]\n")
+    value, _ = parse_yaml("a: &a [1, 2]\nb: [" + ", ".join(["*a"] * 2000 + ["1"] * 1000) + "]\n")
     assert len(value["b"]) == 3000
+
+
+def test_a_small_text_that_stands_for_an_enormous_document_is_refused() -> None:
+    levels = "".join(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 9))
+    with pytest.raises(YAMLBodyError, match="excessive aliasing"):
+        parse_yaml("a0: &a0 [1]\n" + levels)
 
 
 @pytest.mark.parametrize(
@@ -45,5 +51,5 @@ def test_many_aliases_of_little_are_fine() -> None:
 )
 def test_messages(text: str, message: str) -> None:
     with pytest.raises(YAMLBodyError) as caught:
-        read_yaml(text)
+        parse_yaml(text)
     assert str(caught.value) == message

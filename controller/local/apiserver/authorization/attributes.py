@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from trainwright.api.validation.names import path_segment
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.request.info import ServerRequest, User
-from trainwright.controller.local.apiserver.request.routes import Route, verb_of
+from trainwright.controller.local.apiserver.request.info import Route, ServerRequest, User, verb_of
 
 _UNSAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -53,7 +52,7 @@ def attributes_of(user: User, request: ServerRequest, route: Route | None) -> At
 
 def _selected_name(request: ServerRequest, verb: str) -> str:
     """The one name that a list or watch is limited to: a rule with `resourceNames` allows those."""
-    selector = request.asked("fieldSelector") if verb in ("list", "watch") else ""
+    selector = request.param("fieldSelector") if verb in ("list", "watch") else ""
     if "metadata.name" not in selector:
         return ""
     for term in selector.split(","):

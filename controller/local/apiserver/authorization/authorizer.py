@@ -5,8 +5,7 @@ from typing import NamedTuple, Protocol
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes
-from trainwright.controller.local.apiserver.request.info import ANONYMOUS, User
-from trainwright.controller.local.apiserver.request.userinfo import AUTHENTICATED
+from trainwright.controller.local.apiserver.request.info import ANONYMOUS, AUTHENTICATED, User
 
 MASTERS = "system:masters"
 """The group whose members may do everything, whatever the roles say."""

@@ -15,8 +15,7 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes
 from trainwright.controller.local.apiserver.authorization.authorizer import MASTERS, AccessDecision, UserRules
 from trainwright.controller.local.apiserver.authorization.rules import allows
-from trainwright.controller.local.apiserver.request.info import User
-from trainwright.controller.local.apiserver.request.userinfo import ACCOUNT_PREFIX
+from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, User
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.views.selection import LabelMatcher, label_selector_of
 

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that are about the server and not about an object: health, version, discovery."""
+"""Answers that are about the server and not about an object: health, version, discovery; and the metrics of pods."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 
 from trainwright import __version__
+from trainwright.api import times
+from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
-from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, encode
+from trainwright.controller.local.apiserver.request.info import Route, ServerRequest, ServerResponse, encode
+from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.views import discovery, openapi
-from trainwright.controller.local.apiserver.views.negotiation import NotAcceptableError
+from trainwright.controller.local.apiserver.views.selection import SelectorError, parse_label_selector
+from trainwright.controller.local.podaccess import ContainerUse
 
 _ALIVE = ("ping", "log", "etcd")
 _CHECKS = {
@@ -47,19 +51,8 @@ def health(request: ServerRequest) -> ServerResponse | None:
     checks = _CHECKS.get(root)
     if checks is None or (check and check not in checks):
         return None
-    verbose = not check and request.says("verbose")
-    text = _all_checks(root, checks, request.all("exclude")) if verbose else "ok"
     headers = {"X-Content-Type-Options": "nosniff"}
-    return ServerResponse(body=text.encode(), content_type="text/plain; charset=utf-8", headers=headers)
-
-
-def _all_checks(root: str, checks: Sequence[str], excluded: Sequence[str]) -> str:
-    lines = [f"[+]{check} excluded: ok" if check in excluded else f"[+]{check} ok" for check in checks]
-    unknown = sorted(set(excluded).difference(checks))
-    if unknown:
-        listed = ",".join(map(quoted, unknown))
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
-    return "\n".join([*lines, f"{root} check passed\n"])
+    return ServerResponse(body=b"ok", content_type="text/plain; charset=utf-8", headers=headers)
 
 
 def version(request: ServerRequest) -> ServerResponse | None:
@@ -103,10 +96,7 @@ class DiscoveryPages:
         key = ("/".join(parts), accept, host)
         generation, body, content_type = self._made.get(key, (-1, b"", ""))
         if generation != self._registry.generation:
-            try:
-                answer = self._discovered(parts, accept, host)
-            except NotAcceptableError as error:
-                raise errors.StatusError(error.code, error.reason, str(error)) from error
+            answer = self._discovered(parts, accept, host)
             if answer is None:
                 return None
             if len(self._made) >= _KEPT_ANSWERS:
@@ -233,3 +223,65 @@ def _described(served: ServedResource) -> discovery.DiscoveryResource:
 
 def _answer(made: discovery.DiscoveryDocument) -> ServerResponse:
     return ServerResponse(body=encode(made.document), content_type=made.content_type)
+
+
+GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+GPU, GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
+_WINDOW = timedelta(seconds=1)
+
+
+Source = Callable[[], Awaitable[Sequence[ContainerUse]]]
+
+
+class PodMetrics:
+    """Serves the group."""
+
+    def __init__(self, store: ObjectStore, source: Source, now: times.Now) -> None:
+        self._store, self._source, self._now = store, source, now
+
+    async def __call__(self, request: ServerRequest, route: Route) -> ServerResponse:
+        """Answer a request. Raises StatusError."""
+        if route.version != VERSION or route.resource != "pods" or route.subresource:
+            raise errors.no_such_resource()
+        if request.method not in ("GET", "HEAD") or request.flag("watch") or route.watch:
+            raise errors.method_not_allowed()
+        used: dict[str, list[ContainerUse]] = {}
+        for one in await self._source():
+            used.setdefault(one.pod, []).append(one)
+        if route.name:
+            stored = self._store.get("pods", ObjectName(route.namespace, route.name))
+            pod = stored.document() if stored is not None else None
+            if pod is None or uid_of(pod) not in used:
+                raise errors.not_found(GROUP, "pods", route.name)
+            return ServerResponse.of({**self._metrics(pod, used[uid_of(pod)]), **_kind("PodMetrics")})
+        try:
+            selector = parse_label_selector(request.param("labelSelector"))
+        except SelectorError as error:
+            raise errors.bad_request(str(error)) from error
+        stored_pods = self._store.collection("pods").listed(route.namespace)
+        pods = [pod for pod in (stored.document() for stored in stored_pods) if selector.matches_document(pod)]
+        items = [self._metrics(pod, used[uid_of(pod)]) for pod in pods if uid_of(pod) in used]
+        return ServerResponse.of({**_kind("PodMetricsList"), "metadata": {}, "items": items})
+
+    def _metrics(self, pod: Document, containers: Sequence[ContainerUse]) -> Document:
+        now = times.format_time(self._now())
+        metadata = {"name": name_of(pod), "namespace": namespace_of(pod), "creationTimestamp": now}
+        return {
+            "metadata": {**metadata, "labels": dict(labels_of(pod))},
+            "timestamp": now,
+            "window": f"{_WINDOW.total_seconds():.0f}s",
+            "containers": [{"name": one.container, "usage": _usage(one)} for one in containers],
+        }
+
+
+def _usage(used: ContainerUse) -> dict[str, str]:
+    found = {"cpu": f"{round(used.cpu * 1e9)}n", "memory": f"{used.memory // 1024}Ki"}
+    if used.gpu is not None:
+        found[GPU] = f"{round(used.gpu * 1000)}m"
+    if used.gpu_memory is not None:
+        found[GPU_MEMORY] = f"{used.gpu_memory // 1024}Ki"
+    return found
+
+
+def _kind(kind: str) -> dict[str, str]:
+    return {"kind": kind, "apiVersion": f"{GROUP}/{VERSION}"}

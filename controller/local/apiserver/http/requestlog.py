@@ -26,15 +26,16 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.authorization import AccessDecision
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
+    Route,
     ServerRequest,
     ServerResponse,
     ServerWebSocket,
     Upgrade,
     User,
     encode,
+    user_info,
+    verb_of,
 )
-from trainwright.controller.local.apiserver.request.routes import Route, verb_of
-from trainwright.controller.local.apiserver.request.userinfo import user_info
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ def _document(exchange: Exchange, answer: ServerResponse) -> Document:
 def _reference(exchange: Exchange, route: Route) -> Document:
     name = route.name or (exchange.call.name if exchange.call is not None else "")
     if not name:
-        selectors = exchange.request.asked("fieldSelector").split(",")
+        selectors = exchange.request.param("fieldSelector").split(",")
         name = next((one.removeprefix(_NAME_FIELD) for one in selectors if one.startswith(_NAME_FIELD)), "")
     namespace = route.name if (route.group, route.resource) == ("", "namespaces") else route.namespace
     made = {

@@ -3,10 +3,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
+from urllib.parse import unquote
 
 from trainwright.api.times import Now, wall_clock
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission, Chain
 from trainwright.controller.local.apiserver.authorization import (
@@ -16,14 +18,23 @@ from trainwright.controller.local.apiserver.authorization import (
     attributes_of,
     forbidden,
 )
-from trainwright.controller.local.apiserver.http.impersonation import impersonated, rights_to_impersonate
-from trainwright.controller.local.apiserver.http.precedence import Precedence
+from trainwright.controller.local.apiserver.http.priority import PriorityAndFairness
 from trainwright.controller.local.apiserver.http.requestlog import Exchange, RequestLog
-from trainwright.controller.local.apiserver.http.turns import Turns
 from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse, User, failure
-from trainwright.controller.local.apiserver.request.routes import Route, resource_route
+from trainwright.controller.local.apiserver.request.info import (
+    ACCOUNT_PREFIX,
+    ANONYMOUS,
+    AUTHENTICATED,
+    Route,
+    ServerRequest,
+    ServerResponse,
+    User,
+    account_groups,
+    failure,
+    resource_route,
+)
 from trainwright.controller.local.apiserver.schema.durations import nanoseconds
 from trainwright.controller.local.apiserver.store import ObjectStore, ObjectTooLarge, StateLostError
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
@@ -31,6 +42,107 @@ from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
+
+_EXTRA = "impersonate-extra-"
+_NODE_PREFIX = "system:node:"
+_UNAUTHENTICATED = ANONYMOUS.groups[0]
+_AUTHENTICATION = "authentication.k8s.io"
+
+
+def impersonated(headers: Sequence[tuple[str, str]]) -> User | None:
+    """The user that headers `Impersonate-*` ask for; None if they ask for none. Raises StatusError."""
+    name, uid, groups, extra = _asked(headers)
+    if not name:
+        if uid or groups or extra:
+            wanted = _shown(uid, groups, extra)
+            raise errors.bad_request(f"requested {wanted} without impersonating a user name")
+        return None
+    all_groups = groups or _known_groups(name, alone=not uid and not extra)
+    return User(name, tuple(_with_status(name, all_groups)), uid, extra)
+
+
+def rights_to_impersonate(user: User, headers: Sequence[tuple[str, str]]) -> Iterator[Attributes]:
+    """What a user needs the right to, for these headers. Raises StatusError."""
+    name, uid, groups, extra = _asked(headers)
+
+    def impersonate(resource: str, value: str, *, group: str = "", key: str = "", namespace: str = "") -> Attributes:
+        return Attributes(
+            user=user,
+            verb="impersonate",
+            group=group,
+            resource=resource,
+            subresource=key,
+            namespace=namespace,
+            name=value,
+        )
+
+    account = _account(name)
+    if account is not None:
+        yield impersonate("serviceaccounts", account[1], namespace=account[0])
+    else:
+        yield impersonate("users", name)
+    if uid:
+        yield impersonate("uids", uid, group=_AUTHENTICATION)
+    yield from (impersonate("groups", group) for group in groups)
+    for key, values in extra.items():
+        yield from (impersonate("userextras", value, group=_AUTHENTICATION, key=key) for value in values)
+
+
+def _asked(headers: Sequence[tuple[str, str]]) -> tuple[str, str, list[str], dict[str, tuple[str, ...]]]:
+    """Name, uid, groups and extra values."""
+    name = uid = ""
+    groups: list[str] = []
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in headers:
+        if header == "impersonate-user":
+            name = name or value
+        elif header == "impersonate-uid":
+            uid = uid or value
+        elif header == "impersonate-group":
+            groups.append(value)
+        elif header.startswith(_EXTRA):
+            key = unquote(header.removeprefix(_EXTRA))
+            extra[key] = (*extra.get(key, ()), value)
+    return name, uid, groups, extra
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user name stands for."""
+    namespace, _, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
+    if name.startswith(ACCOUNT_PREFIX) and not names.dns_label(namespace) and not names.dns_subdomain(account):
+        return namespace, account
+    return None
+
+
+def _known_groups(name: str, *, alone: bool) -> list[str]:
+    """The groups of service accounts, and of nodes of which no more than the name is given."""
+    account = _account(name)
+    if account is not None:
+        return list(account_groups(account[0]))
+    if alone and name.startswith(_NODE_PREFIX) and not names.dns_subdomain(name.removeprefix(_NODE_PREFIX)):
+        return ["system:nodes"]
+    return []
+
+
+def _with_status(name: str, groups: list[str]) -> list[str]:
+    """Add the group of all users who are authenticated, or of those who are not."""
+    status = _UNAUTHENTICATED if name == ANONYMOUS.name else AUTHENTICATED
+    return groups if status in groups or _UNAUTHENTICATED in groups else [*groups, status]
+
+
+def _shown(uid: str, groups: Sequence[str], extra: Mapping[str, Sequence[str]]) -> str:
+    """A user without a name, as Go prints the struct with %#v."""
+    pairs = ", ".join(f"{quoted(key)}:{_strings(extra[key])}" for key in sorted(extra))
+    shown_extra = f"{{{pairs}}}" if extra else "(nil)"
+    return (
+        f'&user.DefaultInfo{{Name:"", UID:{quoted(uid)}, Groups:{_strings(groups)}, '
+        f"Extra:map[string][]string{shown_extra}}}"
+    )
+
+
+def _strings(texts: Sequence[str]) -> str:
+    return f"[]string{{{', '.join(map(quoted, texts))}}}" if texts else "[]string(nil)"
+
 
 log = logging.getLogger(__name__)
 
@@ -92,22 +204,21 @@ class APIServer:
         self.writes = ResourceWrites(store, chain)
         self.deletes = Deletes(store, chain)
         self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
-        self.precedence = Precedence()
-        self._turns = Turns()
+        self.priority = PriorityAndFairness()
         self._special: dict[tuple[str, str, str], Handler] = {}
-        self._elsewhere: dict[str, GroupHandler] = {}
+        self._aggregated_groups: dict[str, GroupHandler] = {}
 
-    def handle_specially(self, group: str, plural: str, subresource: str, handler: Handler) -> None:
+    def register_handler(self, group: str, plural: str, subresource: str, handler: Handler) -> None:
         """Serve a resource or a subresource by a function of its own: reviews, logs, bindings."""
         self._special[group, plural, subresource] = handler
 
     def serve_group(self, group: str, handler: GroupHandler) -> None:
         """Serve a group of which nothing is stored here, as kube-apiserver passes groups on to other servers."""
-        self._elsewhere[group] = handler
+        self._aggregated_groups[group] = handler
 
     async def handle(self, request: ServerRequest) -> ServerResponse:
         """Answer a request; never raises for what the request says."""
-        await self._turns.take()
+        await self.priority.next_turn()
         exchange = Exchange(request, self._now(), route=resource_route(request.path))
         answer = await self._answered(exchange)
         return answer if self._requests is None else await self._requests.finish(exchange, answer)
@@ -178,8 +289,8 @@ class APIServer:
 
     async def _resource(self, exchange: Exchange, user: User, route: Route) -> ServerResponse:
         request = exchange.request
-        if (elsewhere := self._elsewhere.get(route.group)) is not None:
-            return await elsewhere(request, route)
+        if (aggregated := self._aggregated_groups.get(route.group)) is not None:
+            return await aggregated(request, route)
         served = self.registry.find(route.group, route.version, route.resource)
         if served is None:
             if self.registry.has_built_in(route.group):
@@ -232,7 +343,7 @@ def fixed(answers: Mapping[str, ServerResponse]) -> Page:
 
 def deadline(request: ServerRequest, route: Route | None) -> float | None:
     """Seconds that a request gives itself; None where it does not say so. Raises StatusError."""
-    text = request.asked("timeout")
+    text = request.param("timeout")
     if not text or (route is not None and _is_long_running(request, route)):
         return None
     try:

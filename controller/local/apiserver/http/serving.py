@@ -69,9 +69,9 @@ class _Handler:
             headers=dict(headers),
             impersonation=[header for header in headers if header[0].startswith("impersonate-")],
             body=body,
-            holder=_holder(request),
+            client_certificate_user=_client_certificate_user(request),
         )
-        with self._server.precedence.asking(request.method):
+        with self._server.priority.client_request(request.method):
             answer = await self._server.handle(asked)
         if answer.upgrade is not None:
             return await upgraded(request, answer.upgrade)
@@ -96,7 +96,7 @@ def _text(sent: str) -> str:
     return sent if sent.isascii() else sent.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _holder(request: web.Request) -> User | None:
+def _client_certificate_user(request: web.Request) -> User | None:
     """The user of the client's certificate, which TLS has verified: its common name, its organizations as groups.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-client-certificates

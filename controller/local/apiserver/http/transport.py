@@ -79,7 +79,7 @@ class InProcessTransport:
         )
         try:
             async with asyncio.timeout(request.timeout):
-                await self._server.precedence.make_way(request.method)
+                await self._server.priority.wait_for_clients(request.method)
                 # Asked after the wait, in which it may have been lost.
                 if request.permission is not None:
                     request.permission.remaining()

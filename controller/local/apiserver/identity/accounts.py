@@ -26,8 +26,7 @@ from trainwright.controller.local.apiserver.identity.jwt import (
     SigningKey,
     read_claims,
 )
-from trainwright.controller.local.apiserver.request.info import User
-from trainwright.controller.local.apiserver.request.userinfo import ACCOUNT_PREFIX, AUTHENTICATED, account_groups
+from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, AUTHENTICATED, User, account_groups
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 
 _LEEWAY = timedelta(minutes=1)

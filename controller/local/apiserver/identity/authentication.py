@@ -8,8 +8,7 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from trainwright.controller.local.apiserver.request.info import ANONYMOUS, ServerRequest, User
-from trainwright.controller.local.apiserver.request.userinfo import AUTHENTICATED
+from trainwright.controller.local.apiserver.request.info import ANONYMOUS, AUTHENTICATED, ServerRequest, User
 
 ADMINISTRATOR = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
 ISSUER = "https://kubernetes.default.svc"
@@ -43,8 +42,10 @@ class TokenAuthenticator:
 
     async def user(self, request: ServerRequest) -> User | None:
         """See Authenticator. A client certificate counts more than a token, as in kube-apiserver."""
-        if request.holder is not None:
-            return request.holder._replace(groups=(*request.holder.groups, AUTHENTICATED))
+        if request.client_certificate_user is not None:
+            return request.client_certificate_user._replace(
+                groups=(*request.client_certificate_user.groups, AUTHENTICATED)
+            )
         scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return ANONYMOUS

@@ -29,7 +29,7 @@ def serve_identity(
         authorizer: of the server; access reviews ask it.
         admission: refuses requests in namespaces that do not exist. Webhooks are not asked.
     """
-    serve = server.handle_specially
+    serve = server.register_handler
     serve("", "serviceaccounts", "token", TokenRequests(server.store, tokens, admission).create)
     serve(_AUTHENTICATION, "tokenreviews", "", TokenReviewServer(authenticator).create)
     serve(_AUTHENTICATION, "selfsubjectreviews", "", review_self)

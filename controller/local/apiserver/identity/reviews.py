@@ -9,22 +9,20 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.identity.authentication import InvalidTokenError, TokenAuthenticator
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
-from trainwright.controller.local.apiserver.request.userinfo import user_info
-from trainwright.controller.local.apiserver.request.wanted import WantedAnswer
-from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
+from trainwright.controller.local.apiserver.request.call import RequestInfo, negotiate
+from trainwright.controller.local.apiserver.request.info import ServerResponse, user_info, write_options
 from trainwright.controller.local.apiserver.verbs.reads import shown
 from trainwright.controller.local.apiserver.verbs.writes import track
+from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 
 
-def read_review(call: RequestInfo) -> tuple[Document, WantedAnswer]:
+def read_review(call: RequestInfo) -> tuple[Document, MediaTypeOptions]:
     """The review in the body, with managed fields, and the form of the answer. Raises StatusError."""
     if call.name:
         raise errors.no_such_resource()
     if call.request.method != "POST" or (call.served.type.namespaced and not call.namespace):
         raise errors.method_not_allowed()
-    wanted = wanted_by(call)
+    wanted = negotiate(call)
     options = write_options(call.request, "CreateOptions")
     document = bodies.read_object(call, options.validation)
     document.setdefault("metadata", {})

@@ -13,9 +13,8 @@ from trainwright.controller.local.apiserver.admission.chain import Admission
 from trainwright.controller.local.apiserver.identity.accounts import AccountTokens, Bound
 from trainwright.controller.local.apiserver.kinds.metadata import metadata_of, set_namespace
 from trainwright.controller.local.apiserver.request import bodies
-from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.call import RequestInfo, negotiate
 from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
-from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.verbs.reads import shown
@@ -45,7 +44,7 @@ class TokenRequests:
         """Issue a token. Raises StatusError."""
         if call.request.method != "POST":
             raise errors.method_not_allowed()
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         options = write_options(call.request, "CreateOptions")
         request = bodies.read_object(call, options.validation)
         spec = request["spec"] = request.get("spec") or {}

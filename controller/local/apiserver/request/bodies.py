@@ -1,26 +1,165 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request bodies: JSON or YAML in, a document out, and what is odd about it."""
+"""Request bodies: JSON, YAML or protobuf in, a document of the right kind out, and what is odd about it."""
 
-from collections.abc import Callable
+import json
 from contextlib import suppress
 from typing import Any
 
+import yaml
+
+from trainwright.api.manifest import ManifestError, check_depth, key, scalar
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.resources import ServedResource
+from trainwright.controller.local.apiserver.merge.apply.values import literal
 from trainwright.controller.local.apiserver.merge.patch import read_json
-from trainwright.controller.local.apiserver.request import bodykinds, protobuf, yamlbodies
+from trainwright.controller.local.apiserver.request import protobuf
 from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.doubledkeys import doubled_fields, merged, pairs_of
-from trainwright.controller.local.apiserver.request.yamlbodies import YAMLBodyError
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
+from trainwright.controller.local.apiserver.schema.published import models_by_kind
+
+_MERGE = "tag:yaml.org,2002:merge"
+_MOST_VALUES = 1_000_000
+"""Values of one YAML text, aliases written out: a small text can stand for an enormous document."""
+
+
+class YAMLBodyError(ValueError):
+    """A body is not YAML."""
+
+
+def parse_yaml(text: str) -> tuple[Any, list[str]]:
+    """The first document of a text, and lines such as `line 2: key "a" already set in map`.
+
+    Raises:
+        YAMLBodyError: it is not YAML.
+    """
+    try:
+        check_depth(text)
+        loader = yaml.CSafeLoader(text)
+        try:
+            node = loader.get_node() if loader.check_node() else None
+        finally:
+            loader.dispose()
+        reading = _Reading()
+        return (None if node is None else reading.value(node)), reading.duplicates
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark is not None else ""
+        raise YAMLBodyError(f"{line}{error.problem}") from error
+    except (ManifestError, yaml.YAMLError) as error:
+        raise YAMLBodyError(str(error)) from error
+
+
+class _Reading:
+    """Reads the nodes of one document."""
+
+    def __init__(self) -> None:
+        self.duplicates: list[str] = []
+        self._decoded = 0
+        self._around: set[int] = set()
+
+    def value(self, node: yaml.Node) -> Any:
+        """The value of a node, which an alias may stand for."""
+        return self._read(node, None)
+
+    def _read(self, node: yaml.Node, into: dict[str, Any] | None) -> Any:
+        """The value of a node; a mapping's keys are added to `into` if that is given."""
+        identity = id(node)
+        if identity in self._around:
+            raise YAMLBodyError(f"line {node.start_mark.line + 1}: an anchor contains itself")
+        self._decoded += 1
+        if self._decoded > _MOST_VALUES:
+            raise YAMLBodyError("document contains excessive aliasing")
+        self._around.add(identity)
+        try:
+            if isinstance(node, yaml.ScalarNode):
+                return scalar(node)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.value(item) for item in node.value]
+            return self._mapping(node, {} if into is None else into)
+        finally:
+            self._around.discard(identity)
+
+    def _mapping(self, node: yaml.Node, made: dict[str, Any]) -> dict[str, Any]:
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                self._merge(value_node, made)
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise YAMLBodyError(f"line {key_node.start_mark.line + 1}: a key must be a scalar")
+            name = key(key_node)
+            value = self.value(value_node)
+            if name in made:
+                shown = literal(scalar(key_node))
+                self.duplicates.append(f"line {value_node.start_mark.line + 1}: key {shown} already set in map")
+            made[name] = value
+        return made
+
+    def _merge(self, node: yaml.Node, made: dict[str, Any]) -> None:
+        """Set the keys of other mappings here, over those that are there; of several, the first one wins."""
+        sources = list(reversed(node.value)) if isinstance(node, yaml.SequenceNode) else [node]
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                raise YAMLBodyError("map merge requires map or sequence of maps as the value")
+            self._read(source, made)
+
+
+def read_yaml(body: bytes) -> tuple[Any, list[str]]:
+    """Decode YAML; also warnings about duplicate keys. Most of it is JSON, which is read much faster.
+
+    Raises:
+        YAMLBodyError, UnicodeDecodeError: it is not YAML.
+    """
+    if body.lstrip()[:1] in (b"{", b"["):
+        with suppress(ValueError):
+            document = read_json(body)
+            if not duplicate_keys(body):
+                return document, []
+    return parse_yaml(body.decode())
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with all of its pairs."""
+
+
+def duplicate_keys(body: bytes) -> list[str]:
+    """Warnings about duplicate keys in a JSON body, such as `duplicate field "spec.x"`. The last value counts."""
+    text = body.decode(errors="replace")
+    found = False
+
+    def pairs(items: list[tuple[str, Any]]) -> Any:
+        nonlocal found
+        made = dict(items)
+        found = found or len(made) != len(items)
+        return made
+
+    # Without paths first: nearly no body has such keys.
+    json.loads(text, object_pairs_hook=pairs)
+    named: dict[str, None] = {}
+    if found:
+        _name_duplicates(json.loads(text, object_pairs_hook=_Pairs), "", named)
+    return [f'duplicate field "{where}"' for where in named]
+
+
+def _name_duplicates(value: Any, path: str, named: dict[str, None]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for name, inner in value:
+            where = f"{path}.{name}" if path else name
+            if name in seen:
+                named[where] = None
+            seen.add(name)
+            _name_duplicates(inner, where, named)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _name_duplicates(inner, f"{path}[{index}]", named)
+
 
 LIMIT = 3 * 2**20
 """Bytes of a body at most."""
 JSON, YAML = "application/json", "application/yaml"
-_YAML_ERRORS = "yaml: unmarshal errors:"
-ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+ACCEPTED = (JSON, YAML, protobuf.MEDIA_TYPE)
 """Media types of bodies."""
+NOT_AN_OBJECT = "couldn't get version/kind: the body is not an object"
 
 
 class UnreadableError(ValueError):
@@ -35,30 +174,49 @@ def content_type(call_headers: str) -> str:
 def read_object(call: RequestInfo, validation: str) -> Document:
     """The object in the body, of the kind and version of the URL. Unknown fields are taken out; defaults are not set.
 
-    A subresource may have a kind in another group, such as TokenRequest.
+    A subresource may have a kind in another group, such as TokenRequest. The real server decodes a built-in kind into
+    its Go struct: a body may leave kind and version out, and one of another kind fails to convert. A custom resource is
+    decoded as it is: it must say both, and a wrong kind is left to validation.
 
     Raises StatusError.
     """
     strict: list[str] = []
-    document = bodykinds.checked(call, _decoded(call, strict if validation != "Ignore" else None))
+    document = _decoded(call, strict if validation != "Ignore" else None)
+    if document is None and not call.served.type.custom:
+        document = {}
+    problem = wrong_type_meta(document)
+    if problem is not None:
+        raise _unrecognized(call, problem)
+    if call.served.type.custom:
+        _check_custom(call, document)
+    else:
+        _check_built_in(call, document)
+    sub = call.served.subresources.get(call.subresource)
+    decode = sub.structs if sub is not None and sub.structs is not None else call.served.decode
     try:
-        strict += _decoder(call)(document)
+        strict += decode(document)
     except DocumentDecodeError as error:
-        kind, version = _body_kind(call)
-        raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from error
-    report_strict(call, strict, validation)
-    return document
+        raise _cannot_be_handled(call, str(error)) from error
+    if validation == "Strict" and strict:
+        raise _cannot_be_handled(call, f"strict decoding error: {', '.join(strict)}")
+    if validation != "Ignore":
+        for text in strict:
+            call.warn(text)
+    made: Document = document
+    return made
 
 
 def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
     """The body of an endpoint that takes a kind of its own. Raises StatusError."""
-    document = _decoded(call, None)
-    if not isinstance(document, dict):
-        raise bodykinds.unrecognized(call, bodykinds.NOT_AN_OBJECT)
+    document: Any = _decoded(call, None)
+    problem = wrong_type_meta(document)
+    if problem is not None:
+        raise _unrecognized(call, problem)
     if (document.get("kind") or kind, document.get("apiVersion") or version) != (kind, version):
         given = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
         raise errors.bad_request(f"{given} cannot be handled as a {kind}")
-    return document
+    plain: Document = document
+    return plain
 
 
 def _decoded(call: RequestInfo, strict: list[str] | None) -> Any:
@@ -72,108 +230,93 @@ def _decoded(call: RequestInfo, strict: list[str] | None) -> Any:
     if media not in (JSON, YAML):
         raise errors.unsupported_media_type(ACCEPTED)
     try:
-        return parse(call.request.body, yaml_allowed=media == YAML, strict=strict, struct=_struct(call))
+        return parse(call.request.body, yaml_allowed=media == YAML, strict=strict)
     except UnreadableError as error:
-        raise bodykinds.unrecognized(call, str(error)) from error
+        raise _unrecognized(call, str(error)) from error
 
 
-def report_strict(call: RequestInfo, strict: list[str], validation: str) -> None:
-    """Warn of, or refuse, what strict decoding found."""
-    if not strict or validation == "Ignore":
-        return
-    if validation == "Strict":
-        kind, version = _body_kind(call)
-        raise errors.bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(strict)}'
-        )
-    warn(call, strict)
-
-
-def _body_kind(call: RequestInfo) -> tuple[str, str]:
-    """Kind and version of the body."""
-    sub = call.served.subresources.get(call.subresource)
-    return (sub.kind, sub.version) if sub is not None and sub.version else (call.kind, call.served.version)
-
-
-def _struct(call: RequestInfo) -> str:
-    """The Go struct of the body in the table of `gowriting`; empty for others."""
-    sub = call.served.subresources.get(call.subresource)
-    strategy = call.served.strategy
-    if isinstance(strategy, BuiltInStrategy) and (sub is None or not sub.version):
-        return strategy.struct
-    return ""
-
-
-def _decoder(call: RequestInfo) -> Callable[[Document], list[str]]:
-    sub = call.served.subresources.get(call.subresource)
-    return sub.structs if sub is not None and sub.structs is not None else call.served.decode
-
-
-def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None, struct: str = "") -> Any:
-    """Decode JSON, or YAML where that is allowed.
-
-    Args:
-        body: of the request.
-        yaml_allowed: whether it may be YAML.
-        strict: gets what is said of keys that are there twice.
-        struct: the Go struct that the real server decodes into; a custom resource has none.
+def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None) -> Any:
+    """Decode JSON, or YAML where that is allowed; `strict` gets warnings about duplicate keys.
 
     Raises:
         UnreadableError: it is neither.
     """
-    if yaml_allowed:
-        return _parse_yaml(body, strict)
     try:
-        document = read_json(body)
+        document, duplicates = read_yaml(body) if yaml_allowed else (read_json(body), None)
     except ValueError as error:
-        raise UnreadableError(f"couldn't get version/kind; json parse error: {error}") from error
-    pairs = pairs_of(body) if strict is not None or struct else None
-    if pairs is not None:
-        if strict is not None:
-            strict += doubled_fields(pairs)
-        if struct:
-            return merged(pairs, struct)
+        raise UnreadableError(f"{'yaml' if yaml_allowed else 'json'}: {error}") from error
+    if strict is not None:
+        strict += duplicate_keys(body) if duplicates is None else duplicates
     return document
 
 
-def _parse_yaml(body: bytes, strict: list[str] | None) -> Any:
-    try:
-        document, doubled = read_yaml(body)
-    except (YAMLBodyError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"yaml: {error}") from error
-    if doubled and strict is not None:
-        strict.append(doubled_in_yaml(doubled))
-    return document
+def wrong_type_meta(document: Any) -> str | None:
+    """Why neither kind nor version of a body can be read; None if they can."""
+    if not isinstance(document, dict):
+        return NOT_AN_OBJECT
+    for name in ("apiVersion", "kind"):
+        if document.get(name) is not None and not isinstance(document[name], str):
+            return f"couldn't get version/kind: {name} is not a string"
+    return None
 
 
-def read_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """Decode YAML; also what is said of keys that are there twice. Most of it is JSON, which is read much faster.
-
-    Raises:
-        YAMLBodyError, UnicodeDecodeError: it is not YAML.
-    """
-    if body.lstrip()[:1] in (b"{", b"["):
-        with suppress(ValueError):
-            document = read_json(body)
-            if pairs_of(body) is None:
-                return document, []
-    return yamlbodies.read_yaml(body.decode())
+def expected(call: RequestInfo) -> tuple[str, str]:
+    """Kind and apiVersion of the body at an endpoint."""
+    sub = call.served.subresources.get(call.subresource)
+    if sub is None:
+        return call.kind, call.served.api_version
+    if not sub.version:
+        return sub.kind, call.served.api_version
+    return sub.kind, f"{sub.group}/{sub.version}" if sub.group else sub.version
 
 
-def doubled_in_yaml(doubled: list[str]) -> str:
-    """The one error of strict decoding that names all doubled keys of a YAML text."""
-    return _YAML_ERRORS + "".join(f"\n  {one}" for one in doubled)
+def kind_problem(kind: str, api_version: str, wanted: str) -> str | None:
+    """Why a document that says this kind and version is no object of the wanted kind; None if it may be one."""
+    if (api_version, kind) not in models_by_kind():
+        return f'there is no kind "{kind}" in version "{api_version}"'
+    return None if kind == wanted else f"{kind} cannot be converted to {wanted}"
 
 
-def warn(call: RequestInfo, strict: list[str]) -> None:
-    """Warn of what strict decoding found."""
-    for text in strict:
-        lines = text.removeprefix(_YAML_ERRORS)
-        for line in [text] if lines == text else lines.strip().split("\n"):
-            call.warn(line.strip())
+def _check_built_in(call: RequestInfo, document: Document) -> None:
+    wanted, wanted_version = expected(call)
+    kind = document["kind"] = document.get("kind") or wanted
+    version = document["apiVersion"] = document.get("apiVersion") or wanted_version
+    problem = None if (kind, version) == (wanted, wanted_version) else kind_problem(kind, version, wanted)
+    if problem is not None:
+        raise _cannot_be_handled(call, problem)
+    _check_version(version, wanted_version)
 
 
-def doubled_keys(body: bytes) -> list[str]:
-    """What is said of keys that are there twice in a JSON patch: `duplicate field "spec.x"`."""
-    pairs = pairs_of(body)
-    return [] if pairs is None else doubled_fields(pairs)
+def _check_custom(call: RequestInfo, document: Document) -> None:
+    wanted, wanted_version = expected(call)
+    if not document.get("kind"):
+        raise _unrecognized(call, "kind is missing")
+    _check_version(document.get("apiVersion") or "", wanted_version)
+    if call.subresource:
+        document["kind"] = wanted
+
+
+def _check_version(given: str, wanted: str) -> None:
+    if given != wanted:
+        raise errors.bad_request(
+            f"the API version in the data ({given}) does not match the expected API version ({wanted})"
+        )
+
+
+def _unrecognized(call: RequestInfo, why: str) -> errors.StatusError:
+    """The answer for a body of which not even the kind can be told."""
+    return errors.bad_request(f"the object provided is unrecognized (must be of type {expected(call)[0]}): {why}")
+
+
+def _cannot_be_handled(call: RequestInfo, why: str) -> errors.StatusError:
+    kind, api_version = expected(call)
+    version = api_version.rpartition("/")[2]
+    return errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def go_type(served: ServedResource, *, of_list: bool = False) -> str:
+    """The type of an object or of a list in the real server, as its messages of 406 name it."""
+    if served.type.custom:
+        return "*unstructured.UnstructuredList" if of_list else "*unstructured.Unstructured"
+    package = served.type.group.partition(".")[0] or "core"
+    return f"*{package}.{served.type.listed_as if of_list else served.type.kind}"

@@ -1,15 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of the API: the request together with what it is about."""
+"""One call of the API: the request with what it is about, its list options, its selectors, and the form of its answer.
 
+https://kubernetes.io/docs/reference/using-api/api-concepts/ has the words.
+"""
+
+import base64
+import json
 import unicodedata
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.resources import ServedResource
-from trainwright.controller.local.apiserver.request.info import ServerRequest, User, WriteQuery
-from trainwright.controller.local.apiserver.store import ObjectName
+from trainwright.controller.local.apiserver.request.info import ServerRequest, User, WriteQuery, go_integer
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported
+from trainwright.controller.local.apiserver.store import ObjectName, StoredObject
+from trainwright.controller.local.apiserver.views import negotiation
+from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
+from trainwright.controller.local.apiserver.views.selection import (
+    FieldSelector,
+    LabelMatcher,
+    SelectorError,
+    custom_selectable_fields,
+    parse_field_selector,
+    parse_label_selector,
+    selectable_fields,
+)
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 _MANAGER_BYTES = 128
@@ -81,3 +101,215 @@ class RequestInfo:
             return
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+_EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
+_ENCODED_VERSION = "meta.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Where the next page begins: at a version, after the sort key of the last object."""
+
+    version: int
+    after: str
+
+    def token(self) -> str:
+        """As clients carry it around."""
+        text = json.dumps({"v": _ENCODED_VERSION, "rv": self.version, "start": self.after + "\0"})
+        return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """The options of a list or watch, checked."""
+
+    watch: bool
+    version: str
+    match: str
+    limit: int
+    page: Continuation | None
+    seconds: int | None
+    """How long a watch lasts; None if not said."""
+    bookmarks: bool
+    initial: bool | None
+    """`sendInitialEvents`."""
+
+
+def list_options(call: RequestInfo) -> ListOptions:
+    """Read the options from the query. Raises StatusError."""
+    request = call.request
+    watch = request.flag("watch")
+    version, match = request.param("resourceVersion"), request.param("resourceVersionMatch")
+    token = request.param("continue")
+    initial = request.flag("sendInitialEvents") if request.has_param("sendInitialEvents") else None
+    if watch and initial is None and not match and version in ("", "0"):
+        # A watch from no version has always begun with what is there; a bookmark now says where that ends.
+        initial, match = True, _NOT_OLDER
+    check = _watch_errors if watch else _list_errors
+    found = check(version, match, token, initial)
+    if found:
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", found)
+    return ListOptions(
+        watch=watch,
+        version=version,
+        match=match,
+        limit=call.request.number("limit") or 0,
+        page=None if watch else _continuation(token, version),
+        seconds=call.request.number("timeoutSeconds"),
+        bookmarks=request.flag("allowWatchBookmarks"),
+        initial=initial,
+    )
+
+
+def _list_errors(version: str, match: str, token: str, initial: bool | None) -> list[DocumentError]:
+    field = "resourceVersionMatch"
+    found = []
+    if match:
+        if not version:
+            found.append(forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
+        if token:
+            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
+        if match not in (_EXACT, _NOT_OLDER):
+            found.append(not_supported(field, match, (_EXACT, _NOT_OLDER, "")))
+        if match == _EXACT and version == "0":
+            found.append(forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+    if initial is not None:
+        found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return found
+
+
+def _watch_errors(_: str, match: str, token: str, initial: bool | None) -> list[DocumentError]:
+    field = "resourceVersionMatch"
+    found = []
+    if initial is not None and match != _NOT_OLDER:
+        text = f"sendInitialEvents requires setting {field} to {_NOT_OLDER}"
+        found.append(forbidden(field, text))
+    if match:
+        if initial is None:
+            text = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+            found.append(forbidden(field, text))
+        if match != _NOT_OLDER:
+            found.append(not_supported(field, match, (_NOT_OLDER,)))
+        if token:
+            found.append(forbidden(field, f"{field} is forbidden when continue is provided"))
+    return found
+
+
+def _continuation(token: str, version: str) -> Continuation | None:
+    if not token:
+        return None
+    if version and version != "0":
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    try:
+        return _read_token(token)
+    except ValueError as error:
+        raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+
+
+class _Token(msgspec.Struct):
+    """What a token says."""
+
+    v: str | None = None
+    rv: int | None = None
+    start: str | None = None
+
+
+def _read_token(token: str) -> Continuation:
+    """Decode a token. Raises ValueError."""
+    padded = token + "=" * (-len(token) % 4)
+    try:
+        content = msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=_Token | None)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
+    if content is None or content.v != _ENCODED_VERSION or not content.rv or not content.start:
+        raise ValueError("it is not one that this server gave")
+    if any(part in ("", ".", "..") for part in content.start.removeprefix("/").split("/")):
+        raise ValueError(f"{content.start} is no place in a list")
+    return Continuation(content.rv, content.start.removesuffix("\0"))
+
+
+class InvalidVersionError(ValueError):
+    """A version that is no number."""
+
+
+def parsed_version(version: str) -> int:
+    """A version of the query; 0 where there is none. Raises InvalidVersionError."""
+    if not version:
+        return 0
+    try:
+        return go_integer(version, signed=False)
+    except ValueError as error:
+        raise InvalidVersionError(str(invalid("resourceVersion", version, str(error)))) from error
+
+
+_NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSelection:
+    """The scope and the selectors of a call."""
+
+    served: ServedResource
+    namespace: str
+    """Empty for all."""
+    name: str
+    """Empty for all."""
+    labels: LabelMatcher
+    fields: FieldSelector
+
+    @property
+    def everything(self) -> bool:
+        """Whether no selector leaves anything out."""
+        return not self.labels and not self.fields
+
+    @property
+    def single(self) -> str:
+        """The name of the one object that there can be; empty where there can be several."""
+        if self.namespace or not self.served.type.namespaced:
+            return self.fields.exact(_NAME) or ""
+        return ""
+
+    def stored(self, one: StoredObject) -> bool:
+        """Whether a stored object is one of them."""
+        if (self.namespace and one.name.namespace != self.namespace) or (self.name and one.name.name != self.name):
+            return False
+        if self.labels and not self.labels.matches(one.labels):
+            return False
+        if self.fields.fields <= {_NAME, _NAMESPACE}:
+            return self._named(one.name)
+        # A value of a custom resource may be another one in another version.
+        if not self.served.type.custom and not self.fields.may_match(one.body):
+            return False
+        return self.fields.matches(self.served.named(one.document()))
+
+    def _named(self, name: ObjectName) -> bool:
+        values = {_NAME: name.name, _NAMESPACE: name.namespace}
+        return all((values[label] == value) == (sign == "=") for label, sign, value in self.fields.terms)
+
+
+def selection_of(call: RequestInfo) -> ObjectSelection:
+    """Read the selectors from the query. Raises StatusError."""
+    served = call.served
+    if served.type.custom:
+        selectable = custom_selectable_fields(served.selectable, namespaced=served.type.namespaced)
+    else:
+        selectable = selectable_fields(served.api_version, served.type.kind)
+    try:
+        labels = parse_label_selector(call.request.param("labelSelector"))
+        fields = parse_field_selector(call.request.param("fieldSelector"), selectable)
+    except SelectorError as error:
+        raise errors.bad_request(str(error)) from error
+    name = call.name
+    if name and fields and fields.exact(_NAME) != name:
+        raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
+    namespace = call.namespace or fields.exact(_NAMESPACE) or ""
+    return ObjectSelection(served, namespace, name, labels, fields)
+
+
+def negotiate(call: RequestInfo) -> MediaTypeOptions:
+    """What the header `Accept` asks for first, of what is offered. Raises StatusError where that is nothing."""
+    accept = call.request.headers.get("accept", "")
+    if accept.strip() and not call.served.type.custom and not negotiation.any_offered(accept):
+        raise errors.not_acceptable(negotiation.OFFERED)
+    return negotiation.negotiate(accept, negotiation.RESOURCE_FORMS)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers, free of any HTTP library."""
+"""Requests and answers, free of any HTTP library: query, path, user, and what is answered.
+
+Paths: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris
+"""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -47,14 +50,14 @@ class ServerRequest:
     impersonation: Sequence[tuple[str, str]] = ()
     """Headers `Impersonate-*`, of which some may be there several times."""
     body: bytes = b""
-    holder: User | None = None
-    """Whom the client's certificate names; None without one."""
+    client_certificate_user: User | None = None
+    """Of the client's certificate; None without one."""
 
-    def asked(self, name: str) -> str:
+    def param(self, name: str) -> str:
         """The first value of a query parameter; empty if there is none."""
         return next((value for key, value in self.query if key == name), "")
 
-    def says(self, name: str) -> bool:
+    def has_param(self, name: str) -> bool:
         """Whether a query parameter is there, even without a value."""
         return any(key == name for key, _ in self.query)
 
@@ -64,11 +67,11 @@ class ServerRequest:
 
     def flag(self, name: str) -> bool:
         """A query parameter that is true or false."""
-        return self.says(name) and self.asked(name) not in ("false", "0")
+        return self.has_param(name) and self.param(name) not in ("false", "0")
 
     def number(self, name: str) -> int | None:
         """A query parameter that is a whole number; None where it is absent or empty. Raises StatusError."""
-        text = self.asked(name)
+        text = self.param(name)
         return whole_number(text) if text else None
 
 
@@ -175,13 +178,13 @@ _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> WriteQuery:
     """Read the options of a write: `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises StatusError."""
-    manager, dry_run = request.asked("fieldManager"), request.all("dryRun")
-    validation = request.asked("fieldValidation")
+    manager, dry_run = request.param("fieldManager"), request.all("dryRun")
+    validation = request.param("fieldValidation")
     found = []
     if kind == "PatchOptions":
         if apply and not manager:
             found.append(required("fieldManager", "is required for apply patch"))
-        elif not apply and request.says("force"):
+        elif not apply and request.has_param("force"):
             found.append(forbidden("force", "may not be specified for non-apply patch"))
     found += manager_errors(manager)
     found += dry_run_errors(dry_run)
@@ -203,3 +206,85 @@ def dry_run_errors(dry_run: Sequence[str]) -> list[DocumentError]:
     if all(value == "All" for value in dry_run):
         return []
     return [not_supported("dryRun", list(dry_run), ["All"])]
+
+
+_OF_NAMESPACES = ("status", "finalize")
+_BY_METHOD = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path of a resource, an object or a subresource."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""
+    """What follows the subresource."""
+    watch: bool = False
+    """The old form of watches: `/api/v1/watch/...`."""
+
+
+def resource_route(path: str) -> Route | None:
+    """The route of a path below a group version; None for all other paths."""
+    if not path.startswith(("/api/", "/apis/")):
+        return None
+    parts = [part for part in path.split("/") if part]
+    if parts[0] == "api":
+        group, rest = "", parts[1:]
+    else:
+        group, rest = (parts[1] if len(parts) > 1 else ""), parts[2:]
+    if len(rest) < 2:
+        return None
+    version, *rest = rest
+    watch = rest[0] == "watch" and len(rest) > 1
+    if watch:
+        rest = rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces":
+        # An object of the kind Namespace, or what is in it.
+        if len(rest) > 2 and rest[2] not in _OF_NAMESPACES:
+            namespace, rest = rest[1], rest[2:]
+        elif len(rest) > 1:
+            name, *more = rest[1:]
+            return Route(group, version, "namespaces", "", name, more[0] if more else "", "/".join(more[1:]), watch)
+    resource, *more = rest
+    name, sub = (more[0] if more else ""), (more[1] if len(more) > 1 else "")
+    return Route(group, version, resource, namespace, name, sub, "/".join(more[2:]), watch)
+
+
+def verb_of(request: ServerRequest, route: Route | None) -> str:
+    """The verb: `list`, `watch`, ... for resources, the method in lower case for all other paths."""
+    if route is None:
+        return request.method.lower()
+    verb = _BY_METHOD.get(request.method, "")
+    if verb == "get" and (route.watch or (request.flag("watch") and not route.name)):
+        return "watch"
+    if not route.name:
+        return {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+    return verb
+
+
+AUTHENTICATED = "system:authenticated"
+"""The group of all users with credentials."""
+ACCOUNT_PREFIX = "system:serviceaccount:"
+"""Of the user names of service accounts."""
+
+
+def account_groups(namespace: str) -> tuple[str, ...]:
+    """The groups of all service accounts of a namespace."""
+    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+
+
+def user_info(user: User) -> Document:
+    """A user as `UserInfo` of authentication.k8s.io/v1."""
+    made: Document = {"username": user.name}
+    if user.uid:
+        made["uid"] = user.uid
+    made["groups"] = list(user.groups)
+    if user.extra:
+        made["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return made

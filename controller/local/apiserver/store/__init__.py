@@ -6,11 +6,17 @@ never touch the disk. A durable store writes the changes of one turn of the loop
 change only after that.
 """
 
-from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.apiserver.store.disk import Disk, StateFileError, StateLostError
-from trainwright.controller.local.apiserver.store.objects import ObjectName, ObjectTooLarge, StoredObject
-from trainwright.controller.local.apiserver.store.store import Changed, Collection, Expired, ObjectStore
-from trainwright.controller.local.apiserver.store.watching import Overflow, StoreWatch
+from trainwright.controller.local.apiserver.store.objects import (
+    Collection,
+    ObjectName,
+    ObjectTooLarge,
+    Overflow,
+    StoreChange,
+    StoredObject,
+    StoreWatch,
+)
+from trainwright.controller.local.apiserver.store.store import Changed, Expired, ObjectStore
 
 __all__ = [
     "Changed",

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One stored object: its encoded bytes, and what is read of them most often."""
+"""What is stored: objects as encoded bytes, their changes, and who watches."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import asyncio
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -86,3 +90,149 @@ def stored(name: ObjectName, version: int, document: Document) -> StoredObject:
     if len(rest) > LIMIT:
         raise ObjectTooLarge("etcdserver: request is too large")
     return StoredObject(name, version, head[:-1] + b"," + rest[1:], metadata.get("labels") or {})
+
+
+ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreChange:
+    """One change of one object."""
+
+    type: ChangeType
+    collection: str
+    object: StoredObject
+    """The object after the change. Of a deleted one its last state, with the version of the deletion."""
+    before: StoredObject | None
+    """The object before; None if the change created it."""
+    moment: float
+    """When it happened, in seconds since the epoch."""
+
+    @property
+    def name(self) -> ObjectName:
+        """Which object."""
+        return self.object.name
+
+    @property
+    def version(self) -> int:
+        """The version of the cluster with this change."""
+        return self.object.version
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds in memory."""
+        return len(self.object.body) + (len(self.before.body) if self.before else 0)
+
+
+BACKLOG_BYTES = 32 * 2**20
+"""What waits for one watcher at most."""
+
+
+class Overflow(Exception):  # noqa: N818 - an outcome, not a defect
+    """The watcher did not keep up; it has to list again."""
+
+
+class StoreWatch:
+    """The changes of one collection after a version, in their order. Close it.
+
+    Args:
+        since: the version.
+        changes: those that were told already.
+    """
+
+    def __init__(self, since: int, changes: Iterable[StoreChange]) -> None:
+        self._since = since
+        self._waiting: deque[StoreChange] = deque(changes)
+        self._bytes = sum(change.size for change in self._waiting)
+        self._arrived = asyncio.Event()
+        self._overflow = False
+        self.closed = False
+        self.ended = False
+        """No more changes come; those that wait can still be taken."""
+        if self._waiting:
+            self._arrived.set()
+
+    def offer(self, change: StoreChange) -> None:
+        """Add a change; for the store."""
+        # What was written before the watch began may be told after that: it waits for its commit.
+        if self._overflow or self.closed or change.version <= self._since:
+            return
+        self._bytes += change.size
+        if self._bytes > BACKLOG_BYTES and self._waiting:
+            self._overflow = True
+            self._waiting.clear()
+        else:
+            self._waiting.append(change)
+        self._arrived.set()
+
+    async def take(self, seconds: float | None = None) -> list[StoreChange]:
+        """All changes that wait; empty if there is none within `seconds`, or if the watch was closed.
+
+        Raises:
+            Overflow: too much waited.
+        """
+        if not (self._waiting or self._overflow or self.closed or self.ended):
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return []
+        self._arrived.clear()
+        if self._overflow:
+            raise Overflow
+        taken = list(self._waiting)
+        self._waiting.clear()
+        self._bytes = 0
+        return taken
+
+    def end(self) -> None:
+        """Add no more changes: what it follows is gone."""
+        self.ended = True
+        self._arrived.set()
+
+    def close(self) -> None:
+        """End it; who waits in `take` gets nothing."""
+        self.closed = True
+        self._waiting.clear()
+        self._arrived.set()
+
+
+class Collection:
+    """The objects of one resource, in all namespaces and all its versions."""
+
+    __slots__ = ("_order", "by_name", "changed", "forgotten", "history", "name", "watches")
+
+    def __init__(self, name: str, oldest: int, objects: Mapping[ObjectName, StoredObject] | None = None) -> None:
+        self.name = name
+        self.by_name: dict[ObjectName, StoredObject] = dict(objects or {})
+        self._order: list[tuple[str, ObjectName]] = sorted((name.sort_key, name) for name in self.by_name)
+        self.changed = 0
+        """Rises with each change."""
+        self.history: deque[StoreChange] = deque()
+        self.forgotten = oldest
+        """The version of the newest change that history no longer has."""
+        self.watches: dict[StoreWatch, None] = {}
+        """In the order in which they began, which is that in which they are told."""
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def put(self, one: StoredObject) -> None:
+        """Add or replace an object."""
+        if one.name not in self.by_name:
+            insort(self._order, (one.name.sort_key, one.name))
+        self.by_name[one.name] = one
+        self.changed += 1
+
+    def drop(self, name: ObjectName) -> None:
+        """Remove an object."""
+        del self.by_name[name]
+        self.changed += 1
+        del self._order[bisect_left(self._order, (name.sort_key, name))]
+
+    def listed(self, namespace: str = "", after: str = "") -> Iterator[StoredObject]:
+        """Objects in their order: of one namespace or of all, after a sort key. Do not write meanwhile."""
+        start = bisect_left(self._order, (max(f"{namespace}/" if namespace else "", f"{after}\0" if after else ""),))
+        # "0" is the character after the slash.
+        end = bisect_left(self._order, (f"{namespace}0",), start) if namespace else None
+        return (self.by_name[name] for _, name in self._order[start:end])

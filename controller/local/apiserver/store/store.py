@@ -5,19 +5,26 @@ import asyncio
 import logging
 import sqlite3
 import time
-from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.store.changes import ChangeType, StoreChange
 from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk, StateLostError, is_full
-from trainwright.controller.local.apiserver.store.objects import ObjectName, StoredObject, stored
-from trainwright.controller.local.apiserver.store.watching import StoreWatch
+from trainwright.controller.local.apiserver.store.objects import (
+    ChangeType,
+    Collection,
+    ObjectName,
+    StoreChange,
+    StoredObject,
+    StoreWatch,
+    stored,
+)
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +38,6 @@ _ROOM_SECONDS = 1.0
 """How often a commit is tried again while the disk is full."""
 _CHATTY = ("leases.coordination.k8s.io", "events")
 """Collections that write all the time. Their history goes first where room is short."""
-
-
 _BEGINNING = 1
 """The version of a new etcd."""
 
@@ -48,47 +53,6 @@ class Expired(Exception):  # noqa: N818 - an outcome, not a defect
         super().__init__(f"too old resource version: {version} ({oldest})")
         self.version = version
         self.oldest = oldest
-
-
-class Collection:
-    """The objects of one resource, in all namespaces and all its versions."""
-
-    __slots__ = ("_order", "by_name", "changed", "forgotten", "history", "name", "watches")
-
-    def __init__(self, name: str, oldest: int, objects: Mapping[ObjectName, StoredObject] | None = None) -> None:
-        self.name = name
-        self.by_name: dict[ObjectName, StoredObject] = dict(objects or {})
-        self._order: list[tuple[str, ObjectName]] = sorted((name.sort_key, name) for name in self.by_name)
-        self.changed = 0
-        """Rises with each change."""
-        self.history: deque[StoreChange] = deque()
-        self.forgotten = oldest
-        """The version of the newest change that history no longer has."""
-        self.watches: dict[StoreWatch, None] = {}
-        """In the order in which they began, which is that in which they are told."""
-
-    def __len__(self) -> int:
-        return len(self.by_name)
-
-    def put(self, one: StoredObject) -> None:
-        """Add or replace an object."""
-        if one.name not in self.by_name:
-            insort(self._order, (one.name.sort_key, one.name))
-        self.by_name[one.name] = one
-        self.changed += 1
-
-    def drop(self, name: ObjectName) -> None:
-        """Remove an object."""
-        del self.by_name[name]
-        self.changed += 1
-        del self._order[bisect_left(self._order, (name.sort_key, name))]
-
-    def listed(self, namespace: str = "", after: str = "") -> Iterator[StoredObject]:
-        """Objects in their order: of one namespace or of all, after a sort key. Do not write meanwhile."""
-        start = bisect_left(self._order, (max(f"{namespace}/" if namespace else "", f"{after}\0" if after else ""),))
-        # "0" is the character after the slash.
-        end = bisect_left(self._order, (f"{namespace}0",), start) if namespace else None
-        return (self.by_name[name] for _, name in self._order[start:end])
 
 
 class ObjectStore:
@@ -118,7 +82,7 @@ class ObjectStore:
         self._now = now
         self._observe = observe
         self._first = first
-        self._version = self._told = first
+        self._version = self._notified = first
         self._collections: dict[str, Collection] = {}
         self._history: deque[StoreChange] = deque()
         self._history_bytes = 0
@@ -151,7 +115,7 @@ class ObjectStore:
             self._remember(_change_of(change))
         # Objects that were written before the history began.
         self._oldest = self._version if oldest is None else oldest - 1
-        self._told = self._version
+        self._notified = self._version
         for collection in self._collections.values():
             collection.forgotten = max(collection.forgotten, self._oldest)
         for name in _CHATTY:
@@ -167,7 +131,7 @@ class ObjectStore:
         for collection, one in objects:
             self.collection(collection).put(one)
             self._version = max(self._version, one.version)
-        self._told = self._oldest = self._version
+        self._notified = self._oldest = self._version
         for made in self._collections.values():
             made.forgotten = self._version
 
@@ -179,9 +143,9 @@ class ObjectStore:
         return self._version
 
     @property
-    def told(self) -> int:
+    def notified_revision(self) -> int:
         """The version up to which everything was told to those who watch."""
-        return self._told
+        return self._notified
 
     @property
     def oldest(self) -> int:
@@ -246,7 +210,7 @@ class ObjectStore:
         for change in reversed(current.history):
             if change.version <= since:
                 break
-            if change.version <= self._told:
+            if change.version <= self._notified:
                 missed.append(change)
         watch = StoreWatch(since, reversed(missed))
         current.watches[watch] = None
@@ -311,7 +275,7 @@ class ObjectStore:
             version: by default that of now. Who read something waits with its version before it passes it on.
         """
         wanted = self._version if version is None else version
-        while self._told < wanted and self._failure is None:
+        while self._notified < wanted and self._failure is None:
             waiting = self._commit or self._next_commit
             if waiting is None:
                 break
@@ -389,7 +353,7 @@ class ObjectStore:
         self._retry = asyncio.get_running_loop().call_later(_ROOM_SECONDS, self._write_file, batch)
 
     def _tell(self, change: StoreChange) -> None:
-        self._told = change.version
+        self._notified = change.version
         if self._observe is not None:
             self._observe(change)
         for watch in self.collection(change.collection).watches:
@@ -421,7 +385,7 @@ class ObjectStore:
     async def _too_old(self, limit: float) -> AsyncIterator[int]:
         done = 0
         # What is not in the file yet cannot be taken out of it.
-        while self._history and self._history[0].moment < limit and self._history[0].version <= self._told:
+        while self._history and self._history[0].moment < limit and self._history[0].version <= self._notified:
             change = self._history.popleft()
             self._forget(change)
             yield change.version
@@ -434,7 +398,7 @@ class ObjectStore:
         kept: list[StoreChange] = []
         for done in range(1, len(self._history) + 1):
             # Changes are added on the right meanwhile; the collections forget theirs from the left, in this order.
-            if self._history_bytes <= HISTORY_BYTES // 2 or self._history[0].version > self._told:
+            if self._history_bytes <= HISTORY_BYTES // 2 or self._history[0].version > self._notified:
                 break
             change = self._history.popleft()
             if change.collection in _CHATTY or not only_chatty:
@@ -505,3 +469,27 @@ def _change_of(row: ChangeRow) -> StoreChange:
     return StoreChange(
         cast("ChangeType", row.type), row.collection, StoredObject(name, row.version, row.body), before, row.moment
     )
+
+
+EVENT_LIFETIME = timedelta(hours=1)
+_COLLECTION = "events"
+
+
+def expire_events(store: ObjectStore, now: datetime) -> int:
+    """Delete the events that nobody has written for their lifetime; returns how many."""
+    old = [one for one in store.collection(_COLLECTION).listed() if now - _written(one.document()) >= EVENT_LIFETIME]
+    for one in old:
+        store.delete(_COLLECTION, one)
+    return len(old)
+
+
+def _written(event: Document) -> datetime:
+    """When an event was written last. A series of events is written again for each further one."""
+    series = event.get("series") or {}
+    found = (
+        event["metadata"]["creationTimestamp"],
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        series.get("lastObservedTime"),
+    )
+    return max(times.parse(moment) for moment in found if moment)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletions: at once, after a grace period, or once finalizers are gone.
+"""Deletions: at once, after a grace period, or once finalizers are gone; and evictions.
 
 https://kubernetes.io/docs/concepts/architecture/garbage-collection/ has the policies; dependents are the garbage
-collector's, which finds the finalizers that are set here.
+collector's, which finds the finalizers that are set here. Evictions could be refused by a disruption budget, of which
+there are none here: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,15 +15,23 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.kinds import metadata
 from trainwright.controller.local.apiserver.kinds.metadata import FOREGROUND, ORPHAN
-from trainwright.controller.local.apiserver.request import bodies, bodykinds, protobuf
+from trainwright.controller.local.apiserver.request import bodies, protobuf
 from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import WriteQuery, dry_run_errors, whole_number
+from trainwright.controller.local.apiserver.request.info import (
+    ServerResponse,
+    WriteQuery,
+    dry_run_errors,
+    whole_number,
+    write_options,
+)
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.schema.errors import invalid, not_supported
 from trainwright.controller.local.apiserver.schema.published import models_by_kind
 from trainwright.controller.local.apiserver.schema.published.kinds import published_structs
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 
@@ -43,13 +52,6 @@ class DeleteOptions:
     def as_write(self) -> WriteQuery:
         """For admission."""
         return WriteQuery(manager="", dry_run=self.dry_run, validation="")
-
-
-def goes_now(meta: Document, old: Document) -> bool:
-    """Whether an update takes away the last thing that a deletion waited for."""
-    return (
-        not meta.get("finalizers") and bool(old.get("deletionTimestamp")) and not old.get("deletionGracePeriodSeconds")
-    )
 
 
 class Deletes:
@@ -229,12 +231,12 @@ def _decoded(body: bytes, media: str) -> Any:
 
 def _as_options(document: Any) -> Document:
     """A body as DeleteOptions. Raises StatusError."""
-    problem = bodykinds.wrong_type_meta(document) if isinstance(document, dict) else bodykinds.NOT_AN_OBJECT
+    problem = bodies.wrong_type_meta(document)
     if problem is not None:
         raise errors.bad_request(problem)
     kind, version = document.get("kind") or "DeleteOptions", document.get("apiVersion") or "v1"
     if kind != "DeleteOptions":
-        raise errors.bad_request(bodykinds.unregistered(kind, version))
+        raise errors.bad_request(f"{kind} in version {version} is not DeleteOptions")
     try:
         published_structs().decode(models_by_kind()["v1", kind], document)
     except DocumentDecodeError as error:
@@ -246,13 +248,13 @@ def _as_options(document: Any) -> Document:
 def _from_query(call: RequestInfo) -> Mapping[str, Any]:
     request = call.request
     given: dict[str, Any] = {"dryRun": request.all("dryRun")}
-    if request.says("gracePeriodSeconds"):
-        given["gracePeriodSeconds"] = whole_number(request.asked("gracePeriodSeconds"))
-    if request.says("orphanDependents"):
+    if request.has_param("gracePeriodSeconds"):
+        given["gracePeriodSeconds"] = whole_number(request.param("gracePeriodSeconds"))
+    if request.has_param("orphanDependents"):
         given["orphanDependents"] = request.flag("orphanDependents")
-    if request.asked("propagationPolicy"):
-        given["propagationPolicy"] = request.asked("propagationPolicy")
-    given["preconditions"] = {name: request.asked(name) or None for name in ("uid", "resourceVersion")}
+    if request.param("propagationPolicy"):
+        given["propagationPolicy"] = request.param("propagationPolicy")
+    given["preconditions"] = {name: request.param(name) or None for name in ("uid", "resourceVersion")}
     return given
 
 
@@ -284,3 +286,64 @@ def key_of(document: Document) -> ObjectName:
     """Where a stored object is."""
     meta = document["metadata"]
     return ObjectName(meta.get("namespace") or "", meta["name"])
+
+
+_CONDITION = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "lastProbeTime": None,
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+
+
+class Evictions:
+    """Serves evictions.
+
+    Args:
+        writes: note the eviction.
+        deletes: without admission. As in kube-apiserver, webhooks are asked about the eviction and not the deletion.
+        admission: of evictions.
+    """
+
+    def __init__(self, writes: ResourceWrites, deletes: Deletes, admission: Admission) -> None:
+        self._writes = writes
+        self._deletes = deletes
+        self._admission = admission
+
+    async def create(self, call: RequestInfo) -> ServerResponse:
+        """Note the eviction in the pod's status and delete the pod, with its grace period. Raises StatusError."""
+        if call.request.method != "POST":
+            raise errors.method_not_allowed()
+        options = write_options(call.request, "CreateOptions")
+        eviction = bodies.read_object(call, options.validation)
+        metadata.set_namespace(metadata.metadata_of(eviction), call.namespace)
+        eviction = await self._admission.mutate(call, "CREATE", eviction, None, options) or eviction
+        if metadata.metadata_of(eviction).get("name") != call.name:
+            raise errors.bad_request("name in URL does not match name in Eviction object")
+        await self._admission.validate(call, "CREATE", eviction, None, options)
+        wanted = checked_options(eviction.get("deleteOptions") or {})
+        pod = replace(call, subresource="")
+        if options.dry_run or wanted.dry_run:
+            wanted = replace(wanted, dry_run=True)
+        else:
+
+            def note(live: Document) -> Document:
+                check_preconditions(pod, wanted, live["metadata"])
+                return _with_condition(pod, live)
+
+            # Nothing is awaited before the deletion: a client that goes must not leave a pod that is only noted.
+            self._writes.begin_change(pod, note, options)
+            wanted = replace(wanted, version=None)  # The note changed it.
+        await self._deletes.delete(pod, wanted)
+        return ServerResponse.of(errors.status("Success", code=201), 201)
+
+
+def _with_condition(call: RequestInfo, pod: Document) -> Document:
+    status = pod.get("status") or {}
+    found = [one for one in status.get("conditions") or () if one["type"] == _CONDITION["type"]]
+    if any({**one, **_CONDITION} == one for one in found):
+        return pod
+    others = [one for one in status.get("conditions") or () if one not in found]
+    condition = {**_CONDITION, "lastTransitionTime": times.format_time(call.now)}
+    return {**pod, "status": {**status, "conditions": [*others, condition]}}

@@ -1,20 +1,189 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs on a resource: from a call to an answer."""
+"""The verbs on a resource, from a call to an answer; patches of all four types, as transforms of the live object."""
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds import metadata
+from trainwright.controller.local.apiserver.merge.apply import ApplyError, BadRequestError, ConflictError
 from trainwright.controller.local.apiserver.merge.copying import copied
-from trainwright.controller.local.apiserver.request import bodies, rendering
-from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import ServerResponse, write_options
-from trainwright.controller.local.apiserver.request.listoptions import list_options
-from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
-from trainwright.controller.local.apiserver.verbs import deletes, patching
+from trainwright.controller.local.apiserver.merge.patch import (
+    PatchError,
+    json_patch,
+    merge_patch,
+    operation_count,
+    read_merge_patch,
+    read_strategic_patch,
+    strategic_merge_patch,
+)
+from trainwright.controller.local.apiserver.request import bodies
+from trainwright.controller.local.apiserver.request.call import RequestInfo, list_options, negotiate
+from trainwright.controller.local.apiserver.request.info import ServerResponse, WriteQuery, write_options
+from trainwright.controller.local.apiserver.schema import DocumentDecodeError
+from trainwright.controller.local.apiserver.schema.errors import invalid_unshown
+from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
+from trainwright.controller.local.apiserver.schema.published import published_models
+from trainwright.controller.local.apiserver.verbs import deletes, reads
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, shown
 from trainwright.controller.local.apiserver.verbs.watches import Watches
-from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
+from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_CBOR = "application/apply-patch+cbor"
+OPERATIONS = 10_000
+"""Of a JSON patch at most."""
+
+
+def accepted(call: RequestInfo) -> tuple[str, ...]:
+    """The types of patches that a kind takes."""
+    strategic = () if call.served.type.custom else (STRATEGIC_PATCH,)
+    return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
+
+
+def transform_of(call: RequestInfo, media: str, options: WriteQuery) -> Transform:
+    """What makes the new object from the live one. Raises StatusError for a patch that nothing can be made of."""
+    if media == APPLY_PATCH:
+
+        async def apply(live: Document | None) -> Document:
+            document, duplicates = _apply_document(call)
+            made = _applied(call, live, document, options)
+            report_duplicates(call, duplicates, options)
+            return made
+
+        return apply
+
+    async def patch(live: Document | None) -> Document:
+        if live is None:
+            raise call.not_found()
+        if media == JSON_PATCH:
+            _check_count(call)
+        return _patched(call, live, media, options)
+
+    return patch
+
+
+def _check_count(call: RequestInfo) -> None:
+    try:
+        count = operation_count(call.request.body)
+    except PatchError as error:
+        raise _status(error) from error
+    if count > OPERATIONS:
+        raise errors.too_large(f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {count}")
+
+
+def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery) -> Document:
+    body, strict = call.request.body, list[str]()
+    try:
+        if media == JSON_PATCH:
+            made = json_patch(live, body)
+        elif media == MERGE_PATCH:
+            made = merge_patch(live, read_merge_patch(body))
+        else:
+            made = strategic_merge_patch(live, read_strategic_patch(body), published_models(), call.served.model)
+        if options.validation != "Ignore" and media != JSON_PATCH:
+            strict = bodies.duplicate_keys(body)
+        if not isinstance(made, dict):
+            raise _rejected("the result is not an object")
+        _check_kind(call, made)
+        try:
+            strict += call.served.decode(made)
+        except DocumentDecodeError as error:
+            raise _rejected(str(error)) from error
+        if options.validation == "Ignore":
+            strict = []
+        if strict and options.validation == "Strict":
+            raise _rejected(f"strict decoding error: {', '.join(strict)}")
+    except PatchError as error:
+        raise _status(error) from error
+    for warning in strict:
+        call.warn(warning)
+    call.served.strategy.default(made)
+    _check_identity(call, made)
+    return track(call, live, made, options)
+
+
+def _check_kind(call: RequestInfo, made: Document) -> None:
+    """Raises StatusError where a patch made an object of another kind; custom resources are validated later."""
+    kind, version = bodies.expected(call)
+    if call.served.type.custom:
+        made["kind"] = made.get("kind") or ""
+        made["apiVersion"] = made.get("apiVersion") or ""
+        return
+    made["kind"], made["apiVersion"] = made.get("kind") or kind, made.get("apiVersion") or version
+    said = str(made["kind"]), str(made["apiVersion"])
+    problem = None if said == (kind, version) else bodies.kind_problem(*said, kind)
+    if problem is not None:
+        raise _rejected(problem)
+
+
+def _apply_document(call: RequestInfo) -> tuple[Document, list[str]]:
+    """The document, and warnings about duplicate keys. Raises StatusError."""
+    try:
+        document, duplicates = bodies.read_yaml(call.request.body)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from error
+    if document is None:
+        return {}, duplicates
+    if not isinstance(document, dict):
+        raise errors.bad_request("error decoding YAML: expected an object")
+    return document, duplicates
+
+
+def report_duplicates(call: RequestInfo, duplicates: list[str], options: WriteQuery) -> None:
+    """Warn of duplicate keys, or refuse them. Raises StatusError."""
+    if not duplicates or options.validation == "Ignore":
+        return
+    if options.validation == "Strict":
+        raise errors.bad_request(f"error strict decoding YAML: {', '.join(duplicates)}")
+    for text in duplicates:
+        call.warn(text)
+
+
+def _applied(call: RequestInfo, live: Document | None, document: Document, options: WriteQuery) -> Document:
+    manager = call.served.managers[call.subresource]
+    try:
+        made = manager.apply(live, document, options.manager, force=options.force, now=call.now)
+    except ConflictError as error:
+        causes = [(cause.field, cause.message) for cause in error.causes]
+        raise errors.apply_conflict(str(error), causes) from error
+    except BadRequestError as error:
+        raise errors.bad_request(str(error)) from error
+    except ApplyError as error:
+        raise errors.plain_internal(str(error)) from error
+    metadata.metadata_of(made)
+    try:
+        if call.served.type.custom:
+            # Only a decoded body loses its nulls, and what is applied has no unknown fields.
+            made["metadata"], _ = decode_metadata(made["metadata"])
+        else:
+            call.served.decode(made)
+    except DocumentDecodeError as error:
+        raise errors.plain_internal(str(error)) from error
+    call.served.strategy.default(made)
+    uid = made["metadata"].get("uid")
+    if live is None and uid:
+        raise call.conflict(f"uid mismatch: the provided object specified uid {uid}, and no existing object was found")
+    _check_identity(call, made)
+    return made
+
+
+def _check_identity(call: RequestInfo, made: Document) -> None:
+    meta = metadata.metadata_of(made)
+    metadata.set_namespace(meta, call.namespace)
+    metadata.check_name(meta, call.name)
+
+
+def _status(error: PatchError) -> errors.StatusError:
+    return errors.StatusError(error.code, error.reason, str(error), error.details)
+
+
+def _rejected(problem: str) -> errors.StatusError:
+    """422: what a patch made is no object of the kind. Kubernetes names neither kind nor object here."""
+    return errors.invalid("", "", "", [invalid_unshown("patch", problem)])
+
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _FOLDERS = {"nodes": "minions", "services": "services/specs"}
@@ -67,7 +236,7 @@ class Endpoints:
 
     async def create(self, call: RequestInfo) -> ServerResponse:
         """POST on a collection."""
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         options = write_options(call.request, "CreateOptions")
         document = bodies.read_object(call, options.validation)
         call.served.strategy.default(document)
@@ -75,7 +244,7 @@ class Endpoints:
 
     async def replace(self, call: RequestInfo) -> ServerResponse:
         """PUT on an object."""
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         options = write_options(call.request, "UpdateOptions")
         document = bodies.read_object(call, options.validation)
         call.served.strategy.default(document)
@@ -95,21 +264,21 @@ class Endpoints:
     async def patch(self, call: RequestInfo) -> ServerResponse:
         """PATCH on an object."""
         media = bodies.content_type(call.request.headers.get("content-type", ""))
-        types = patching.accepted(call)
+        types = accepted(call)
         if media not in types:
             if not call.served.type.custom:
                 raise errors.no_such_patch()
             raise errors.unsupported_media_type(types)
-        wanted = wanted_by(call)
-        apply = media == patching.APPLY_PATCH
+        wanted = negotiate(call)
+        apply = media == APPLY_PATCH
         options = write_options(call.request, "PatchOptions", apply=apply)
-        transform = patching.transform_of(call, media, options)
+        transform = transform_of(call, media, options)
         made, created = await self._writes.update(call, transform, options, create=apply and not call.subresource)
         return shown(call, made, wanted, 201 if created else 200)
 
     async def delete(self, call: RequestInfo) -> ServerResponse:
         """DELETE of an object."""
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         options = deletes.read_options(call)
         warning = call.served.strategy.deletion_warning
         if warning and not options.policy and options.orphans is None:
@@ -122,7 +291,7 @@ class Endpoints:
 
     async def delete_collection(self, call: RequestInfo) -> ServerResponse:
         """DELETE of all objects of a collection that match."""
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         options = deletes.read_options(call)
         listing = list_options(call)
         items, version, _, _ = await self._reads.select(call, listing, self._reads.selection(call))
@@ -142,7 +311,7 @@ class Endpoints:
             except errors.StatusError as error:
                 if error.code != 404:
                     raise
-        return self._reads.listed(call, items, rendering.list_metadata(version), wanted)
+        return self._reads.listed(call, items, reads.list_metadata(version), wanted)
 
 
 def _has_collections_to_delete(call: RequestInfo) -> bool:

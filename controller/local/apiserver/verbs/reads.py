@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One object, or a list of them."""
+"""One object, or a list of them, spliced from stored bytes where nothing has to change."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.request import bodykinds, rendering
-from trainwright.controller.local.apiserver.request.call import RequestInfo
-from trainwright.controller.local.apiserver.request.info import ServerResponse
-from trainwright.controller.local.apiserver.request.listoptions import (
+from trainwright.controller.local.apiserver.kinds.resources import ServedResource
+from trainwright.controller.local.apiserver.request import bodies
+from trainwright.controller.local.apiserver.request.call import (
     Continuation,
     InvalidVersionError,
     ListOptions,
+    ObjectSelection,
+    RequestInfo,
+    negotiate,
     parsed_version,
+    selection_of,
 )
-from trainwright.controller.local.apiserver.request.selecting import ObjectSelection, selection_of
-from trainwright.controller.local.apiserver.request.wanted import WantedAnswer
-from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
+from trainwright.controller.local.apiserver.request.info import ServerResponse, encode
 from trainwright.controller.local.apiserver.store import Expired, ObjectStore, StoredObject
+from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.tables import (
     Include,
     TableError,
@@ -31,6 +33,62 @@ from trainwright.controller.local.apiserver.views.tables import (
     table_of_list,
     table_of_object,
 )
+
+
+def _prefix(version: str, kind: str) -> bytes:
+    return b'{"apiVersion":' + encode(version) + b',"kind":' + encode(kind)
+
+
+def object_bytes(served: ServedResource, one: StoredObject) -> bytes:
+    """A stored object in the version that is served."""
+    if served.from_storage is not None:
+        return encode(served.named(one.document()))
+    wanted = _prefix(served.api_version, served.type.kind)
+    if one.body.startswith(wanted):
+        return one.body
+    stored_prefix = _prefix(_storage_version(served), served.type.kind)
+    if one.body.startswith(stored_prefix):
+        return wanted + one.body[len(stored_prefix) :]
+    return encode(served.named(one.document()))
+
+
+def item_bytes(served: ServedResource, one: StoredObject) -> bytes:
+    """A stored object as an item of a list: those of built-in kinds carry no kind."""
+    if served.type.custom:
+        return object_bytes(served, one)
+    prefix = _prefix(_storage_version(served), served.type.kind)
+    if served.from_storage is None and one.body.startswith(prefix + b","):
+        return b"{" + one.body[len(prefix) + 1 :]
+    document = served.named(one.document())
+    del document["apiVersion"], document["kind"]
+    return encode(document)
+
+
+def _storage_version(served: ServedResource) -> str:
+    kind = served.type
+    return f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version
+
+
+def list_metadata(version: int, next_page: str = "", remaining: int | None = None) -> Document:
+    """The metadata of a list."""
+    made: Document = {"resourceVersion": str(version)}
+    if next_page:
+        made["continue"] = next_page
+    if remaining is not None:
+        made["remainingItemCount"] = remaining
+    return made
+
+
+def list_bytes(served: ServedResource, items: Iterable[StoredObject], metadata: Document) -> bytes:
+    """A list of stored objects."""
+    head = encode({"kind": served.type.listed_as, "apiVersion": served.api_version, "metadata": metadata})
+    return head[:-1] + b',"items":[' + b",".join([item_bytes(served, one) for one in items]) + b"]}"
+
+
+def event_bytes(type_: str, body: bytes) -> bytes:
+    """A frame of a watch."""
+    return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
+
 
 FUTURE_SECONDS = 3.0
 """How long a read waits for a version that is not there yet."""
@@ -44,9 +102,9 @@ class ResourceReads:
 
     async def get(self, call: RequestInfo) -> ServerResponse:
         """One object. Raises StatusError."""
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         try:
-            await self.reach(parsed_version(call.request.asked("resourceVersion")))
+            await self.reach(parsed_version(call.request.param("resourceVersion")))
         except InvalidVersionError as error:
             raise errors.plain_internal(str(error)) from error
         one = self._store.get(call.served.type.stored_in, call.key)
@@ -54,25 +112,25 @@ class ResourceReads:
         if one is None:
             raise call.not_found()
         if wanted.form == "object" and not wanted.yaml:
-            return ServerResponse(body=rendering.object_bytes(call.served, one))
+            return ServerResponse(body=object_bytes(call.served, one))
         return shown(call, call.served.named(one.document()), wanted)
 
     async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """A list, or a page of one. Raises StatusError."""
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
-        return self.listed(call, items, rendering.list_metadata(version, next_page, remaining), wanted)
+        return self.listed(call, items, list_metadata(version, next_page, remaining), wanted)
 
     def listed(
-        self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document, wanted: WantedAnswer
+        self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document, wanted: MediaTypeOptions
     ) -> ServerResponse:
         """Objects as a list, in the form that the client wants. Raises StatusError."""
         if call.served.type.custom and wanted.form == "object":
             # Lists of custom resources are maps to the real server, which sets the token even if there is none.
             metadata.setdefault("continue", "")
         if wanted.form == "object" and not wanted.yaml:
-            return ServerResponse(body=rendering.list_bytes(call.served, items, metadata))
+            return ServerResponse(body=list_bytes(call.served, items, metadata))
         documents = [call.served.named(one.document()) for one in items]
         made: Document
         if wanted.form == "table":
@@ -83,7 +141,7 @@ class ResourceReads:
             if not wanted.as_list:
                 raise errors.form_not_acceptable(
                     "you requested PartialObjectMetadata, but the requested object is a list "
-                    f"({bodykinds.go_type(call.served, of_list=True)})"
+                    f"({bodies.go_type(call.served, of_list=True)})"
                 )
             made = partial_metadata_list(documents, metadata, wanted.version)
         else:
@@ -166,7 +224,7 @@ class ResourceReads:
         return error
 
 
-def shown(call: RequestInfo, document: Document, wanted: WantedAnswer, status: int = 200) -> ServerResponse:
+def shown(call: RequestInfo, document: Document, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
     """One object in the form that the client wants."""
     if wanted.form == "table":
         made = table_of_object(call.served.table, document, now=call.now, include=include(call), version=wanted.version)
@@ -175,7 +233,7 @@ def shown(call: RequestInfo, document: Document, wanted: WantedAnswer, status: i
         if wanted.as_list:
             raise errors.form_not_acceptable(
                 "you requested PartialObjectMetadataList, but the requested object is not a list "
-                f"({bodykinds.go_type(call.served)})"
+                f"({bodies.go_type(call.served)})"
             )
         return answered(partial_metadata(document, wanted.version), wanted, status)
     return answered(document, wanted, status)
@@ -189,12 +247,12 @@ def _without_kind(document: Document) -> Document:
 def include(call: RequestInfo) -> Include:
     """What of each object goes into its row of a table. Raises StatusError."""
     try:
-        return include_of(call.request.asked("includeObject"))
+        return include_of(call.request.param("includeObject"))
     except TableError as error:
         raise errors.bad_request(str(error)) from error
 
 
-def answered(document: Any, wanted: WantedAnswer, status: int = 200) -> ServerResponse:
+def answered(document: Any, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
     """A document as JSON or YAML."""
     if wanted.yaml:
         return ServerResponse(status=status, body=yaml.safe_dump(document).encode(), content_type="application/yaml")

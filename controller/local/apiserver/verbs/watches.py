@@ -12,13 +12,16 @@ from trainwright.api.objects import Document
 from trainwright.api.surroundings import fraction
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.request import rendering
-from trainwright.controller.local.apiserver.request.call import RequestInfo
+from trainwright.controller.local.apiserver.request.call import (
+    InvalidVersionError,
+    ListOptions,
+    ObjectSelection,
+    RequestInfo,
+    negotiate,
+    parsed_version,
+    selection_of,
+)
 from trainwright.controller.local.apiserver.request.info import ServerResponse, encode
-from trainwright.controller.local.apiserver.request.listoptions import InvalidVersionError, ListOptions, parsed_version
-from trainwright.controller.local.apiserver.request.selecting import ObjectSelection, selection_of
-from trainwright.controller.local.apiserver.request.wanted import WantedAnswer
-from trainwright.controller.local.apiserver.request.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.store import (
     Expired,
     ObjectStore,
@@ -27,7 +30,9 @@ from trainwright.controller.local.apiserver.store import (
     StoredObject,
     StoreWatch,
 )
+from trainwright.controller.local.apiserver.verbs import reads
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, include
+from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.tables import Include, partial_metadata, table_of_object
 
 SECONDS = 1800
@@ -47,7 +52,7 @@ class Watches:
 
     async def watch(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """Begin a watch. Raises StatusError."""
-        wanted = wanted_by(call)
+        wanted = negotiate(call)
         selection = selection_of(call)
         try:
             version = parsed_version(options.version)
@@ -118,7 +123,7 @@ class Watches:
             if bookmarks:
                 before_end = end - BOOKMARK_BEFORE_END
                 due = min(end, marked + BOOKMARK_SECONDS, before_end if not last else end)
-            told = self._store.told
+            told = self._store.notified_revision
             try:
                 changes = await watch.take(max(0.0, due - now))
             except Overflow:
@@ -138,7 +143,7 @@ class Watches:
 class _Frames:
     """The frames of one watch."""
 
-    def __init__(self, call: RequestInfo, selection: ObjectSelection, wanted: WantedAnswer) -> None:
+    def __init__(self, call: RequestInfo, selection: ObjectSelection, wanted: MediaTypeOptions) -> None:
         self._call = call
         self._served = call.served
         self._selection = selection
@@ -173,14 +178,14 @@ class _Frames:
         }
         if self._wanted.form == "metadata":
             document["kind"], document["apiVersion"] = "PartialObjectMetadata", f"meta.k8s.io/{self._wanted.version}"
-        return rendering.event_bytes("BOOKMARK", encode(document))
+        return reads.event_bytes("BOOKMARK", encode(document))
 
     def _matches(self, one: StoredObject) -> bool:
         return self._selection.stored(one)
 
     def _frame(self, type_: str, one: StoredObject) -> bytes:
         if self._wanted.form == "object":
-            return rendering.event_bytes(type_, rendering.object_bytes(self._served, one))
+            return reads.event_bytes(type_, reads.object_bytes(self._served, one))
         return self._framed(type_, self._served.named(one.document()))
 
     def _framed(self, type_: str, document: Document) -> bytes:
@@ -196,8 +201,8 @@ class _Frames:
                 headers=not self._columns_sent,
             )
             self._columns_sent = True
-        return rendering.event_bytes(type_, encode(document))
+        return reads.event_bytes(type_, encode(document))
 
 
 def _error(error: errors.StatusError) -> bytes:
-    return rendering.event_bytes("ERROR", encode(error.document()))
+    return reads.event_bytes("ERROR", encode(error.document()))

@@ -25,7 +25,6 @@ from trainwright.controller.local.apiserver.request.info import WriteQuery, go_i
 from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
-from trainwright.controller.local.apiserver.verbs.deletes import goes_now
 
 NAME_TRIES = 8
 """How many names are generated where the first ones are taken."""
@@ -181,7 +180,7 @@ class ResourceWrites:
         _warn(call, new, live)
         new = without_new_times(live, new)
         await self._admission.validate(call, "UPDATE", new, live, options)
-        if goes_now(new["metadata"], old) and not strategy.is_held(new):
+        if _goes_now(new["metadata"], old) and not strategy.is_held(new):
             if not options.dry_run:
                 self._store.delete(served.type.stored_in, existing)
                 await self._store.committed()
@@ -270,6 +269,13 @@ def meta_of(document: Document) -> Document:
     """The metadata, which is there."""
     found: Document = document["metadata"]
     return found
+
+
+def _goes_now(meta: Document, old: Document) -> bool:
+    """Whether an update takes away the last thing that a deletion waited for."""
+    return (
+        not meta.get("finalizers") and bool(old.get("deletionTimestamp")) and not old.get("deletionGracePeriodSeconds")
+    )
 
 
 def track(call: RequestInfo, live: Document | None, new: Document, options: WriteQuery) -> Document:

@@ -5,121 +5,86 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-represent
 offered: clients that prefer it accept JSON as well.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from trainwright.controller.local.apiserver import errors
 
 JSON, YAML = "application/json", "application/yaml"
 OFFERED = (JSON, YAML)
 
 Form = tuple[str, str, str]
 """Group, version and kind of the form that is asked for, such as `meta.k8s.io`, `v1` and `Table`."""
-_FORM = ("g", "v", "as")
-
-
-class NotAcceptableError(ValueError):
-    """Nothing that the client accepts is offered: 406, NotAcceptable; the text is the message of the Status."""
-
-    code = 406
-    reason = "NotAcceptable"
-
-    def __init__(self, message: str = f"only the following media types are accepted: {', '.join(OFFERED)}") -> None:
-        super().__init__(message)
+RESOURCE_FORMS: Collection[Form] = frozenset(
+    ("meta.k8s.io", version, kind)
+    for version in ("v1", "v1beta1")
+    for kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+)
+"""The forms that endpoints of resources offer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """What is answered.
+class MediaTypeOptions:
+    """What is answered."""
 
-    Attributes:
-        media_type: `application/json` or `application/yaml`.
-        form: the form that is asked for; None for the object as it is.
-        parameters: of the media type, such as `stream`, `pretty` and `profile`.
-    """
+    yaml: bool = False
+    version: str = "v1"
+    """Of the form."""
+    kind: str = ""
+    """Of the form; empty for the object as it is."""
 
-    media_type: str = JSON
-    form: Form | None = None
-    parameters: dict[str, str] = field(default_factory=dict)
+    @property
+    def form(self) -> Literal["object", "table", "metadata"]:
+        """Of the answer of a resource."""
+        return "object" if not self.kind else "table" if self.kind == "Table" else "metadata"
 
-
-@dataclass(frozen=True, slots=True)
-class _Clause:
-    type: str
-    subtype: str
-    quality: float
-    parameters: dict[str, str]
+    @property
+    def as_list(self) -> bool:
+        """Whether the metadata of a list was asked for, and not that of an object."""
+        return self.kind.endswith("List")
 
 
-def no_form(_: Form) -> bool:
-    """For endpoints that offer no other form."""
-    return False
-
-
-def metadata_or_table(form: Form) -> bool:
-    """For endpoints of resources: Table and PartialObjectMetadata."""
-    group, version, kind = form
-    kinds = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
-    return group == "meta.k8s.io" and version in ("v1", "v1beta1") and kind in kinds
-
-
-def negotiate(header: str, allows: Callable[[Form], bool] = no_form) -> Accepted:
+def negotiate(header: str, forms: Collection[Form] = ()) -> MediaTypeOptions:
     """The first thing that a client accepts and that is offered.
 
     Args:
         header: `Accept`; empty accepts everything.
-        allows: whether a form is offered.
+        forms: that are offered beside the object as it is.
 
     Raises:
-        NotAcceptableError: there is none.
+        StatusError: there is none.
     """
-    if not header.strip():
-        return Accepted()
-    for clause in sorted(_clauses(header), key=_preference):
-        media_type = next((offered for offered in OFFERED if _matches(clause, offered)), None)
-        stream = clause.parameters.get("stream")
-        if media_type is None or stream not in (None, "", "watch"):
+    clauses = sorted(map(_clause, header.split(",")), key=lambda clause: clause[0]) if header.strip() else ()
+    for _, media, parameters in clauses:
+        offered = _offered(media)
+        if offered is None or parameters.get("stream") not in (None, "", "watch"):
             continue
-        form = _form(clause.parameters)
-        if form is None or allows(form):
-            return Accepted(media_type, form, clause.parameters)
-    raise NotAcceptableError
+        group, version, kind = (parameters.get(key, "") for key in ("g", "v", "as"))
+        if not {"g", "v", "as"} & parameters.keys():
+            return MediaTypeOptions(offered == YAML)
+        if (group, version, kind) in forms:
+            return MediaTypeOptions(offered == YAML, version, kind)
+    if clauses:
+        raise errors.form_not_acceptable(f"only the following media types are accepted: {', '.join(OFFERED)}")
+    return MediaTypeOptions()
 
 
 def any_offered(header: str) -> bool:
     """Whether a client accepts a media type that is offered, in whatever form."""
-    return any(_matches(clause, offered) for clause in _clauses(header) for offered in OFFERED)
+    return any(_offered(_clause(text)[1]) is not None for text in header.split(","))
 
 
-def _clauses(header: str) -> Iterator[_Clause]:
-    for part in header.split(","):
-        media, *rest = (piece.strip() for piece in part.split(";"))
-        type_, _, subtype = media.partition("/")
-        parameters = dict(piece.split("=", 1) for piece in rest if "=" in piece)
-        if not subtype:
-            # `*` stands for `*/*`.
-            if type_ != "*":
-                continue
-            subtype = "*"
-        yield _Clause(type_.strip(), subtype.strip(), _quality(parameters.pop("q", "1")), parameters)
+def _offered(media: str) -> str | None:
+    return next((one for one in OFFERED if media in ("*/*", "application/*", one)), None)
 
 
-def _quality(text: str) -> float:
+def _clause(text: str) -> tuple[tuple[float, int], str, dict[str, str]]:
+    """How much a clause is preferred, the least number first; its media type; its parameters."""
+    media, *rest = (piece.strip() for piece in text.split(";"))
+    parameters = dict(piece.split("=", 1) for piece in rest if "=" in piece)
     try:
-        return float(text)
+        quality = float(parameters.pop("q", "1"))
     except ValueError:
-        return 1.0
-
-
-def _preference(clause: _Clause) -> tuple[float, bool, bool]:
-    return -clause.quality, clause.type == "*", clause.subtype == "*"
-
-
-def _matches(clause: _Clause, offered: str) -> bool:
-    type_, _, subtype = offered.partition("/")
-    return clause.type in ("*", type_) and clause.subtype in ("*", subtype)
-
-
-def _form(parameters: dict[str, str]) -> Form | None:
-    if not any(key in parameters for key in _FORM):
-        return None
-    group, version, kind = (parameters.get(key, "") for key in _FORM)
-    return group, version, kind
+        quality = 1.0
+    return (-quality, media.count("*")), "*/*" if media == "*" else media, parameters

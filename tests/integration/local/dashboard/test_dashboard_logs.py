@@ -11,7 +11,7 @@ from tests.dashboards import dashboard
 from tests.integration.local.dashboard.world import SCRIPT, World
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.dashboard.security import HEADERS
-from trainwright.controller.local.apiserver.verbs.podlogs import PodLogs
+from trainwright.controller.local.apiserver.verbs.pods import PodLogs
 from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -62,7 +62,7 @@ async def pod_with_log(world: World) -> tuple[Lines, str]:
     spec = {"containers": [{"name": "node", "image": "train:1"}], "nodeName": "here"}
     await world.add(Pod.RESOURCE, "bert-node-0-0", spec=spec)
     lines, server = Lines(), world.server.server
-    server.handle_specially("", "pods", "log", PodLogs(server.store, lines).get)
+    server.register_handler("", "pods", "log", PodLogs(server.store, lines).get)
     return lines, world.path("bert", "pods", "bert-node-0-0", "log")
 
 

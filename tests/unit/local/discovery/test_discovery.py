@@ -7,6 +7,7 @@ tests/integration/local/test_local_discovery.py compares the documents with thos
 import pytest
 
 from tests.unit.local.things import built_in
+from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.views import discovery
 from trainwright.controller.local.apiserver.views.discovery import (
     CUSTOM_VERBS,
@@ -15,49 +16,40 @@ from trainwright.controller.local.apiserver.views.discovery import (
     groups_of,
 )
 from trainwright.controller.local.apiserver.views.negotiation import (
-    Accepted,
-    NotAcceptableError,
-    metadata_or_table,
+    RESOURCE_FORMS,
+    MediaTypeOptions,
     negotiate,
 )
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 V2BETA1 = V2.replace("v=v2", "v=v2beta1")
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-FORM = ("meta.k8s.io", "v1", "Table")
 WIDGET = DiscoveryResource("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS, ("wi",), custom=True)
 
 
 @pytest.mark.parametrize(
-    ("header", "media_type", "form"),
+    ("header", "accepted"),
     [
-        ("", "application/json", None),
-        ("*/*", "application/json", None),
-        ("*", "application/json", None),
-        ("application/*", "application/json", None),
-        ("application/yaml", "application/yaml", None),
-        ("application/json;q=0.5, application/yaml", "application/yaml", None),
-        ("*/*, application/yaml", "application/yaml", None),
-        ("application/vnd.kubernetes.protobuf, */*", "application/json", None),
-        ("application/vnd.kubernetes.protobuf,application/json", "application/json", None),
-        ("application/json; charset=utf-8", "application/json", None),
-        ("application/json;stream=watch", "application/json", None),
-        (TABLE, "application/json", FORM),
-        (f"{TABLE},application/json", "application/json", FORM),
-        ("application/json;as=Foo;v=v1;g=meta.k8s.io,application/yaml", "application/yaml", None),
-        ("text/html;q=x, application/json", "application/json", None),
-        ("nonsense, application/json", "application/json", None),
+        ("", MediaTypeOptions()),
+        ("*/*", MediaTypeOptions()),
+        ("*", MediaTypeOptions()),
+        ("application/*", MediaTypeOptions()),
+        ("application/yaml", MediaTypeOptions(yaml=True)),
+        ("application/json;q=0.5, application/yaml", MediaTypeOptions(yaml=True)),
+        ("*/*, application/yaml", MediaTypeOptions(yaml=True)),
+        ("application/vnd.kubernetes.protobuf, */*", MediaTypeOptions()),
+        ("application/vnd.kubernetes.protobuf,application/json", MediaTypeOptions()),
+        ("application/json; charset=utf-8", MediaTypeOptions()),
+        ("application/json;stream=watch", MediaTypeOptions()),
+        (TABLE, MediaTypeOptions(kind="Table")),
+        (f"{TABLE},application/json", MediaTypeOptions(kind="Table")),
+        ("application/json;as=Foo;v=v1;g=meta.k8s.io,application/yaml", MediaTypeOptions(yaml=True)),
+        ("text/html;q=x, application/json", MediaTypeOptions()),
+        ("nonsense, application/json", MediaTypeOptions()),
     ],
 )
-def test_negotiation(header: str, media_type: str, form: tuple[str, str, str] | None) -> None:
-    accepted = negotiate(header, metadata_or_table)
-    assert (accepted.media_type, accepted.form) == (media_type, form)
-
-
-def test_parameters() -> None:
-    assert negotiate("application/json;stream=watch;pretty=1") == Accepted(
-        parameters={"stream": "watch", "pretty": "1"}
-    )
+def test_negotiation(header: str, accepted: MediaTypeOptions) -> None:
+    assert negotiate(header, RESOURCE_FORMS) == accepted
 
 
 @pytest.mark.parametrize(
@@ -65,8 +57,9 @@ def test_parameters() -> None:
     ["text/html", "application/json;as=Foo;v=v1;g=meta.k8s.io", "application/json;stream=x", "application/json;v=v1"],
 )
 def test_what_is_not_acceptable(header: str) -> None:
-    with pytest.raises(NotAcceptableError) as raised:
-        negotiate(header, metadata_or_table)
+    with pytest.raises(StatusError) as raised:
+        negotiate(header, RESOURCE_FORMS)
+    assert raised.value.code == 406
     assert str(raised.value) == "only the following media types are accepted: application/json, application/yaml"
 
 
@@ -84,9 +77,9 @@ def test_forms_of_discovery() -> None:
     assert discovery.core_versions(V2, core, "x").document["items"][0]["metadata"] == {}
     # Kubernetes 1.36 has dropped it.
     assert discovery.groups(f"{V2BETA1},application/json", served).document["kind"] == "APIGroupList"
-    with pytest.raises(NotAcceptableError):
+    with pytest.raises(StatusError):
         discovery.groups(V2BETA1, served)
-    with pytest.raises(NotAcceptableError):
+    with pytest.raises(StatusError):
         discovery.group(V2, core)
 
 

@@ -33,17 +33,7 @@ def test_health() -> None:
         assert read(path) == "ok"
     for path in ("/healthzz", "/readyz/other", "/livez/shutdown"):
         assert read(path) is None
-    assert read("/readyz/ping", ("verbose", "")) == "ok"
-
-
-def test_health_in_detail() -> None:
-    assert read("/livez", ("verbose", "")) == "[+]ping ok\n[+]log ok\n[+]etcd ok\nlivez check passed\n"
-    assert read("/healthz", ("exclude", "etcd")) == "ok"
-    text = read("/healthz", ("verbose", "true"), ("exclude", "etcd"), ("exclude", "b"), ("exclude", "a"))
-    assert text == (
-        "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n"
-        'warn: some health checks cannot be excluded: no matches for "a","b"\nhealthz check passed\n'
-    )
+    assert read("/readyz", ("verbose", ""), ("exclude", "etcd")) == "ok"
 
 
 def test_the_root_lists_all_paths() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.local.identity.conftest import AUTHENTICATION, Asker, Document
 from trainwright.controller.local.apiserver.errors import StatusError
-from trainwright.controller.local.apiserver.http.impersonation import impersonated
+from trainwright.controller.local.apiserver.http.server import impersonated
 from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.cluster import api_server
 from trainwright.controller.runtime import HTTPTransport, load_config

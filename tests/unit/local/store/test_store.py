@@ -19,11 +19,10 @@ from trainwright.controller.local.apiserver.store import (
     Overflow,
     StateFileError,
     StateLostError,
-    watching,
+    objects,
 )
 from trainwright.controller.local.apiserver.store.disk import ChangeRow
-from trainwright.controller.local.apiserver.store.expiry import expire_events
-from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS
+from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS, expire_events
 from trainwright.controller.runtime.testing.waiting import contains, eventually
 
 A, B = ObjectName("default", "a"), ObjectName("default", "b")
@@ -113,7 +112,7 @@ async def test_a_watch_tells_every_change_since_its_version_in_order() -> None:
 
 
 async def test_a_watch_that_is_not_read_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "BACKLOG_BYTES", 1000)
+    monkeypatch.setattr(objects, "BACKLOG_BYTES", 1000)
     store = ObjectStore()
     slow, fast = store.watch("configmaps", store.version), store.watch("configmaps", store.version)
     expected = None
@@ -148,10 +147,10 @@ async def test_nobody_is_told_of_a_change_before_it_is_on_disk(tmp_path: Path) -
     store = ObjectStore(tmp_path / "state.db")
     watch = store.watch("configmaps", store.version)
     store.write("configmaps", A, document(), None)
-    assert store.told < store.version
+    assert store.notified_revision < store.version
     assert await watch.take(0) == []
     await store.committed()
-    assert store.told == store.version
+    assert store.notified_revision == store.version
     assert len(await watch.take(0)) == 1
     await store.close()
 
@@ -264,7 +263,7 @@ async def test_writes_wait_while_the_disk_is_full(tmp_path: Path, caplog: pytest
     await eventually(lambda: caplog.text, contains("is full: writes wait until there is room"))
     last = store.write("configmaps", B, document("b"), None)
     assert not waiting.done()
-    assert store.told == one.version
+    assert store.notified_revision == one.version
     await store.committed(one.version)  # who reads what is there already does not wait
     limit_pages(store._disk, 1_000_000)
     await waiting

@@ -27,8 +27,7 @@ from trainwright.controller.local.apiserver.kinds.resources import ResourceRegis
 from trainwright.controller.local.apiserver.merge.apply import FieldManager, InternalError
 from trainwright.controller.local.apiserver.merge.patch import PatchError, json_patch
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
-from trainwright.controller.local.apiserver.request.info import WriteQuery
-from trainwright.controller.local.apiserver.request.userinfo import user_info
+from trainwright.controller.local.apiserver.request.info import WriteQuery, user_info
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 

@@ -34,7 +34,7 @@ from trainwright.controller.local.apiserver.store import (
     StoredObject,
     StoreWatch,
 )
-from trainwright.controller.local.apiserver.views.discovery.resources import priority
+from trainwright.controller.local.apiserver.views.discovery import priority
 from trainwright.controller.local.apiserver.views.tables import custom_table_format
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.schema.published import Schema, models_by_kind
-from trainwright.controller.local.apiserver.views.discovery.resources import DiscoveryResource
+from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource
 from trainwright.controller.local.apiserver.views.openapi.operations import paths_of
 from trainwright.controller.local.apiserver.views.openapi.schemas import custom_model_name, custom_models, reachable
 

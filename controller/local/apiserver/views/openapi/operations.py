@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.controller.local.apiserver.views.discovery.resources import DiscoveryResource, Subresource
+from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource, Subresource
 
 Document = dict[str, Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainwright.controller.local.apiserver.schema.published import Schema, published_models
-from trainwright.controller.local.apiserver.views.discovery.resources import DiscoveryResource
+from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource
 from trainwright.controller.local.apiserver.views.openapi.operations import PREFIX
 
 Document = dict[str, Any]

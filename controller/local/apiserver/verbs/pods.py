@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pods/exec` and `pods/attach`: a process in a container, its streams in the channels of a websocket.
+"""Subresources of pods: `binding`, `log`, and the websockets of `exec` and `attach`.
 
-Each binary message begins with the number of its channel. kubectl asks for websockets first since 1.31; older versions
-speak SPDY, which is not served.
+Each binary message of a websocket begins with the number of its channel. kubectl asks for websockets first since 1.31;
+older versions speak SPDY, which is not served.
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets
 """
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import msgspec
 
+from trainwright.api import times
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
+from trainwright.controller.local.apiserver.kinds import metadata
+from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
     ServerResponse,
@@ -21,11 +26,180 @@ from trainwright.controller.local.apiserver.request.info import (
     Upgrade,
     WriteQuery,
     encode,
+    write_options,
 )
+from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
+from trainwright.controller.local.apiserver.schema.structs import is_time
 from trainwright.controller.local.apiserver.store import ObjectStore
-from trainwright.controller.local.apiserver.verbs.podlogs import container_of
-from trainwright.controller.local.podaccess import ExecRequest, ExecSession, ExecSource, UnavailableError
+from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, track
+from trainwright.controller.local.podaccess import (
+    ExecRequest,
+    ExecSession,
+    ExecSource,
+    GonePods,
+    LogRequest,
+    LogSource,
+    UnavailableError,
+)
 from trainwright.controller.runtime import TaskScope
+
+
+class Bindings:
+    """Serves bindings."""
+
+    def __init__(self, writes: ResourceWrites, admission: Admission) -> None:
+        self._writes = writes
+        self._admission = admission
+
+    async def create(self, call: RequestInfo) -> ServerResponse:
+        """Bind a pod. Raises StatusError."""
+        if call.request.method != "POST":
+            raise errors.method_not_allowed()
+        options = write_options(call.request, "CreateOptions")
+        binding = {"kind": "Binding", "apiVersion": "v1", **bodies.read_plain(call, "Binding", "v1")}
+        metadata.set_namespace(metadata.metadata_of(binding), call.namespace)
+        binding = await self._admission.mutate(call, "CREATE", binding, None, options) or binding
+        target, meta = binding.get("target") or {}, metadata.metadata_of(binding)
+        node = str(target.get("name") or "")
+        if meta.get("name") != call.name:
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        found = []
+        if target.get("kind") not in (None, "", "Node"):
+            found.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+        if not node:
+            found.append(required("target.name"))
+        if found:
+            # The real server does not classify these.
+            raise errors.plain_internal(str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]")
+        await self._admission.validate(call, "CREATE", binding, None, options)
+
+        def bind(live: Document) -> Document:
+            uid = meta.get("uid")
+            if uid and uid != live["metadata"]["uid"]:
+                raise call.conflict(
+                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
+                )
+            return track(call, live, _bound(call, live, node, meta), options)
+
+        await self._writes.change(call, bind, options)
+        return ServerResponse.of(errors.status("Success", code=201), 201)
+
+
+def _bound(call: RequestInfo, live: Document, node: str, meta: Document) -> Document:
+    if live["metadata"].get("deletionTimestamp"):
+        raise _conflict(call, f"pod {call.name} is being deleted, cannot be assigned to a host")
+    current = (live.get("spec") or {}).get("nodeName")
+    if current:
+        raise _conflict(call, f'pod {call.name} is already assigned to node "{current}"')
+    if (live.get("spec") or {}).get("schedulingGates"):
+        raise _conflict(call, f"pod {call.name} has non-empty .spec.schedulingGates")
+    status = dict(live.get("status") or {})
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": times.format_time(call.now),
+    }
+    others = [entry for entry in status.get("conditions") or () if entry["type"] != "PodScheduled"]
+    status["conditions"] = [*others, scheduled]
+    made = {**live, "metadata": dict(live["metadata"]), "spec": {**live["spec"], "nodeName": node}, "status": status}
+    for field in ("annotations", "labels"):
+        if meta.get(field):
+            made["metadata"][field] = {**(live["metadata"].get(field) or {}), **meta[field]}
+    return made
+
+
+def _conflict(call: RequestInfo, why: str) -> errors.StatusError:
+    return errors.conflict("", "pods/binding", call.name, why)
+
+
+_NO_FIELD = "[]"
+"""How messages name the path of an error that is about no single field."""
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+class PodLogs:
+    """Serves `pods/log`, also of pods that are gone, as long as their logs are kept."""
+
+    def __init__(self, store: ObjectStore, source: LogSource, gone: GonePods | None = None) -> None:
+        self._store = store
+        self._source = source
+        self._gone = gone
+
+    async def get(self, call: RequestInfo) -> ServerResponse:
+        """Stream a log. Raises StatusError."""
+        if call.request.method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed()
+        request = _log_request(call)
+        stored = self._store.get("pods", call.key)
+        pod = stored.document() if stored is not None else await self._of_gone(call)
+        if pod is None:
+            raise call.not_found()
+        container = container_of(pod, request.container)
+        if not (pod.get("spec") or {}).get("nodeName"):
+            # As the real server: a pod without a node has an empty log.
+            return ServerResponse(content_type="text/plain")
+        try:
+            stream = await self._source(call.namespace, call.name, replace(request, container=container))
+        except UnavailableError as error:
+            raise errors.bad_request(str(error)) from error
+        return ServerResponse(stream=stream, content_type="text/plain")
+
+    async def _of_gone(self, call: RequestInfo) -> Document | None:
+        return await self._gone(call.namespace, call.name) if self._gone is not None else None
+
+
+def container_of(pod: Document, name: str) -> str:
+    """The container that is meant: the only one, if none is named. Raises StatusError."""
+    spec, pod_name = pod.get("spec") or {}, pod["metadata"]["name"]
+    known = [one["name"] for field in _CONTAINERS for one in spec.get(field) or ()]
+    if name:
+        if name not in known:
+            raise errors.bad_request(f"container {name} is not valid for pod {pod_name}")
+        return name
+    if len(spec.get("containers") or ()) != 1:
+        listed = " ".join(known)
+        raise errors.bad_request(f"a container name must be specified for pod {pod_name}, choose one of: [{listed}]")
+    only: str = spec["containers"][0]["name"]
+    return only
+
+
+def _log_request(call: RequestInfo) -> LogRequest:
+    request = call.request
+    tail, limit, since = (request.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    moment = request.param("sinceTime")
+    if moment and not is_time(moment):
+        raise errors.bad_request(f"sinceTime: {moment!r} is not a time such as 2026-01-02T03:04:05Z")
+    found: list[DocumentError] = []
+    if tail is not None and tail < 0:
+        found.append(invalid("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        found.append(invalid("limitBytes", limit, "must be greater than 0"))
+    if since is not None and moment:
+        text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        found.append(forbidden(_NO_FIELD, text))
+    elif since is not None and since < 1:
+        found.append(invalid("sinceSeconds", since, "must be greater than 0"))
+    if request.has_param("stream"):
+        found.append(forbidden("stream", "may not be specified"))
+    if found:
+        raise errors.invalid("", "PodLogOptions", call.name, found)
+    try:
+        since_time = times.parse(moment) if moment else None
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from error
+    return LogRequest(
+        container=request.param("container"),
+        follow=request.flag("follow"),
+        previous=request.flag("previous"),
+        run=int(run) if (run := request.param("run")).isdecimal() else None,
+        timestamps=request.flag("timestamps"),
+        tail_lines=tail,
+        since_seconds=since,
+        since_time=since_time,
+        limit_bytes=limit,
+    )
+
 
 _V5 = "v5.channel.k8s.io"
 PROTOCOLS = (_V5, "v4.channel.k8s.io")
@@ -122,7 +296,7 @@ def _options(call: RequestInfo, *, attach: bool) -> Document:
     asked = call.request
     made: Document = {"kind": "PodAttachOptions" if attach else "PodExecOptions", "apiVersion": "v1"}
     made |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if asked.flag(name)}
-    if container := asked.asked("container"):
+    if container := asked.param("container"):
         made["container"] = container
     return made if attach else {**made, "command": list(asked.all("command")) or None}
 
