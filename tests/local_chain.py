@@ -19,7 +19,7 @@ from tests.repository import ROOT
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local import training
 from trainwright.controller.local.credentials import write_private
-from trainwright.controller.local.node.document.images import Images
+from trainwright.controller.local.node.images import Images
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.runtime.testing import programs

@@ -20,7 +20,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
 from trainwright.controller.dashboard import contract
 from trainwright.controller.dashboard.pods import Usage, failure_of, pods_of
-from trainwright.controller.local.node.pod.ended import ended_pods
+from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers

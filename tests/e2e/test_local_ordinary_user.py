@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.readable import copy_libraries, python_for_others
-from trainwright.controller.local.node.plan.isolation import probe
+from trainwright.controller.local.node.hosting import probe
 
 NOBODY = 65534
 REFUSED = probe()

@@ -16,7 +16,7 @@ from trainwright.api.conditions import is_true
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.local.node.document.images import Images
+from trainwright.controller.local.node.images import Images
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.podaccess import LogRequest

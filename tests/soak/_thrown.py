@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from trainwright.controller.local.node.node import LocalNode
-from trainwright.controller.local.node.pod.worker import PodWorker
+from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.runtime.errors import ConnectionLost, ServerError
 
 PACKAGE = "trainwright.controller.local.node"

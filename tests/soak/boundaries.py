@@ -42,10 +42,10 @@ from typing import Any
 from tests.soak._thrown import ERRORS, FAULT, PlannedError, Thrower
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.local.cluster import RunningCluster, local_cluster
-from trainwright.controller.local.node.network.ports import free_port
+from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.node import LocalNode
-from trainwright.controller.local.node.pod.hosting import Hosting
-from trainwright.controller.local.node.pod.worker import PodWorker
+from trainwright.controller.local.node.pod import PodWorker
+from trainwright.controller.local.node.ports import free_port
 from trainwright.controller.local.node.process.processes import MARKER
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import Client, Manager, NotFound

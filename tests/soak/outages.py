@@ -29,7 +29,7 @@ from pathlib import Path
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli import state
-from trainwright.controller.local.node.plan.isolation import probe
+from trainwright.controller.local.node.hosting import probe
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing.waiting import GaveUp, equals, eventually, is_empty

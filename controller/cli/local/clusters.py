@@ -120,7 +120,7 @@ def down(arguments: argparse.Namespace) -> int:
 def _delete(options: LocalOptions) -> None:
     # Imported here: whoever starts or ends a cluster needs none of it.
     from trainwright.controller.cli.local import outputs  # noqa: PLC0415
-    from trainwright.controller.local.node.pod.recovery import end_survivors  # noqa: PLC0415
+    from trainwright.controller.local.node.folders import end_survivors  # noqa: PLC0415
 
     with disk_errors(options), state.held(options.folder):
         # As its next start would: the folder holds the only records of what a cluster that was killed has left.

@@ -27,7 +27,7 @@ from trainwright.api.times import format_time, moment, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED
 from trainwright.controller.cli.local.jobs import has_ended
-from trainwright.controller.local.node.pod.ended import ended_pods
+from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.status import OBSTACLES

@@ -28,7 +28,7 @@ from types import FrameType
 from typing import TypedDict
 
 from trainwright.controller.cli.commands import WrongUseError, read_option
-from trainwright.controller.local.node.document.images import PYTHONS, Environment
+from trainwright.controller.local.node.images import PYTHONS, Environment
 
 _PROBE_SECONDS = 30.0
 _PROBE = (

@@ -18,10 +18,8 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.controller.local.node.document.asked import NodeAnnotations
-from trainwright.controller.local.node.document.images import Environment, Images
-from trainwright.controller.local.node.document.pods import RESTARTS
-from trainwright.controller.local.node.document.refusals import unrunnable
+from trainwright.controller.local.node.document import RESTARTS
+from trainwright.controller.local.node.images import Environment, Images, NodeAnnotations, unrunnable
 from trainwright.controller.runtime import Client, Discovery, NotFound
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.controller.views.cluster import if_there

@@ -33,7 +33,7 @@ from trainwright.controller.cli.local.jobs import (
     rank_of,
 )
 from trainwright.controller.cli.local.outputs import KeptOutput, folder_of_job
-from trainwright.controller.local.node.pod.ended import ended_pods
+from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, Transport, load_config
 from trainwright.controller.trainer.failures.first import written_failures
 from trainwright.controller.trainer.job.pods import attempt_of, container_statuses

@@ -14,8 +14,8 @@ from trainwright.api.objects import Document, dig, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.local.node.document.asked import NodeAnnotations
-from trainwright.controller.local.node.volumes.outputs import (
+from trainwright.controller.local.node.images import NodeAnnotations
+from trainwright.controller.local.node.outputs import (
     LATEST,
     MARKER,
     PODS,

@@ -42,7 +42,7 @@ from trainwright.controller.cli.local.watching import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.watching import Stalls
 from trainwright.controller.local.apiserver.store.disk import StateLostError
 from trainwright.controller.local.interpreter import forget_user_folders
-from trainwright.controller.local.node.document.asked import OUTPUT, PYTHON, RUNS, WORKDIR
+from trainwright.controller.local.node.images import OUTPUT, PYTHON, RUNS, WORKDIR
 from trainwright.controller.runtime import (
     AlreadyExists,
     Client,

@@ -17,8 +17,8 @@ from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.commands import WrongUseError, read_option
 from trainwright.controller.cli.local.jobs import TRAINJOB
-from trainwright.controller.local.node.document.asked import OWN
-from trainwright.controller.local.node.volumes.outputs import VARIABLE
+from trainwright.controller.local.node.images import OWN
+from trainwright.controller.local.node.outputs import VARIABLE
 
 RUNTIME = "torch-distributed"
 _PATH = "PYTHONPATH"

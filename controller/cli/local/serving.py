@@ -26,7 +26,7 @@ from trainwright.controller.local.interpreter import (
     isolated_python,
     path_without_user_folders,
 )
-from trainwright.controller.local.node.document.images import DEFAULT, Images
+from trainwright.controller.local.node.images import DEFAULT, Images
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.runtime import configure_logging, freeze_collector, load_config
 

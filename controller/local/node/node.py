@@ -18,29 +18,22 @@ from trainwright import __version__
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
 from trainwright.api.objects import AnyObject, Document, Key, annotations_of, key_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.node.document.pods import is_deleted, is_finished, spec_of, status_of
-from trainwright.controller.local.node.network.hostnames import group_of
-from trainwright.controller.local.node.network.networks import Networks, refused
-from trainwright.controller.local.node.plan import capacity, gpus
-from trainwright.controller.local.node.plan.gpus import Gpus
-from trainwright.controller.local.node.plan.isolation import probe
-from trainwright.controller.local.node.plan.plan import inherited
-from trainwright.controller.local.node.pod import recovery
-from trainwright.controller.local.node.pod.ended import EndedLogs, note_end
-from trainwright.controller.local.node.pod.folders import log_folder, make_folders, remove_pod
-from trainwright.controller.local.node.pod.hosting import Hosting
-from trainwright.controller.local.node.pod.runs import ContainerRunner
-from trainwright.controller.local.node.pod.state import PhaseVerdict
-from trainwright.controller.local.node.pod.status import annotations_to_report, differs, status_document
-from trainwright.controller.local.node.pod.worker import PodWorker
-from trainwright.controller.local.node.process.usage import Meter
+from trainwright.controller.local.node import folders, machine
+from trainwright.controller.local.node.container import ContainerRunner
+from trainwright.controller.local.node.document import is_deleted, is_finished, spec_of, status_of
+from trainwright.controller.local.node.folders import EndedLogs, log_folder, make_folders, note_end, remove_pod
+from trainwright.controller.local.node.hosting import Hosting, probe
+from trainwright.controller.local.node.logs import read_log, run_to_show
+from trainwright.controller.local.node.machine import Gpus, Meter
+from trainwright.controller.local.node.networks import Networks, refused
+from trainwright.controller.local.node.plan import inherited
+from trainwright.controller.local.node.pod import PodWorker
+from trainwright.controller.local.node.ports import group_of
 from trainwright.controller.local.node.registration import NodeRegistration
+from trainwright.controller.local.node.sessions import Attachment, ProcessSession
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
-from trainwright.controller.local.node.streams.attaching import Attachment
-from trainwright.controller.local.node.streams.logreading import read_log
-from trainwright.controller.local.node.streams.logs import run_to_show
-from trainwright.controller.local.node.streams.sessions import ProcessSession
-from trainwright.controller.local.node.volumes.sources import ClusterSources
+from trainwright.controller.local.node.sources import ClusterSources
+from trainwright.controller.local.node.status import PhaseVerdict, annotations_to_report, differs, status_document
 from trainwright.controller.local.podaccess import ContainerUse, ExecRequest, LogRequest, UnavailableError
 from trainwright.controller.runtime import (
     Cache,
@@ -152,8 +145,8 @@ class LocalNode:
     def resources(self) -> tuple[dict[str, str], dict[str, str]]:
         """Capacity and allocatable of the node."""
         count = self._hosting.gpus.count
-        devices = {gpus.RESOURCE: str(count)} if count else {}
-        return capacity.node_resources(capacity.machine_capacity(), devices, self.settings.capacity)
+        devices = {machine.RESOURCE: str(count)} if count else {}
+        return machine.node_resources(machine.machine_capacity(), devices, self.settings.capacity)
 
     def admit(self, pod: Document, others: Iterable[Document]) -> bool:
         """Hold the ports of a pod that a scheduler is about to bind; False if they are not to be had.
@@ -266,9 +259,9 @@ class LocalNode:
 
     async def _run(self) -> None:
         await asyncio.to_thread(make_folders, self.settings)
-        self._lost = await asyncio.to_thread(recovery.end_survivors, self.settings.pods)
+        self._lost = await asyncio.to_thread(folders.end_survivors, self.settings.pods)
         await self._choose_isolation()
-        self._hosting.gpus = Gpus(await asyncio.to_thread(gpus.discover), share=self.settings.share_gpus)
+        self._hosting.gpus = Gpus(await asyncio.to_thread(machine.discover), share=self.settings.share_gpus)
         # Beside the workers, not among them: events are still written while pods end.
         async with TaskScope("node") as around:
             around.start("node/events", self._recorder.run())
@@ -427,7 +420,7 @@ class LocalNode:
     def _has_run(self, pod: Document) -> bool:
         """Whether a container of a pod of an earlier run has run: its status says so, or its log exists. Blocks."""
         logs = log_folder(self.settings.logs, pod, "").glob("*/*.log")
-        return recovery.has_started(pod) or any(True for _ in logs)
+        return folders.has_started(pod) or any(True for _ in logs)
 
     def _begin(self, pod: Document) -> PodWorker:
         assert self._tasks is not None
@@ -475,7 +468,7 @@ class LocalNode:
     async def _finish(self, pod: Document) -> None:
         """A pod without a worker: one that has ended, or that an earlier run of the cluster left behind."""
         if not is_finished(pod):
-            await self._write_status(pod, recovery.lost_status(pod, self._now()), {})
+            await self._write_status(pod, folders.lost_status(pod, self._now()), {})
         if is_deleted(pod):
             await self._delete(pod)
 

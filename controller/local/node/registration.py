@@ -14,7 +14,7 @@ from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.core.v1 import Node as NodeModel
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import Now
-from trainwright.controller.local.node.document.fields import HOST_IP
+from trainwright.controller.local.node.document import HOST_IP
 from trainwright.controller.runtime import AlreadyExists, Client, KubernetesError, NotFound
 
 log = logging.getLogger(__name__)

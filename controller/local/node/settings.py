@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from trainwright.controller.local.node.document.images import Images
+from trainwright.controller.local.node.images import Images
 
 
 class Isolation(StrEnum):

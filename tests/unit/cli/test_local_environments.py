@@ -18,7 +18,7 @@ from tests.processes import alive
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import environments
 from trainwright.controller.cli.local.environments import Chosen, active, chosen, unless_mapped
-from trainwright.controller.local.node.document.images import DEFAULT, Environment
+from trainwright.controller.local.node.images import DEFAULT, Environment
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 OURS = Path(sys.prefix)

@@ -9,7 +9,7 @@ from tests.repository import ROOT
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local import feasibility, serving
 from trainwright.controller.cli.local.options import LocalOptions
-from trainwright.controller.local.node.document.images import Images
+from trainwright.controller.local.node.images import Images
 
 
 def job_of(runtime: str, command: tuple[str, ...] = ("python", "train.py")) -> Document:

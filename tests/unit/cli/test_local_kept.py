@@ -14,7 +14,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import ending
 from trainwright.controller.cli.local.running import _make_room
-from trainwright.controller.local.node.pod.ended import ended_pods
+from trainwright.controller.local.node.folders import ended_pods
 
 MIB = 1 << 20
 

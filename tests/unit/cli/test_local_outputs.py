@@ -14,7 +14,7 @@ from trainwright.controller.cli.local import managing, outputs
 from trainwright.controller.cli.local.managing import RefusedError
 from trainwright.controller.cli.local.outputs import JobOutput, OutputFile, size_of, table
 from trainwright.controller.cli.main import main
-from trainwright.controller.local.node.volumes.outputs import OutputOwner, claim_below
+from trainwright.controller.local.node.outputs import OutputOwner, claim_below
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import managing, scripts
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.cli.main import build_parser, main
-from trainwright.controller.local.node.document.expansion import expand
+from trainwright.controller.local.node.document import expand
 
 
 @pytest.fixture(autouse=True)

@@ -166,6 +166,7 @@ def make_place(path: str, *, folder: bool) -> None:
 
 
 # ---------------------------------------------------------------------- namespaces
+#
 
 
 def make_namespaces(network: int) -> None:
@@ -207,6 +208,7 @@ def build(launch: dict[str, Any]) -> None:
 
 
 # ---------------------------------------------------------------------- processes
+#
 
 
 def die_with_parent() -> None:

@@ -11,7 +11,7 @@ from tests.integration.local.node.conftest import POD, Pods, container, python, 
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret, ServiceAccount
 from trainwright.api.objects import uid_of
-from trainwright.controller.local.node.pod import runs
+from trainwright.controller.local.node import container as runs
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty

@@ -20,8 +20,8 @@ from trainwright.controller.dashboard.details import Details
 from trainwright.controller.dashboard.logbook import ALL, Logs
 from trainwright.controller.dashboard.logbook import WantedLog as LogWanted
 from trainwright.controller.local.cluster import RunningCluster
-from trainwright.controller.local.node.document.pods import RESTARTS
-from trainwright.controller.local.node.pod.ended import ended_pods
+from trainwright.controller.local.node.document import RESTARTS
+from trainwright.controller.local.node.folders import ended_pods
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.tasks import TaskScope

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python, status
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
-from trainwright.controller.local.node.pod.handlers import HandlerTarget, attempt
+from trainwright.controller.local.node.probes import HandlerTarget, attempt
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import contains, equals, eventually
 

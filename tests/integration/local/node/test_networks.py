@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python, running_node, status
 from tests.unit.local.node.modes import REFUSED
-from trainwright.controller.local.node.network.networks import Network
+from trainwright.controller.local.node.networks import Network
 from trainwright.controller.local.node.node import LocalNode
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.podaccess import ExecRequest, LogRequest

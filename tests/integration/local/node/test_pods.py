@@ -7,8 +7,8 @@ from tests.integration.local.node.conftest import POD, Pods, container, is_alive
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import annotations_of
-from trainwright.controller.local.node.pod.status import FAILURES
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.status import FAILURES
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 

@@ -11,8 +11,8 @@ import pytest
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, running_node, status
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import annotations_of, dig, uid_of
-from trainwright.controller.local.node.pod.status import FAILURES
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.status import FAILURES
 from trainwright.controller.local.podaccess import LogRequest
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.testing import ControlPlane

@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.controller.local.node.plan.isolation import probe
+from trainwright.controller.local.node.hosting import probe
 from trainwright.controller.local.node.settings import Isolation
 
 REFUSED = probe()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.assertions import does_not_raise
-from trainwright.controller.local.node.process.containers import ContainerProcess, Order, start
-from trainwright.controller.local.node.streams.attaching import Attachment, Input
+from trainwright.controller.local.node.process.supervision import ContainerProcess, Order, start
+from trainwright.controller.local.node.sessions import Attachment, Input
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 

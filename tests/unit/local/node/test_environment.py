@@ -13,14 +13,21 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container, member, pod
-from trainwright.controller.local.node.document.environment import ConfigError, variables_of
-from trainwright.controller.local.node.document.expansion import expand
-from trainwright.controller.local.node.document.fields import FieldReferenceError, field_value, resource_value
-from trainwright.controller.local.node.document.images import DEFAULT, Images
-from trainwright.controller.local.node.plan.capacity import machine_capacity, node_resources
-from trainwright.controller.local.node.plan.plan import CreateError, Places, Plan, Workplace, inherited, make_plan
-from trainwright.controller.local.node.pod.backoff import CrashBackoff, go_duration
-from trainwright.controller.local.node.volumes.volumes import Volumes
+from trainwright.controller.local.node.container import CrashBackoff
+from trainwright.controller.local.node.document import (
+    ConfigError,
+    CreateError,
+    FieldReferenceError,
+    expand,
+    field_value,
+    resource_value,
+    variables_of,
+)
+from trainwright.controller.local.node.images import DEFAULT, Images
+from trainwright.controller.local.node.machine import machine_capacity, node_resources
+from trainwright.controller.local.node.plan import Places, Plan, Workplace, inherited, make_plan
+from trainwright.controller.local.node.probes import go_duration
+from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.errors import ConfigurationError
 
 

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node import files
-from trainwright.controller.local.node.document.environment import ConfigError
-from trainwright.controller.local.node.pod import recovery
-from trainwright.controller.local.node.pod.folders import remove_pod
+from trainwright.controller.local.node import files, folders
+from trainwright.controller.local.node import volumes as atomic
+from trainwright.controller.local.node.document import ConfigError
+from trainwright.controller.local.node.folders import remove_pod
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.volumes import atomic
-from trainwright.controller.local.node.volumes.projections import ProjectedFile
-from trainwright.controller.local.node.volumes.volumes import Volumes
+from trainwright.controller.local.node.volumes import ProjectedFile, Volumes
 
 LEVELS = 2500
 """Of a tree whose innermost path is longer than the kernel takes, and which rmtree gives up on."""
@@ -208,5 +206,5 @@ def test_what_pods_made_of_their_records_does_not_stop_the_next_start(tmp_path: 
     (containers / "link" / "process.json").symlink_to(precious)
     (containers / "folder" / "process.json").mkdir()
     (containers / "long" / "process.json").symlink_to("x" * 300)
-    assert recovery.end_survivors(tmp_path / "pods") == {"uid"}
+    assert folders.end_survivors(tmp_path / "pods") == {"uid"}
     assert precious.exists()

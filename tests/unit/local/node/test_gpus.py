@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.node import locks
-from trainwright.controller.local.node.plan.gpus import Gpus, discover
-from trainwright.controller.local.node.plan.plan import CreateError
+from trainwright.controller.local.node import machine
+from trainwright.controller.local.node.document import CreateError
+from trainwright.controller.local.node.machine import Gpus, discover
 
 INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 18
@@ -20,7 +20,7 @@ Device Minor: \t 0
 
 @pytest.fixture(autouse=True)
 def _clusters_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "FOLDER", tmp_path / "locks")
+    monkeypatch.setattr(machine, "FOLDER", tmp_path / "locks")
 
 
 def plant(folder: Path, text: str) -> str:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, member
-from trainwright.controller.local.node.plan.isolation import hosts_text
-from trainwright.controller.local.node.pod import hosting as module
-from trainwright.controller.local.node.pod.hosting import Hosting
+from trainwright.controller.local.node import hosting as module
+from trainwright.controller.local.node.hosting import Hosting, hosts_text
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime.testing.waiting import eventually
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node.document.images import DEFAULT, Environment, Images
+from trainwright.controller.local.node.images import DEFAULT, Environment, Images
 from trainwright.controller.runtime.errors import ConfigurationError
 
 ABSENT = Environment(name="absent", folders=(), refusal="no")

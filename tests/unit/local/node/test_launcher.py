@@ -16,8 +16,8 @@ import pytest
 
 from tests.unit.local.node.modes import REFUSED
 from tests.unit.local.node.pods import member
-from trainwright.controller.local.node.plan.isolation import hosts_text, write_hosts
-from trainwright.controller.local.node.process.spawning import LAUNCHER
+from trainwright.controller.local.node.hosting import hosts_text, write_hosts
+from trainwright.controller.local.node.process.supervision import LAUNCHER
 
 pytestmark = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.node.streams.logreading import FileChain, read_log
-from trainwright.controller.local.node.streams.logs import last_lines, parse, run_to_show
+from trainwright.controller.local.node.logs import FileChain, last_lines, parse, read_log, run_to_show
 from trainwright.controller.local.podaccess import LogRequest, UnavailableError
 from trainwright.controller.runtime.testing.waiting import eventually
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.objects import Key, key_of
-from trainwright.controller.local.node import locks as locks_module
-from trainwright.controller.local.node.network.ports import free_port
+from trainwright.controller.local.node import machine as locks_module
 from trainwright.controller.local.node.node import POD, LocalNode
+from trainwright.controller.local.node.ports import free_port
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime.cache.store import Event, EventType
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from trainwright.api.base import Resource
-from trainwright.controller.local.node.pod import ended
-from trainwright.controller.local.node.pod.ended import EndedLogs, ended_pods, remove_logs
+from trainwright.controller.local.node import folders
+from trainwright.controller.local.node.folders import EndedLogs, ended_pods, remove_logs
 from trainwright.controller.runtime.errors import ConnectionLost, NotFound
 
 OWNERS = {"Pod": ("Job", "j-node-0"), "Job": ("JobSet", "j"), "JobSet": ("TrainJob", "j")}
@@ -151,7 +151,7 @@ async def test_a_sweep_that_fails_is_done_again(world: World, monkeypatch: pytes
         again.set()
 
     monkeypatch.setattr(world.logs, "sweep", fail)
-    monkeypatch.setattr(ended, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(folders, "LOOK_SECONDS", 0.01)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(world.logs.run())
         await again.wait()
@@ -163,7 +163,7 @@ async def test_a_sweep_that_fails_is_done_again(world: World, monkeypatch: pytes
 async def test_the_oldest_go_while_the_disk_is_nearly_full(
     world: World, monkeypatch: pytest.MonkeyPatch, free: int, left: list[str]
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=ended.FREE_BYTES - free))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=folders.FREE_BYTES - free))
     for index, uid in enumerate(("c", "a", "b")):
         await world.pod(uid, text="x" * 10)
         (record,) = world.folder.glob(f"*_{uid}/pod.json")

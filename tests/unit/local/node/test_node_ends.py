@@ -12,11 +12,19 @@ from pathlib import Path
 import pytest
 
 from tests.unit.local.node.pods import container, pod
-from trainwright.controller.local.node.pod.state import EPOCH, ContainerState, PodState, Terminated, Waiting
-from trainwright.controller.local.node.pod.status import FAILURES, annotations_to_report, status_document
-from trainwright.controller.local.node.process import spawning
+from trainwright.controller.local.node.process import supervision
 from trainwright.controller.local.node.process.ends import Ends, Ticket
 from trainwright.controller.local.node.process.guard import announce
+from trainwright.controller.local.node.status import (
+    EPOCH,
+    FAILURES,
+    ContainerState,
+    PodState,
+    Terminated,
+    Waiting,
+    annotations_to_report,
+    status_document,
+)
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, 123456, UTC)
 
@@ -73,7 +81,7 @@ async def test_the_observer_sees_the_order_of_ends_however_late_it_looks(ends: E
     """Nothing of this loop runs while the programs announce themselves and end."""
     expected = [ends.expect() for _ in range(6)]
     order = [3, 0, 5, 1, 4, 2]
-    end_in_order(spawning.GUARD.with_name(f"{program}.py"), [ticket for _, ticket in expected], order)
+    end_in_order(supervision.GUARD.with_name(f"{program}.py"), [ticket for _, ticket in expected], order)
     for index, (end, _) in enumerate(expected):
         # The guard of what ended last reports first, and says that it was the first.
         end.report(NOW - timedelta(milliseconds=order.index(index)))

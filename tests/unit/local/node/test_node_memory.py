@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node.process import memory
-from trainwright.controller.local.node.process.containers import Exit
-from trainwright.controller.local.node.streams import termination
+from trainwright.controller.local.node import logs
+from trainwright.controller.local.node.process import ends
+from trainwright.controller.local.node.process.supervision import Exit
 
 LOG = """6,1,49000000,-;Out of memory: Killed process 45 (python3) total-vm:1kB
 6,1,59000000,-;oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=41,uid=0
@@ -25,17 +25,17 @@ LOG = """6,1,49000000,-;Out of memory: Killed process 45 (python3) total-vm:1kB
 def test_the_log_of_the_kernel_names_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: int, is_named: bool
 ) -> None:
-    monkeypatch.setattr(memory, "has_own_numbers", lambda: True)
+    monkeypatch.setattr(ends, "has_own_numbers", lambda: True)
     log = tmp_path / "kmsg"
     log.write_text(LOG)
-    assert memory.killed(pid, 60.0, log) is is_named
-    assert not memory.killed(41, 60.0, tmp_path / "forbidden")
+    assert ends.killed(pid, 60.0, log) is is_named
+    assert not ends.killed(41, 60.0, tmp_path / "forbidden")
 
 
 def test_numbers_of_a_container_are_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "has_own_numbers", lambda: False)
+    monkeypatch.setattr(ends, "has_own_numbers", lambda: False)
     (tmp_path / "kmsg").write_text(LOG)
-    assert not memory.killed(41, 60.0, tmp_path / "kmsg")
+    assert not ends.killed(41, 60.0, tmp_path / "kmsg")
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_the_control_group_counts(tmp_path: Path, own: str, file: str, text: str
     place = tmp_path / "groups" / file
     place.parent.mkdir(parents=True)
     place.write_text(text)
-    assert memory.count(tmp_path / "groups", tmp_path / "own") == wanted
+    assert ends.count(tmp_path / "groups", tmp_path / "own") == wanted
 
 
 def test_no_more_is_said_than_the_kernel_says() -> None:
     now = datetime(2026, 11, 25, tzinfo=UTC)
-    assert termination.of_kernel(Exit(137, now)) == ""
-    assert termination.of_kernel(Exit(137, now, out_of_memory=True)) == "the kernel killed it for lack of memory"
-    told = termination.of_kernel(Exit(137, now, killed_nearby=2))
+    assert logs.of_kernel(Exit(137, now)) == ""
+    assert logs.of_kernel(Exit(137, now, out_of_memory=True)) == "the kernel killed it for lack of memory"
+    told = logs.of_kernel(Exit(137, now, killed_nearby=2))
     assert told == "the kernel killed 2 processes of this cluster for lack of memory meanwhile, and does not say which"

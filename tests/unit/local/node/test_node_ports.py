@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container, member, pod
-from trainwright.controller.local.node import locks as locks_module
-from trainwright.controller.local.node.locks import own_folder
-from trainwright.controller.local.node.network import ports as ports_module
-from trainwright.controller.local.node.network.ports import (
+from trainwright.controller.local.node import machine as locks_module
+from trainwright.controller.local.node import ports as ports_module
+from trainwright.controller.local.node.machine import own_folder
+from trainwright.controller.local.node.ports import (
     PortRewriter,
     Ports,
     can_rewrite,

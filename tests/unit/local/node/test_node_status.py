@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
-from trainwright.controller.local.node.document.pods import should_restart
+from trainwright.controller.local.node.document import should_restart
 from trainwright.controller.local.node.node import STOPPED
-from trainwright.controller.local.node.pod.state import (
+from trainwright.controller.local.node.status import (
     ContainerState,
     PhaseVerdict,
     PodState,
@@ -17,8 +17,9 @@ from trainwright.controller.local.node.pod.state import (
     State,
     Terminated,
     Waiting,
+    differs,
+    status_document,
 )
-from trainwright.controller.local.node.pod.status import differs, status_document
 
 NOW = datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)
 TEXT = "2026-11-22T10:00:00Z"

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container
-from trainwright.controller.local.node.pod.handlers import HandlerTarget, attempt
-from trainwright.controller.local.node.pod.probes import Judged, Probes, Thresholds
-from trainwright.controller.local.node.pod.state import ContainerState, Running
+from trainwright.controller.local.node.probes import HandlerTarget, Judged, Probes, Thresholds, attempt
+from trainwright.controller.local.node.status import ContainerState, Running
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -19,15 +19,23 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.node.pod import recovery
-from trainwright.controller.local.node.process import containers, processes
+from trainwright.controller.local.node import folders
+from trainwright.controller.local.node.logs import parse
 from trainwright.controller.local.node.process import ends as ends_module
 from trainwright.controller.local.node.process import guard as guard_module
-from trainwright.controller.local.node.process.containers import ContainerProcess, Order, ProgramStartError, start
+from trainwright.controller.local.node.process import processes
+from trainwright.controller.local.node.process import supervision as containers
 from trainwright.controller.local.node.process.ends import End, Ends, Ticket
-from trainwright.controller.local.node.process.spawning import GUARD, SPAWNER, Spawner
-from trainwright.controller.local.node.process.spawning import alone as alone_
-from trainwright.controller.local.node.streams.logs import parse
+from trainwright.controller.local.node.process.supervision import (
+    GUARD,
+    SPAWNER,
+    ContainerProcess,
+    Order,
+    ProgramStartError,
+    Spawner,
+    start,
+)
+from trainwright.controller.local.node.process.supervision import alone as alone_
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, eventually_sync, is_empty
 
@@ -400,7 +408,7 @@ def test_nothing_survives_the_cluster(folder: Path, code: str) -> None:
     program = f"""
 import asyncio, sys
 from pathlib import Path
-from trainwright.controller.local.node.process.containers import Order, start
+from trainwright.controller.local.node.process.supervision import Order, start
 from trainwright.controller.runtime.tasks import TaskScope
 async def main():
     async with TaskScope("main") as tasks:
@@ -514,8 +522,8 @@ def test_a_spawner_stays_until_the_last_guard_has_ended_and_ends_what_a_dead_one
     program = f"""
 import asyncio, os, sys
 from pathlib import Path
-from trainwright.controller.local.node.process.containers import Order, start
-from trainwright.controller.local.node.process.spawning import Spawner
+from trainwright.controller.local.node.process.supervision import Order, start
+from trainwright.controller.local.node.process.supervision import Spawner
 from trainwright.controller.runtime.tasks import TaskScope
 async def main():
     async with TaskScope("main") as tasks:
@@ -637,7 +645,7 @@ def test_what_the_environment_names_is_killed_at_the_next_start(folder: Path) ->
         subprocess.Popen(sleep, env=environments[0]) as survivor,
         subprocess.Popen(sleep, env=environments[1]) as other,
     ):
-        recovery.end_survivors(pods)
+        folders.end_survivors(pods)
         assert survivor.wait(60) == -signal.SIGKILL
         assert other.poll() is None
         other.kill()
@@ -662,7 +670,7 @@ def test_survivors_of_an_earlier_run_are_killed(folder: Path) -> None:
             (containers / name / "process.json").write_text(json.dumps(record))
         (containers / "torn").mkdir()
         (containers / "torn" / "process.json").write_text("{")
-        assert recovery.end_survivors(folder) == {"uid"}
+        assert folders.end_survivors(folder) == {"uid"}
         assert survivor.wait(60) == -signal.SIGKILL
     assert not list(containers.glob("*/process.json"))
 

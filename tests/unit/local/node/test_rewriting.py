@@ -4,8 +4,8 @@
 import pytest
 
 from tests.unit.local.node.pods import member, pod
-from trainwright.controller.local.node.network.hostnames import group_of, name_pattern, names_of, peers_of
-from trainwright.controller.local.node.plan.rewriting import Rewriter
+from trainwright.controller.local.node.plan import Rewriter
+from trainwright.controller.local.node.ports import group_of, name_pattern, names_of, peers_of
 
 FOLDERS = {"/workspace": "/v/w", "/workspace/dataset/": "/v/d", "/data": "/v/data", "/dev/termination-log": "/c/t"}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.local.node.pods import container, pod
-from trainwright.controller.local.node.plan.plan import Plan
-from trainwright.controller.local.node.pod.folders import Folders
-from trainwright.controller.local.node.pod.runs import ContainerRunner
-from trainwright.controller.local.node.pod.state import ContainerState, Running, Waiting
-from trainwright.controller.local.node.process.containers import Exit
+from trainwright.controller.local.node.container import ContainerRunner
+from trainwright.controller.local.node.folders import Folders
+from trainwright.controller.local.node.plan import Plan
+from trainwright.controller.local.node.process.supervision import Exit
+from trainwright.controller.local.node.status import ContainerState, Running, Waiting
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually, has_length
 

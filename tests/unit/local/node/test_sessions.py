@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from trainwright.controller.local.node.streams.sessions import open_session
+from trainwright.controller.local.node.sessions import open_session
 
 
 class Stubborn:

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from tests.assertions import does_not_raise
-from trainwright.controller.local.node.volumes.temporary import make_temporary, remove_temporary
+from trainwright.controller.local.node.volumes import make_temporary, remove_temporary
 
 
 def test_it_is_made_once_and_removed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node.streams.termination import MESSAGE_BYTES, message
+from trainwright.controller.local.node.logs import MESSAGE_BYTES, message
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node import locks
-from trainwright.controller.local.node.plan.gpus import Gpus
-from trainwright.controller.local.node.process.usage import LEAST_SECONDS, GpuUsed, Meter, Used, gpus_in_use, measure
+from trainwright.controller.local.node import machine
+from trainwright.controller.local.node.machine import LEAST_SECONDS, Gpus, GpuUsed, Meter, Used, gpus_in_use, measure
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -65,7 +64,7 @@ async def test_cpu_is_a_rate_between_questions(monkeypatch: pytest.MonkeyPatch) 
         told["a"] = Used(told["a"].cpu_seconds + 2 * seconds, 100)
 
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: clock[0])
-    monkeypatch.setattr("trainwright.controller.local.node.process.usage.asyncio.sleep", sleep)
+    monkeypatch.setattr("trainwright.controller.local.node.machine.asyncio.sleep", sleep)
     meter = Meter(read)
     assert await meter.use({"a": 1}) == {"a": (2.0, 100)}
     told["a"] = Used(99.0, 200)
@@ -93,7 +92,7 @@ def test_gpus_tell_what_they_do(tmp_path: Path) -> None:
 def test_the_devices_of_a_container_are_those_that_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "FOLDER", tmp_path / "locks")
+    monkeypatch.setattr(machine, "FOLDER", tmp_path / "locks")
 
     def container(name: str, count: int) -> dict[str, object]:
         return {"name": name, "resources": {"limits": {"nvidia.com/gpu": str(count)}}}

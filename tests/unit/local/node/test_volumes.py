@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
-from trainwright.controller.local.node.document.environment import ConfigError, SourceUnavailableError
-from trainwright.controller.local.node.document.pods import references_of
-from trainwright.controller.local.node.volumes import atomic
-from trainwright.controller.local.node.volumes.projections import ProjectedFile, Token, VolumeError
-from trainwright.controller.local.node.volumes.volumes import Mount, Volumes
+from trainwright.controller.local.node import volumes as atomic
+from trainwright.controller.local.node.document import ConfigError, SourceUnavailableError, references_of
+from trainwright.controller.local.node.volumes import Mount, ProjectedFile, Token, VolumeError, Volumes
 from trainwright.controller.runtime.testing.waiting import eventually
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.times import wall_clock
-from trainwright.controller.local.node.document.environment import ConfigError
+from trainwright.controller.local.node import pod as module
+from trainwright.controller.local.node import volumes
+from trainwright.controller.local.node.container import ContainerRunner
+from trainwright.controller.local.node.document import ConfigError
 from trainwright.controller.local.node.node import STOPPED
-from trainwright.controller.local.node.pod import worker as module
-from trainwright.controller.local.node.pod.runs import ContainerRunner
-from trainwright.controller.local.node.pod.status import status_document
-from trainwright.controller.local.node.pod.worker import PodWorker
+from trainwright.controller.local.node.pod import PodWorker
 from trainwright.controller.local.node.settings import NodeSettings
-from trainwright.controller.local.node.volumes import temporary
+from trainwright.controller.local.node.status import status_document
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 
@@ -45,7 +45,7 @@ class Files:
 
 @pytest.fixture(autouse=True)
 def _short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(temporary, "SHORT", tmp_path)
+    monkeypatch.setattr(volumes, "SHORT", tmp_path)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
     def slow(link: Path) -> Path:
         began.set()
         go_on.wait()
-        made.append(temporary.make_temporary(link))
+        made.append(volumes.make_temporary(link))
         return made[0]
 
     monkeypatch.setattr(module, "make_temporary", slow)

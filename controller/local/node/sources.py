@@ -10,9 +10,8 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
 from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now
-from trainwright.controller.local.node.document.environment import SourceUnavailableError
-from trainwright.controller.local.node.document.pods import spec_of
-from trainwright.controller.local.node.volumes.projections import Token, VolumeError
+from trainwright.controller.local.node.document import SourceUnavailableError, spec_of
+from trainwright.controller.local.node.volumes import Token, VolumeError
 from trainwright.controller.runtime import Client, KubernetesError, NotFound
 
 PERSISTENT_VOLUME = Resource(

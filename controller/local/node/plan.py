@@ -1,39 +1,149 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container becomes: program, arguments, environment and working folder of a process.
-
-Variables come in layers, each over the one before: inherited from this process, of the mapped environment, of the node,
-of the pod's document.
-"""
+"""What a container becomes: program, arguments, environment and working folder of a process."""
 
 import asyncio
 import fnmatch
 import os
+import re
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import trainwright
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.local.node.document.asked import OWN, NodeAnnotations
-from trainwright.controller.local.node.document.environment import Lookup, variables_of
-from trainwright.controller.local.node.document.expansion import expand
-from trainwright.controller.local.node.document.images import DEFAULT, PYTHONS, Environment, Images
-from trainwright.controller.local.node.document.pods import shown_hostname_of
-from trainwright.controller.local.node.document.refusals import (
+from trainwright.controller.local.node import outputs
+from trainwright.controller.local.node.document import CreateError, Lookup, expand, shown_hostname_of, variables_of
+from trainwright.controller.local.node.files import lies_below, write_fresh
+from trainwright.controller.local.node.images import (
+    DEFAULT,
+    OWN,
+    PYTHONS,
+    Environment,
+    Images,
+    NodeAnnotations,
     command_of,
     no_command,
     refused_image,
     unrunnable_command,
 )
-from trainwright.controller.local.node.files import lies_below, write_fresh
-from trainwright.controller.local.node.network.hostnames import name_pattern
-from trainwright.controller.local.node.network.ports import PortRewriter
-from trainwright.controller.local.node.plan import writer
-from trainwright.controller.local.node.plan.rewriting import Rewriter
-from trainwright.controller.local.node.volumes import outputs
-from trainwright.controller.local.node.volumes.volumes import Mount, Volumes
+from trainwright.controller.local.node.ports import PortRewriter, name_pattern
+from trainwright.controller.local.node.volumes import Mount, Volumes
 from trainwright.controller.runtime import ConfigurationError
+
+# ---------------------------------------------------------------------- rewriting
+#
+# Mode B: what a pod's document says about names and paths, said for a process of this machine.
+#
+# In the values of variables, in command and arguments, names of the job's pods become 127.0.0.1, and mount paths become
+# the folders of the volumes. The object is never changed. Names and paths that a program puts together itself are
+# missed; mode A has no such limit.
+
+LOCALHOST = "127.0.0.1"
+
+
+@dataclass(slots=True)
+class Rewriter:
+    """Replaces names and paths, and remembers what it replaced, so that it can be logged once."""
+
+    names: re.Pattern[str] | None
+    """Finds the names of pods; None: none are replaced."""
+    folders: Mapping[str, str]
+    """Folder on this machine by mount path."""
+    replaced: dict[str, str] = field(default_factory=dict)
+    """What was replaced so far, by its original."""
+    _paths: re.Pattern[str] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        mounted = sorted((_normal(path) for path in self.folders), key=len, reverse=True)
+        self.folders = {_normal(path): folder for path, folder in self.folders.items()}
+        if mounted := [path for path in mounted if path != "/"]:
+            # A path begins where no longer path or word goes on before it (`s3://bucket/data` holds no `/data`), and
+            # ends at a slash or where no name goes on.
+            start = r"(?:(?<=file://)|(?<![\w./~@+-]))"
+            self._paths = re.compile(rf"{start}(?:{'|'.join(map(re.escape, mounted))})(?=/|[^\w.-]|\.?$|\.\s)")
+
+    def text(self, value: str) -> str:
+        """One value with everything replaced."""
+        if self._paths is not None:
+            value = self._paths.sub(self._folder, value)
+        if self.names is not None:
+            value = self.names.sub(self._address, value)
+        return value
+
+    def texts(self, values: Iterable[str]) -> list[str]:
+        """All values, in order."""
+        return [self.text(value) for value in values]
+
+    def variables(self, values: Mapping[str, str]) -> dict[str, str]:
+        """All variables; the names stay."""
+        return {name: self.text(value) for name, value in values.items()}
+
+    def path(self, path: str) -> str | None:
+        """The folder of a path that is mounted or lies in a mount; None: it lies in none."""
+        path = _normal(path)
+        for mounted in sorted(self.folders, key=len, reverse=True):
+            if path == mounted or path.startswith(mounted.rstrip("/") + "/"):
+                return self.folders[mounted] + path[len(mounted.rstrip("/")) :]
+        return None
+
+    def _folder(self, match: re.Match[str]) -> str:
+        return self._note(match[0], self.folders[match[0]])
+
+    def _address(self, match: re.Match[str]) -> str:
+        return self._note(match[0], LOCALHOST)
+
+    def _note(self, old: str, new: str) -> str:
+        self.replaced.setdefault(old, new)
+        return new
+
+
+def _normal(path: str) -> str:
+    return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
+
+
+# ---------------------------------------------------------------------- writer
+#
+# Lets other Python environments import `trainwright.progress` without a copy, and nothing else of this environment.
+#
+# A folder with a package `trainwright`, whose only module is a link to the writer, goes to the end of PYTHONPATH.
+
+FOLDER = "writer"
+"""In the folder of the cluster."""
+_PACKAGE = '''# SPDX-License-Identifier: Apache-2.0
+"""The progress writer of the Trainwright that runs the local cluster."""
+
+from pkgutil import extend_path
+
+# An environment may have Trainwright itself: its other modules are found there.
+__path__ = extend_path(__path__, __name__)
+'''
+
+
+def provide(folder: Path) -> str:
+    """Make what is missing of the folder; returns it as an entry of PYTHONPATH. Blocks. Raises OSError."""
+    package = folder / "trainwright"
+    package.mkdir(mode=0o700, parents=True, exist_ok=True)
+    init, module = package / "__init__.py", package / "progress.py"
+    writer = Path(trainwright.__file__).with_name("progress.py")
+    if not init.is_file() or init.read_text(encoding="utf-8") != _PACKAGE:
+        init.write_text(_PACKAGE, encoding="utf-8")
+    if not (module.is_symlink() and module.readlink() == writer):
+        module.unlink(missing_ok=True)
+        # Another pod may have made it meanwhile.
+        with suppress(FileExistsError):
+            module.symlink_to(writer)
+    return str(folder)
+
+
+# ---------------------------------------------------------------------- plan
+#
+# What a container becomes: program, arguments, environment and working folder of a process.
+#
+# Variables come in layers, each over the one before: inherited from this process, of the mapped environment, of the
+# node, of the pod's document.
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")
@@ -61,10 +171,6 @@ TERMINATION_VARIABLE = "TERMINATION_LOG"
 """In mode B it holds the path of the termination message file, since the one in the document is rewritten only where
 the document names it."""
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
-
-
-class CreateError(Exception):
-    """The container cannot be created: CreateContainerError with this message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +356,7 @@ async def _own_folder(pod: Document, output: Path | None, places: Places) -> str
 def _writer(workplace: Workplace) -> str:
     """An entry of PYTHONPATH for environments that are not ours. Raises CreateError."""
     try:
-        return writer.provide(workplace.cluster / writer.FOLDER)
+        return provide(workplace.cluster / FOLDER)
     except OSError as error:
         raise CreateError(f"{error.filename}: {error.strerror or error}") from error
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
 from trainwright.api.times import LOOK_SECONDS, Now
-from trainwright.controller.local.node.document.pods import (
+from trainwright.controller.local.node.container import ContainerRunner
+from trainwright.controller.local.node.document import (
     containers_of,
     deadline_of,
     describe,
@@ -26,16 +27,13 @@ from trainwright.controller.local.node.document.pods import (
     should_restart,
     start_time_of,
 )
-from trainwright.controller.local.node.network.networks import Dial
-from trainwright.controller.local.node.plan.plan import Places, Plan
-from trainwright.controller.local.node.pod.folders import Folders, log_folder
-from trainwright.controller.local.node.pod.hosting import Hosting
-from trainwright.controller.local.node.pod.runs import ContainerRunner
-from trainwright.controller.local.node.pod.state import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
-from trainwright.controller.local.node.process.containers import ContainerProcess, Order
-from trainwright.controller.local.node.volumes.projections import VolumeError
-from trainwright.controller.local.node.volumes.temporary import TEMPORARY, make_temporary, remove_temporary
-from trainwright.controller.local.node.volumes.volumes import Volumes
+from trainwright.controller.local.node.folders import Folders, log_folder
+from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.networks import Dial
+from trainwright.controller.local.node.plan import Places, Plan
+from trainwright.controller.local.node.process.supervision import ContainerProcess, Order
+from trainwright.controller.local.node.status import ContainerState, PhaseVerdict, PodState, Terminated, Waiting
+from trainwright.controller.local.node.volumes import TEMPORARY, VolumeError, Volumes, make_temporary, remove_temporary
 from trainwright.controller.runtime import TaskScope, finished_in_thread, together
 
 log = logging.getLogger(__name__)

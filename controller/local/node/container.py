@@ -4,30 +4,123 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import Now
-from trainwright.controller.local.node import files
-from trainwright.controller.local.node.document.environment import ConfigError, SourceUnavailableError
-from trainwright.controller.local.node.document.pods import describe, grace_of, should_restart
-from trainwright.controller.local.node.plan.plan import CreateError, Plan
-from trainwright.controller.local.node.pod.backoff import CrashBackoff, go_duration
-from trainwright.controller.local.node.pod.folders import Folders
-from trainwright.controller.local.node.pod.handlers import HandlerTarget, attempt, shortened
-from trainwright.controller.local.node.pod.host import Host
-from trainwright.controller.local.node.pod.probes import LIVENESS, READINESS, STARTUP, Probes
-from trainwright.controller.local.node.pod.state import EPOCH, ContainerState, Running, Terminated, Waiting
-from trainwright.controller.local.node.process.containers import ContainerProcess, Exit, Order, ProgramStartError
-from trainwright.controller.local.node.streams import termination
-from trainwright.controller.local.node.streams.attaching import Attachment, Input
-from trainwright.controller.local.node.streams.sessions import ProcessSession, open_session
+from trainwright.controller.local.node import files, logs
+from trainwright.controller.local.node.document import (
+    ConfigError,
+    CreateError,
+    SourceUnavailableError,
+    describe,
+    grace_of,
+    should_restart,
+)
+from trainwright.controller.local.node.folders import Folders
+from trainwright.controller.local.node.networks import Dial
+from trainwright.controller.local.node.plan import Places, Plan
+from trainwright.controller.local.node.probes import (
+    LIVENESS,
+    READINESS,
+    STARTUP,
+    HandlerTarget,
+    Probes,
+    attempt,
+    go_duration,
+    shortened,
+)
+from trainwright.controller.local.node.process.supervision import ContainerProcess, Exit, Order, ProgramStartError
+from trainwright.controller.local.node.sessions import Attachment, Input, ProcessSession, open_session
+from trainwright.controller.local.node.status import EPOCH, ContainerState, Running, Terminated, Waiting
 from trainwright.controller.local.podaccess import UnavailableError
 from trainwright.controller.runtime import TaskScope, together
 
 log = logging.getLogger(__name__)
+
+# ---------------------------------------------------------------------- backoff
+#
+# How long a container that ended waits for its next run: not at all, then 10 s, doubling to 5 min.
+
+FIRST_SECONDS = 10.0
+LONGEST_SECONDS = 300.0
+FORGET_SECONDS = 2 * LONGEST_SECONDS
+"""After a run that ended so long after the last restart, counting starts again."""
+
+
+class CrashBackoff:
+    """The delays of one container. Times are seconds of any clock."""
+
+    def __init__(self) -> None:
+        self._delay = 0.0
+        self._restarted = 0.0
+
+    def delay(self, ended: float) -> float:
+        """Seconds to wait after a run that ended at `ended`, counted from then."""
+        if self._delay and ended - self._restarted > FORGET_SECONDS:
+            self._delay = 0.0
+        return self._delay
+
+    def restarted(self, now: float) -> None:
+        """The container is started again now."""
+        self._delay = min(self._delay * 2, LONGEST_SECONDS) if self._delay else FIRST_SECONDS
+        self._restarted = now
+
+
+# ---------------------------------------------------------------------- host
+#
+# What the runs of a container need from their pod and their node.
+
+
+class Host(Protocol):
+    """What a runner needs from its pod and its node."""
+
+    @property
+    def pod(self) -> Document:
+        """The pod as it is now."""
+        ...
+
+    def goes_on_without(self, container: str) -> bool:
+        """Whether another container of the pod runs, or is yet to run."""
+        ...
+
+    def changed(self) -> None:
+        """The state of a container has changed: report it."""
+        ...
+
+    def event(self, kind: str, reason: str, note: str) -> None:
+        """Record an event about the pod; `kind` is Normal or Warning."""
+        ...
+
+    async def plan(self, container: Document, places: Places) -> Plan:
+        """What to run. Raises ConfigError, SourceUnavailableError, CreateError, OSError."""
+        ...
+
+    async def start(
+        self, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+    ) -> ContainerProcess:
+        """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
+        ...
+
+    async def source_change(self) -> None:
+        """Wait until a ConfigMap or Secret of the namespace changes."""
+        ...
+
+    def dial(self) -> Dial:
+        """What connects to ports of the pod."""
+        ...
+
+    def moved(self) -> Mapping[int, int]:
+        """The ports of the pod that differ from what it declares: the real one by declared one."""
+        ...
+
+
+# ---------------------------------------------------------------------- runs
+#
+# The runs of one container: planned, started, waited for, and started again as its restart policy says.
 
 RETRY_SECONDS = 10.0
 """Time until a container that cannot be configured is tried again, if nothing that it refers to changes before."""
@@ -359,7 +452,7 @@ class ContainerRunner:
         # One that had ended by then, and whose children still ran, was not stopped.
         stopped = self._stopped is not None and self._stopped[0] is process and exited.at >= self._stopped[1]
         reason = "Completed" if exited.code == 0 else "OOMKilled" if exited.out_of_memory else "Error"
-        message = termination.message(
+        message = logs.message(
             self.container,
             self.folders.places().termination,
             self.folders.log(self.state.restarts),
@@ -369,7 +462,7 @@ class ContainerRunner:
             Terminated(
                 exit_code=exited.code,
                 reason=reason,
-                message="\n".join(filter(None, ("" if stopped else termination.of_kernel(exited), message))),
+                message="\n".join(filter(None, ("" if stopped else logs.of_kernel(exited), message))),
                 started_at=process.started_at,
                 finished_at=exited.at,
                 container_id=self._container_id(),

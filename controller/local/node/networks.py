@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.node.network.holders import Holder, Holders, holder_of
-from trainwright.controller.local.node.network.network import OPEN, READY
-from trainwright.controller.local.node.process.spawning import start_program
+from trainwright.controller.local.node.ports import Holder, Holders, holder_of
+from trainwright.controller.local.node.process.netholder import OPEN, READY
+from trainwright.controller.local.node.process.supervision import start_program
 from trainwright.controller.runtime import made_in_thread
 
-_PROGRAM = Path(__file__).with_name("network.py")
+_PROGRAM = Path(__file__).parent / "process" / "netholder.py"
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]

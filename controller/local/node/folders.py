@@ -1,14 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logs of pods that are gone, kept as long as what they belong to.
-
-Jobs and JobSets delete pods, and the words of a failure would go with them. So the node keeps the logs of a pod until
-the object at the top of its owners is deleted: of a training that is its TrainJob, which this package does not know. A
-pod without an owner takes its logs along.
-
-The folder of a pod's logs holds a file `pod.json`: the owner, and the pod as it was last. `ended_pods` reads these
-files; it needs neither the node nor the API server. The lines themselves are read through the API server, as those of
-any pod, or from the files.
-"""
+"""What pods leave on the disk: their folders, the logs of pods that are gone, and processes after a crash."""
 
 import asyncio
 import json
@@ -17,15 +8,35 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from trainwright.api import times
 from trainwright.api.objects import Document, controller_of, name_of, namespace_of, uid_of
 from trainwright.api.times import LOOK_SECONDS
-from trainwright.controller.local.node.files import remove
+from trainwright.controller.local.node.document import status_of
+from trainwright.controller.local.node.files import read_end, remove
+from trainwright.controller.local.node.plan import Places
+from trainwright.controller.local.node.process import processes
+from trainwright.controller.local.node.process.supervision import KILLED
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.volumes import TEMPORARY, remove_temporary
 from trainwright.controller.runtime import Client, Discovery, KubernetesError, NotFound
 
 log = logging.getLogger(__name__)
+
+# ---------------------------------------------------------------------- ended
+#
+# The logs of pods that are gone, kept as long as what they belong to.
+#
+# Jobs and JobSets delete pods, and the words of a failure would go with them. So the node keeps the logs of a pod until
+# the object at the top of its owners is deleted: of a training that is its TrainJob, which this package does not know.
+# A pod without an owner takes its logs along.
+#
+# The folder of a pod's logs holds a file `pod.json`: the owner, and the pod as it was last. `ended_pods` reads these
+# files; it needs neither the node nor the API server. The lines themselves are read through the API server, as those of
+# any pod, or from the files.
 
 RECORD = "pod.json"
 FREE_BYTES = 512 << 20
@@ -252,3 +263,134 @@ def _oldest(missing: int, pods: Sequence[EndedPod]) -> Iterator[EndedPod]:
                 return
             missing -= one.size
             yield one
+
+
+# ---------------------------------------------------------------------- folders
+#
+# The folders of a node: made at its start, removed with a pod; and where the files of a container lie.
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where one container's files lie."""
+
+    container: Path
+    """Working folder, termination message, record of the process."""
+    logs: Path
+    """One log file per run."""
+    temporary: Path
+
+    def places(self) -> Places:
+        """The places that a plan names."""
+        return Places(
+            work=self.container / "work",
+            temporary=self.temporary,
+            termination=self.container / "termination-log",
+            programs=self.container / "bin",
+        )
+
+    def log(self, run: int) -> Path:
+        """The log file of a run; runs count from 0."""
+        return self.logs / f"{run}.log"
+
+
+def log_folder(root: Path, pod: Document, container: str) -> Path:
+    """Where the logs of a container lie: `<namespace>_<pod>_<uid>/<container>`, as on any node."""
+    return root / f"{namespace_of(pod)}_{name_of(pod)}_{uid_of(pod)}" / container
+
+
+def make_folders(settings: NodeSettings) -> None:
+    """Make the folders of a node, for its user alone. Blocks."""
+    for folder in (settings.folder, settings.pods, settings.logs):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def remove_pod(settings: NodeSettings, uid: str, pod: Document | None = None) -> None:
+    """Remove what a pod left: its folder, and its logs unless an owner keeps them; see `ended`. Blocks.
+
+    `pod` is the pod as it was last, where that is known.
+    """
+    try:
+        remove(settings.pods / uid)
+        remove_logs(settings.logs, uid, pod)
+    except OSError as error:
+        log.warning("files of the pod with uid %s are left: %s", uid, error)
+    except Exception:
+        # Raised in a task of the node, it would end all pods.
+        log.exception("files of the pod with uid %s are left", uid)
+
+
+# ---------------------------------------------------------------------- recovery
+#
+# After a crash: processes that are left are killed, and their pods have failed.
+#
+# A guard ends its program when the cluster dies, so usually nothing is left. If guards were killed too, the record of
+# each process names what may still run: number and start time, so that a reused number is left alone. What a process
+# started carries the name of its record in its environment.
+
+_RECORD_BYTES = 64 * 1024
+REASON = "NodeLost"
+MESSAGE = "The local cluster ended while the pod was running."
+
+
+def end_survivors(pods: Path) -> frozenset[str]:
+    """Kill what earlier runs of the cluster left running, and remove temporary files.
+
+    Returns the uids of the pods that had started.
+    """
+    if left := processes.kill_marked(str(pods)):
+        log.warning("processes %s of an earlier run of the cluster do not end", left)
+    uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
+    for uid in uids:
+        remove_temporary(pods / uid / TEMPORARY)
+    for record in pods.glob("*/containers/*/*.json"):
+        try:
+            written = json.loads(read_end(record, _RECORD_BYTES))
+            killed = processes.kill_group(int(written["pid"]), str(written["start_time"]))
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            log.warning("%s is not a record of a process: %s", record, error)
+        else:
+            if killed:
+                log.warning("killed process %s, which an earlier run of the cluster left behind", written["pid"])
+        # The folders are those of pods, which may have made anything of them.
+        with suppress(OSError):
+            remove(record)
+    return uids
+
+
+def has_started(pod: Document) -> bool:
+    """Whether the status of a pod shows that a container of it has run."""
+    status = status_of(pod)
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return any("waiting" not in (one.get("state") or {"waiting": {}}) or one.get("lastState") for one in containers)
+
+
+def lost_status(pod: Document, now: datetime) -> Document:
+    """The status of a pod whose processes ended with the cluster: Failed, containers that ran with code 137.
+
+    The pod was disrupted: rules of Jobs and JobSets must not take that for a failure of its own.
+    """
+    status = status_of(pod)
+    document: Document = {"phase": "Failed", "reason": REASON, "message": MESSAGE}
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        if listed := status.get(kind):
+            document[kind] = [_lost_container(one, now) for one in listed]
+    since = {"lastTransitionTime": times.format_time(now)}
+    conditions: list[Document] = [
+        {"type": kind, "status": "False", "reason": "PodFailed", **since} for kind in ("Ready", "ContainersReady")
+    ]
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "NodeRestarted", "message": MESSAGE}
+    conditions.append({**target, **since})
+    return document | {"conditions": conditions}
+
+
+def _lost_container(container: Document, now: datetime) -> Document:
+    state = container.get("state") or {}
+    if "terminated" in state:
+        return container
+    terminated: Document = {"exitCode": KILLED, "reason": REASON, "finishedAt": times.format_time(now)}
+    if started := (state.get("running") or {}).get("startedAt"):
+        terminated["startedAt"] = started
+    if identity := container.get("containerID"):
+        terminated["containerID"] = identity
+    return {**container, "ready": False, "started": False, "state": {"terminated": terminated}}

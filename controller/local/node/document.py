@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the document of a pod says, and what follows from it alone: fields, variables, restarts. Nothing is changed."""
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from trainwright.api import times
+from trainwright.api.objects import (
+    Document,
+    annotations_of,
+    deletion_timestamp_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from trainwright.api.quantity import Quantity
+
+# ---------------------------------------------------------------------- expansion
+#
+# References to variables in values, commands and arguments: `$(NAME)`; `$$` stands for `$`.
+#
+# https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace references to known variables. Unknown ones stay as they are."""
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return "$"
+        return variables.get(name, match[0])
+
+    return _REFERENCE.sub(replace, text)
+
+
+# ---------------------------------------------------------------------- pods
+#
+# Reading pods, which are documents here. Nothing changes an object.
+
+GRACE_SECONDS = 30
+"""The API server's default of terminationGracePeriodSeconds."""
+TERMINAL = frozenset({"Succeeded", "Failed"})
+RESTARTS = "local.trainwright.dev/restarts"
+"""Annotation of pods: with `none`, the local node starts no container again, whatever the pod says."""
+
+
+_REFERENCES = frozenset({"configMap", "secret", "configMapRef", "secretRef", "configMapKeyRef", "secretKeyRef"})
+
+
+class Containers(NamedTuple):
+    """The containers of a pod by role, in the order of the document."""
+
+    init: list[Document]
+    """All init containers, sidecars among them."""
+    main: list[Document]
+
+
+def spec_of(pod: Document) -> Document:
+    """`spec`, never None."""
+    spec: Document = pod.get("spec") or {}
+    return spec
+
+
+def status_of(pod: Document) -> Document:
+    """`status`, never None."""
+    status: Document = pod.get("status") or {}
+    return status
+
+
+def phase_of(pod: Document) -> str:
+    """`status.phase`; Pending if there is none."""
+    return str(status_of(pod).get("phase") or "Pending")
+
+
+def is_finished(pod: Document) -> bool:
+    """Whether the phase is Succeeded or Failed, which a pod never leaves."""
+    return phase_of(pod) in TERMINAL
+
+
+def containers_of(pod: Document) -> Containers:
+    """The containers by role."""
+    spec = spec_of(pod)
+    return Containers(spec.get("initContainers") or [], spec.get("containers") or [])
+
+
+def all_containers(pod: Document) -> Iterator[Document]:
+    """Init containers, then the others."""
+    init, main = containers_of(pod)
+    yield from init
+    yield from main
+
+
+def is_sidecar(container: Document) -> bool:
+    """Whether an init container runs beside the others (`restartPolicy: Always`)."""
+    return container.get("restartPolicy") == "Always"
+
+
+def describe(pod: Document) -> str:
+    """A pod in messages, as the kubelet writes it: `name_namespace(uid)`."""
+    return f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
+
+
+def shown_hostname_of(pod: Document) -> str:
+    """What `hostname` prints inside the pod: with `setHostnameAsFQDN`, the whole name in the cluster."""
+    host, spec = hostname_of(pod), spec_of(pod)
+    if not (spec.get("setHostnameAsFQDN") and spec.get("subdomain")):
+        return host
+    return f"{host}.{spec['subdomain']}.{namespace_of(pod)}.svc.cluster.local"
+
+
+def hostname_of(pod: Document) -> str:
+    """The host name inside the pod: `spec.hostname`, else the name, at most 63 characters."""
+    return str(spec_of(pod).get("hostname") or name_of(pod)[:63].rstrip("-."))
+
+
+def grace_of(pod: Document) -> float:
+    """Seconds between SIGTERM and SIGKILL: of the deletion if there is one, else of the spec."""
+    grace = (pod.get("metadata") or {}).get("deletionGracePeriodSeconds")
+    if grace is None:
+        grace = spec_of(pod).get("terminationGracePeriodSeconds", GRACE_SECONDS)
+    return float(grace)
+
+
+def is_deleted(pod: Document) -> bool:
+    """Whether the pod has a deletion timestamp."""
+    return deletion_timestamp_of(pod) is not None
+
+
+def deadline_of(pod: Document) -> float | None:
+    """`spec.activeDeadlineSeconds`, counted from the start time."""
+    seconds = spec_of(pod).get("activeDeadlineSeconds")
+    return None if seconds is None else float(seconds)
+
+
+def start_time_of(pod: Document) -> datetime | None:
+    """`status.startTime`; None until the node has seen the pod."""
+    text = status_of(pod).get("startTime")
+    return times.parse(text) if text else None
+
+
+def should_restart(pod: Document, container: Document, code: int) -> bool:
+    """Whether a container that ended with this code is started again.
+
+    `restartPolicyRules` of the container come first (the first match decides), then its own `restartPolicy`, then that
+    of the pod.
+    """
+    if annotations_of(pod).get(RESTARTS) == "none" and not (is_sidecar(container) and is_init(pod, container)):
+        return False
+    for rule in container.get("restartPolicyRules") or ():
+        if _matches(rule.get("exitCodes") or {}, code):
+            return rule.get("action") in {"Restart", "RestartAllContainers"}
+    policy = container.get("restartPolicy") or spec_of(pod).get("restartPolicy") or "Always"
+    if is_init(pod, container) and not is_sidecar(container):
+        # An init container that succeeded is done, whatever the policy says.
+        return code != 0 and policy != "Never"
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def is_init(pod: Document, container: Document) -> bool:
+    """Whether the container is one of the init containers."""
+    return any(one["name"] == container["name"] for one in containers_of(pod).init)
+
+
+def references_of(pod: Document) -> frozenset[str]:
+    """Names of the ConfigMaps and Secrets that a pod's volumes and variables refer to."""
+    return frozenset(_references(spec_of(pod)))
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for item in part:
+            yield from _references(item)
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            if key in _REFERENCES and isinstance(value, dict):
+                yield str(value.get("secretName") or value.get("name") or "")
+            else:
+                yield from _references(value)
+
+
+def _matches(condition: Mapping[str, Any], code: int) -> bool:
+    values = condition.get("values") or ()
+    return code in values if condition.get("operator") == "In" else code not in values
+
+
+# ---------------------------------------------------------------------- fields
+#
+# Fields of a pod as text, for `fieldRef` and `resourceFieldRef` of variables and volumes (the downward API).
+
+HOST_IP = "127.0.0.1"
+"""The address of the node and of all its pods."""
+
+_KEYED = re.compile(r"metadata\.(annotations|labels)\['([^']+)'\]")
+
+
+class FieldReferenceError(ValueError):
+    """The field does not exist or cannot be referred to."""
+
+
+def field_value(pod: Document, path: str) -> str:
+    """The value of a `fieldRef`. Raises FieldError for a path that Kubernetes does not know."""
+    if keyed := _KEYED.fullmatch(path):
+        values = annotations_of(pod) if keyed[1] == "annotations" else labels_of(pod)
+        return str(values.get(keyed[2], ""))
+    spec = spec_of(pod)
+    plain = {
+        "metadata.name": name_of(pod),
+        "metadata.namespace": namespace_of(pod),
+        "metadata.uid": uid_of(pod),
+        "spec.nodeName": str(spec.get("nodeName") or ""),
+        "spec.serviceAccountName": str(spec.get("serviceAccountName") or ""),
+        "status.hostIP": HOST_IP,
+        "status.hostIPs": HOST_IP,
+        "status.podIP": HOST_IP,
+        "status.podIPs": HOST_IP,
+    }
+    if path in plain:
+        return plain[path]
+    if path in {"metadata.labels", "metadata.annotations"}:
+        values = labels_of(pod) if path.endswith("labels") else annotations_of(pod)
+        # As Go's %q, which JSON equals for what labels hold.
+        return "".join(f"{key}={json.dumps(values[key], ensure_ascii=False)}\n" for key in sorted(values)).rstrip("\n")
+    raise FieldReferenceError(f"unsupported fieldPath: {path}")
+
+
+def resource_value(
+    pod: Document, reference: Document, container: Document | None, allocatable: Mapping[str, str]
+) -> str:
+    """The value of a `resourceFieldRef`, in units of its divisor, rounded up.
+
+    A limit that is not set is what the node has to give (`allocatable`); a request that is not set is 0. Raises
+    FieldError for an unknown container or resource.
+    """
+    name = reference.get("containerName")
+    if name:
+        container = next((one for one in all_containers(pod) if one["name"] == name), None)
+    if container is None:
+        raise FieldReferenceError(f"container {name} not found")
+    side, _, resource = str(reference.get("resource", "")).partition(".")
+    if side not in {"limits", "requests"} or not resource:
+        raise FieldReferenceError(f"unsupported container resource : {reference.get('resource')}")
+    amount = ((container.get("resources") or {}).get(side) or {}).get(resource)
+    if amount is None:
+        amount = allocatable.get(resource, "0") if side == "limits" else "0"
+    divisor = Quantity.parse(reference.get("divisor") or "0") or Quantity.parse("1")
+    return str(-(-Quantity.parse(amount).nanos // divisor.nanos))
+
+
+# ---------------------------------------------------------------------- environment
+#
+# The environment of a container: what its document says, from `envFrom`, `valueFrom` and `value`.
+#
+# Pure, apart from `Lookup`, which reads ConfigMaps and Secrets. Order and texts are those of the kubelet: `envFrom`
+# first, then `env` in its order; a `value` may refer to what was set before it.
+
+
+class ConfigError(Exception):
+    """The container cannot be configured yet: CreateContainerConfigError with this message."""
+
+
+class CreateError(Exception):
+    """The container cannot be created: CreateContainerError with this message."""
+
+
+class SourceUnavailableError(Exception):
+    """An object cannot be read now, for example because the API server does not answer. Try again."""
+
+
+class Lookup(Protocol):
+    """Reads objects of the namespace of the pod. None: it does not exist. Raises SourceUnavailableError."""
+
+    async def config_map(self, namespace: str, name: str) -> Document | None:
+        """One ConfigMap."""
+        ...
+
+    async def secret(self, namespace: str, name: str) -> Document | None:
+        """One Secret."""
+        ...
+
+
+async def variables_of(
+    pod: Document, container: Document, lookup: Lookup, *, service: Mapping[str, str], allocatable: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables that the document sets, in their order.
+
+    `service` holds variables of the cluster (KUBERNETES_SERVICE_HOST …), to which values may refer; they are not part
+    of the result. Raises ConfigError for a missing object or key that is not optional.
+    """
+    found: dict[str, str] = {}
+    for source in container.get("envFrom") or ():
+        data = await _all_of(source, namespace_of(pod), lookup)
+        prefix = source.get("prefix") or ""
+        found.update({prefix + key: value for key, value in sorted(data.items()) if _is_name(prefix + key)})
+    for entry in container.get("env") or ():
+        name = entry["name"]
+        reference = entry.get("valueFrom")
+        if reference:
+            value = await _value_from(reference, pod, container, lookup, allocatable)
+            if value is not None:
+                found[name] = value
+        else:
+            found[name] = expand(entry.get("value") or "", {**service, **found})
+    return found
+
+
+async def _value_from(
+    reference: Document, pod: Document, container: Document, lookup: Lookup, allocatable: Mapping[str, str]
+) -> str | None:
+    """The value of one reference; None for a missing one that is optional."""
+    try:
+        if field := reference.get("fieldRef"):
+            return field_value(pod, field.get("fieldPath", ""))
+        if resource := reference.get("resourceFieldRef"):
+            return resource_value(pod, resource, container, allocatable)
+    except FieldReferenceError as error:
+        raise ConfigError(str(error)) from None
+    namespace = namespace_of(pod)
+    if key := reference.get("configMapKeyRef"):
+        value = _entry(await lookup.config_map(namespace, key["name"]), "ConfigMap", namespace, key)
+        return None if value is None else str(value)
+    if key := reference.get("secretKeyRef"):
+        value = _entry(await lookup.secret(namespace, key["name"]), "Secret", namespace, key)
+        return None if value is None else _text(value)
+    raise ConfigError(f"unsupported source of a variable: {', '.join(reference) or 'none'}")
+
+
+def _entry(found: Document | None, kind: str, namespace: str, reference: Document) -> Any:
+    """The value of a key as it is stored; None for a missing one that is optional."""
+    name, key = reference["name"], reference["key"]
+    if found is None:
+        _missing(reference, f'{kind.lower()} "{name}" not found')
+        return None
+    data = found.get("data") or {}
+    if key not in data:
+        _missing(reference, f"couldn't find key {key} in {kind} {namespace}/{name}")
+        return None
+    return data[key]
+
+
+async def _all_of(source: Document, namespace: str, lookup: Lookup) -> dict[str, str]:
+    """All entries of one `envFrom` source."""
+    if reference := source.get("configMapRef"):
+        found = await lookup.config_map(namespace, reference["name"])
+        if found is None:
+            _missing(reference, f'configmap "{reference["name"]}" not found')
+            return {}
+        return {key: str(value) for key, value in (found.get("data") or {}).items()}
+    if reference := source.get("secretRef"):
+        found = await lookup.secret(namespace, reference["name"])
+        if found is None:
+            _missing(reference, f'secret "{reference["name"]}" not found')
+            return {}
+        return {key: _text(value) for key, value in (found.get("data") or {}).items()}
+    return {}
+
+
+def _missing(reference: Document, message: str) -> None:
+    if not reference.get("optional"):
+        raise ConfigError(message)
+
+
+def _is_name(name: str) -> bool:
+    """Whether the operating system takes it as the name of a variable."""
+    return bool(name) and "=" not in name and "\0" not in name
+
+
+def _text(encoded: str) -> str:
+    """A value of a Secret as it reaches a process: bytes that are no UTF-8 survive as surrogates."""
+    return base64.b64decode(encoded).decode("utf-8", "surrogateescape")

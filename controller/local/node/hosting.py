@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node offers to all its pods: sources, plans, processes in namespaces, events."""
+
+import asyncio
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from trainwright.api.objects import Document, uid_of
+from trainwright.controller.local.node.document import CreateError, hostname_of, shown_hostname_of, spec_of
+from trainwright.controller.local.node.files import lies_below, write_fresh
+from trainwright.controller.local.node.machine import Gpus, usable_cpus
+from trainwright.controller.local.node.networks import Dial, Networks, Streams
+from trainwright.controller.local.node.plan import LOCALHOST, Places, Plan, Workplace, make_plan
+from trainwright.controller.local.node.ports import REFUSED, Ports, names_of, peers_of
+from trainwright.controller.local.node.process import supervision
+from trainwright.controller.local.node.process.ends import Ends
+from trainwright.controller.local.node.process.supervision import LAUNCHER, ContainerProcess, Order, Spawner
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.volumes import Mount, ProjectionSources, Volumes
+from trainwright.controller.runtime import TaskScope
+
+# ---------------------------------------------------------------------- isolation
+#
+# Mode A from the outside: what the launcher gets, and the probe that finds out whether it works on this machine.
+
+PROBE_SECONDS = 5.0
+NSSWITCH = "hosts: files dns\n"
+NSCD = ("/run/nscd", "/var/run/nscd")
+"""Folders of a resolver daemon's socket: it would answer from the machine's own hosts file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What a launcher does."""
+
+    command: Sequence[str]
+    folder: str
+    hostname: str = ""
+    root: str = ""
+    """An empty folder, over which the new root is mounted while it is built."""
+    empty: str = ""
+    """Another one, which stays empty."""
+    mounts: Sequence[Mount | tuple[str, str, bool]] = ()
+    """Source on this machine, path, whether it is read-only."""
+    hidden: Sequence[str] = NSCD
+    network: int = 0
+    """Join the network that this process holds, or that of `join`; 0: use that of the machine."""
+    join: int = 0
+    """Join the namespaces of this launcher instead of making new ones."""
+    terminal: bool = False
+    """Whether standard input is a terminal, which the program gets as its own."""
+
+
+def launcher_command(launch: Launch, file: Path) -> list[str]:
+    """Write the file of a launch and return the command of its launcher, to which the guard adds a descriptor."""
+    write_fresh(file, json.dumps(asdict(launch)).encode())
+    return [sys.executable, "-I", "-S", str(LAUNCHER), str(file)]
+
+
+def container_launch(
+    pod: Document,
+    command: Sequence[str],
+    folder: str,
+    mounts: Sequence[Mount],
+    *,
+    scratch: Path,
+    work: Path,
+    network: int = 0,
+) -> Launch:
+    """The launch of a container. Writes nsswitch.conf and hostname, and makes folders in `scratch`; it has `hosts`.
+
+    A working folder that neither the machine nor a volume has is `work`.
+    """
+    root, empty = scratch / "root", scratch / "empty"
+    for made in (root, empty):
+        made.mkdir(parents=True, exist_ok=True)
+    nsswitch = scratch / "nsswitch.conf"
+    write_fresh(nsswitch, NSSWITCH.encode(), 0o644)
+    shown = [(mount.source, mount.path, mount.read_only) for mount in mounts]
+    if not Path(folder).is_dir() and not any(_lies_in(folder, mount.path) for mount in mounts):
+        shown.append((str(work), folder, False))
+    for mount in mounts:
+        below = mount.source + folder[len(mount.path) :]
+        # What leads out of the volume is for the container itself to find, or not.
+        if _lies_in(folder, mount.path) and lies_below(below, mount.source):
+            Path(below).mkdir(parents=True, exist_ok=True)
+    hostname = scratch / "hostname"
+    write_fresh(hostname, f"{shown_hostname_of(pod)}\n".encode(), 0o644)
+    shown += [
+        (str(scratch / "hosts"), "/etc/hosts", False),
+        (str(hostname), "/etc/hostname", False),
+        (str(nsswitch), "/etc/nsswitch.conf", True),
+    ]
+    return Launch(
+        command=command,
+        folder=folder,
+        hostname=shown_hostname_of(pod),
+        root=str(root),
+        empty=str(empty),
+        mounts=shown,
+        network=network,
+    )
+
+
+def _lies_in(path: str, mounted: str) -> bool:
+    return path == mounted or path.startswith(mounted.rstrip("/") + "/")
+
+
+def hosts_text(pod: Document, pods: Iterable[Document]) -> str:
+    """The hosts file of a pod: the machine's loopback, its own names, those of the pods of its job, its aliases."""
+    lines = [f"{LOCALHOST}\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
+    own = [*names_of(pod), hostname_of(pod)]
+    lines.append(f"{LOCALHOST}\t{' '.join(dict.fromkeys(own))}")
+    lines += [f"{LOCALHOST}\t{' '.join(names_of(peer))}" for peer in peers_of(pod, pods) if peer is not pod]
+    for alias in spec_of(pod).get("hostAliases") or ():
+        lines.append(f"{alias['ip']}\t{' '.join(alias.get('hostnames') or ())}")
+    return "\n".join(lines) + "\n"
+
+
+def write_hosts(file: Path, text: str) -> None:
+    """Write a hosts file in place: it is mounted by containers, which would not see a new one."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+        stream.truncate()
+
+
+def probe() -> str:
+    """Run something in namespaces once. Returns why that does not work here; empty if it does."""
+    if sys.platform != "linux":
+        return f"namespaces need Linux, this is {sys.platform}"
+    with tempfile.TemporaryDirectory(prefix="trainwright-probe-") as made:
+        return _try_out(Path(made))
+
+
+def _try_out(scratch: Path) -> str:
+    data = scratch / "data"
+    data.mkdir()
+    (data / "file").write_text("seen")
+    (scratch / "hosts").write_text(f"{LOCALHOST} trainwright-probe.example\n")
+    code = (
+        "import socket; assert open('/trainwright-probe/data/file').read() == 'seen';"
+        f" assert socket.gethostbyname('trainwright-probe.example') == '{LOCALHOST}'"
+    )
+    pod: Document = {"metadata": {"name": "trainwright-probe"}}
+    command = [sys.executable, "-I", "-S", "-c", code]
+    mounts = [Mount("/trainwright-probe/data", str(data), read_only=True)]
+    launch = container_launch(pod, command, "/", mounts, scratch=scratch, work=scratch)
+    read, write = os.pipe()
+    try:
+        done = subprocess.run(
+            [*launcher_command(launch, scratch / "launch.json"), str(write)],
+            pass_fds=[write],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"a process in namespaces did not end within {PROBE_SECONDS:g} s"
+    finally:
+        os.close(write)
+        with os.fdopen(read, "rb") as stream:
+            os.set_blocking(read, False)
+            failure = (stream.read(4096) or b"").decode("utf-8", "replace")
+    if failure or done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        return failure or f"a process in namespaces failed: {said[-1] if said else f'exit code {done.returncode}'}"
+    return ""
+
+
+# ---------------------------------------------------------------------- hosting
+#
+# What the node offers to all its pods: sources, plans, processes, events.
+
+
+class NodeSources(ProjectionSources, Protocol):
+    """What pods refer to, and what they belong to."""
+
+    async def job_set(self, pod: Document) -> Document | None:
+        """The JobSet of a pod; None if it has none."""
+        ...
+
+
+class Hosting:
+    """One node as its pods see it. Of pods it keeps only who has which GPUs and ports."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        sources: NodeSources,
+        *,
+        inherited: Mapping[str, str],
+        service: Mapping[str, str],
+        pods: Callable[[], Iterable[Document]],
+        event: Callable[[Document, str, str, str], None],
+        released: Callable[[], None],
+    ) -> None:
+        """Args:
+        settings: of the node.
+        sources: what pods refer to.
+        inherited: variables of this process that containers get.
+        service: KUBERNETES_SERVICE_HOST and its like.
+        pods: all pods of the node, for host names.
+        event: records an event about a pod: type, reason, note.
+        released: called when a pod has given its devices and ports back.
+        """
+        self.settings = settings
+        self.gpus = Gpus()
+        self.ports = Ports()
+        self.networks: Networks | None = None
+        """Those of the jobs; None if pods have that of the machine."""
+        self.spawner = Spawner()
+        self.ends = Ends()
+        # More at once than there are CPUs start none of them earlier, and hold up the event loop.
+        self._starts = asyncio.Semaphore(usable_cpus())
+        self.sources = sources
+        self.event = event
+        self._released = released
+        self._writing_hosts = threading.Lock()
+        self._workplace = Workplace(
+            images=settings.images,
+            lookup=sources,
+            inherited=inherited,
+            service=service,
+            rewrite=True,
+            allocatable=sources.allocatable,
+            pods=pods,
+            job_set=sources.job_set,
+            cluster=settings.folder,
+        )
+
+    async def plan(self, pod: Document, container: Document, volumes: Volumes, places: Places) -> Plan:
+        """What a container runs. Raises ConfigError, CreateError."""
+        if not self.ports.admit(pod, self._workplace.pods()):
+            raise CreateError(REFUSED)
+        return await make_plan(
+            pod,
+            container,
+            volumes,
+            places,
+            self._workplace,
+            devices=self.gpus.variables(pod, container),
+            moved=self.ports.moved(pod),
+        )
+
+    def release(self, pod: Document) -> None:
+        """Nothing of the pod runs any more: others can have its devices and ports.
+
+        Raises the first error, after it has tried everything. It can be called again.
+        """
+        errors: list[Exception] = []
+        steps: list[Callable[[], object]] = [
+            lambda: self.gpus.release(uid_of(pod)),
+            lambda: self.ports.release(pod),
+            *([] if (networks := self.networks) is None else [lambda: networks.release(pod)]),
+            self._released,
+        ]
+        for give_back in steps:
+            try:
+                give_back()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def isolate(self, *, rewrite: bool, networks: Networks | None = None) -> None:
+        """Choose between namespaces and rewriting, before the first pod, and which network pods have."""
+        self._workplace = replace(self._workplace, rewrite=rewrite)
+        self.networks = networks
+        self.ports.separate = networks is not None
+
+    def close(self) -> None:
+        """Give back what the node holds of the machine, when no pod runs any more. Blocks."""
+        self.ports.close()
+        self.gpus.close()
+        self.spawner.close()
+        if self.networks is not None:
+            self.networks.close()
+
+    def dial(self, pod: Document) -> Dial:
+        """What connects to ports of a pod."""
+        if self.networks is None:
+            return asyncio.open_connection
+        return functools.partial(self._dial, self.networks, pod)
+
+    @staticmethod
+    async def _dial(networks: Networks, pod: Document, host: str, port: int, **how: Any) -> Streams:
+        return await (await networks.of(pod)).dial(host, port, **how)
+
+    async def start(
+        self, pod: Document, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+    ) -> ContainerProcess:
+        """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
+        if not self._workplace.rewrite:
+            pid = join.pid if join is not None else 0
+            network = (await self.networks.of(pod)).pid if self.networks is not None else 0
+            launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid, network)
+            order = replace(order, launcher=launcher)
+        async with self._starts:
+            return await supervision.start(
+                order,
+                record=record,
+                follow=tasks.start,
+                spawn=self.spawner.start,
+                # What runs beside a container says nothing about which one failed first.
+                ends=self.ends if join is None else None,
+            )
+
+    def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int, network: int) -> list[str]:
+        scratch = self._scratch(record.parent)
+        scratch.mkdir(exist_ok=True)
+        if join:
+            launch = Launch(
+                command=order.command, folder=order.folder, join=join, terminal=order.terminal, network=network
+            )
+        else:
+            with self._writing_hosts:
+                write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
+            work = record.parent / "work"
+            launch = container_launch(
+                pod, order.command, order.folder, plan.mounts, scratch=scratch, work=work, network=network
+            )
+        return launcher_command(launch, scratch / f"{record.stem}.json")
+
+    def write_hosts(self, pod: Document, container: Path) -> None:
+        """Bring the hosts file of a container up to date; `container` is its folder. Rewriting has none."""
+        file = self._scratch(container) / "hosts"
+        # Looked for, made and written in one go: a thread with an older text must not be the last to write it. Whoever
+        # makes the file later knows all pods of this moment.
+        with self._writing_hosts:
+            if file.exists():
+                write_hosts(file, hosts_text(pod, self._workplace.pods()))
+
+    @staticmethod
+    def _scratch(container: Path) -> Path:
+        return container / "namespaces"

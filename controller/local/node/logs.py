@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log files of containers: their entries, reading and following them, and termination messages."""
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.controller.local.node.files import read_end
+from trainwright.controller.local.node.process.supervision import Exit
+from trainwright.controller.local.podaccess import LogRequest, UnavailableError
+
+# ---------------------------------------------------------------------- logs
+#
+# Log files of containers: their entries, and what of them a reader asked for.
+#
+# An entry is `<time> <stream> <F or P> <text>`, as the guard writes it and as container runtimes do. P marks a part of
+# a line that goes on in the next entry of the same stream.
+
+_TAIL_BYTES = 256 * 1024
+
+
+class LogEntry(NamedTuple):
+    """One line, or a part of one."""
+
+    time: bytes
+    """RFC 3339 with nanoseconds, in UTC; sorts as text."""
+    stream: bytes
+    partial: bool
+    text: bytes
+    """Without the end of the line."""
+
+
+def parse(line: bytes) -> LogEntry | None:
+    """Read one line of a log file; None if it is no entry (a write was cut off by a crash)."""
+    parts = line.split(b" ", 3)
+    if len(parts) != 4 or parts[2] not in {b"F", b"P"}:
+        return None
+    return LogEntry(parts[0], parts[1], parts[2] == b"P", parts[3])
+
+
+class LogSelection:
+    """Turns entries into what a reader asked for: since a time, with times, up to a limit."""
+
+    def __init__(self, options: LogRequest, now: datetime) -> None:
+        self._timestamps = options.timestamps
+        self._left = options.limit_bytes
+        since = options.since_time
+        if options.since_seconds is not None:
+            since = now - timedelta(seconds=options.since_seconds)
+        # Times of entries are UTC in a fixed form, so they compare as text.
+        self._since = b"" if since is None else times.format_micro_time(since)[:-1].encode()
+        self._at_start = True
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the limit is used up."""
+        return self._left is not None and self._left <= 0
+
+    def render(self, entries: Iterable[LogEntry]) -> bytes:
+        """The bytes for these entries."""
+        parts = []
+        for entry in entries:
+            if entry.time < self._since:
+                continue
+            # The parts of a long line are joined: only the first shows a time.
+            if self._timestamps and self._at_start:
+                parts.append(entry.time + b" ")
+            parts.append(entry.text if entry.partial else entry.text + b"\n")
+            self._at_start = not entry.partial
+        data = b"".join(parts)
+        if self._left is not None:
+            data = data[: self._left]
+            self._left -= len(data)
+        return data
+
+
+def run_to_show(pod: str, container: str, status: Document, *, previous: bool) -> int:
+    """The run whose log a reader gets; runs count from 0, and the id of a container ends with the number.
+
+    Raises UnavailableError with the kubelet's text if there is none.
+    """
+    listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    found = next((one for one in listed if one.get("name") == container), None)
+    named = f'container "{container}" in pod "{pod}"'
+    if found is None:
+        raise UnavailableError(f"{named} is not available")
+    state, last = found.get("state") or {}, (found.get("lastState") or {}).get("terminated")
+    if previous:
+        if not last:
+            raise UnavailableError(f"previous terminated {named} not found")
+        return _run_of(last)
+    if "running" in state:
+        return _run_of(found)
+    if "terminated" in state:
+        return _run_of(state["terminated"])
+    if last:
+        return _run_of(last)
+    reason = (state.get("waiting") or {}).get("reason")
+    raise UnavailableError(f"{named} is waiting to start: {reason or 'no logs yet'}")
+
+
+def _run_of(state: Document) -> int:
+    number = str(state.get("containerID") or "").rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def last_lines(path: Path, lines: int, limit: int) -> bytes:
+    """The text of the last lines of a file, at most `limit` bytes from their end."""
+    try:
+        data = read_end(path, _TAIL_BYTES)
+    except OSError:  # there is none, or it cannot be read
+        return b""
+    kept = deque(entries_of(data), maxlen=lines)
+    return b"".join(entry.text if entry.partial else entry.text + b"\n" for entry in kept)[-limit:]
+
+
+def entries_of(data: bytes) -> Iterable[LogEntry]:
+    """The entries in a piece of a log file. Torn lines are left out."""
+    for line in data.split(b"\n"):
+        if entry := parse(line):
+            yield entry
+
+
+# ---------------------------------------------------------------------- logreading
+#
+# Reads the log of one run from its files, across rotations, and follows it while the container runs.
+#
+# `FileChain` blocks and is used from a thread; `read_log` is for the event loop.
+
+CHUNK = 256 * 1024
+POLL_SECONDS = 0.1
+
+
+class FileChain:
+    """The files of one run in order of age: `<n>.log.4` … `<n>.log.1`, `<n>.log`. The writer may rotate meanwhile.
+
+    A rotation renames files: they are told apart by their number on the disk, and stay open once they were found.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._rest = b""
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def begin(self, tail: int | None) -> None:
+        """Go to the start, or to the last `tail` lines."""
+        with self._lock:
+            if not self._is_closed:
+                self._begin(tail)
+
+    def read(self) -> bytes:
+        """The next whole lines; empty at the end of what is written so far, and once it is closed."""
+        with self._lock:
+            return b"" if self._is_closed else self._read()
+
+    def close(self) -> None:
+        """Close the file, after a read that still runs in a thread."""
+        with self._lock:
+            self._is_closed = True
+            self._let_go()
+
+    def _begin(self, tail: int | None) -> None:
+        with self._all() as files:
+            if files:
+                self._go_to(files[-1] if tail is None else _before_last(tail, files))
+
+    def _read(self) -> bytes:
+        while True:
+            if self._file is None:
+                self._begin(None)
+                if self._file is None:
+                    return b""
+            data = self._file.read(CHUNK)
+            if data:
+                lines, newline, self._rest = (self._rest + data).rpartition(b"\n")
+                if newline:
+                    return lines + newline
+                continue
+            if self._is_newest(self._file):
+                return b""
+            with self._all() as files:
+                newer = _newer(self._file, files)
+                if newer is None:
+                    return b""
+                # The writer may have added lines between the read and its rotation.
+                more = self._file.read()
+                lines = self._rest + more
+                self._go_to(newer)
+            if more:
+                return lines
+
+    def _go_to(self, file: BinaryIO) -> None:
+        """Read on in another file, from where it is."""
+        self._let_go()
+        self._file = file
+        self._rest = b""
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _is_newest(self, file: BinaryIO) -> bool:
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(file.fileno()))
+        except FileNotFoundError:  # it is just being rotated
+            return False
+
+    @contextmanager
+    def _all(self) -> Iterator[list[BinaryIO]]:
+        """All files, open, the newest first. In the end they are closed, except the one that is read on in."""
+        opened: list[BinaryIO] = []
+        try:
+            files: list[BinaryIO] = []
+            for path in self._paths():
+                try:
+                    file = path.open("rb")
+                except FileNotFoundError:
+                    continue
+                opened.append(file)
+                if not any(os.path.sameopenfile(file.fileno(), other.fileno()) for other in files):
+                    files.append(file)
+            yield files
+        finally:
+            for one in opened:
+                if one is not self._file:
+                    one.close()
+
+    def _paths(self) -> list[Path]:
+        """Where files may be, the newest first, also if a rotation begins now.
+
+        Rotations make numbers higher. Whoever opens them in this order may meet a file twice, and misses none.
+        """
+        names = self._path.parent.glob(f"{self._path.name}.*")
+        numbers = [0, *(int(name.suffix[1:]) for name in names if name.suffix[1:].isdecimal())]
+        after = sorted({*numbers, *(number + 1 for number in numbers)} - {0})
+        return [self._path, *(self._path.with_name(f"{self._path.name}.{number}") for number in after)]
+
+
+def _before_last(tail: int, files: list[BinaryIO]) -> BinaryIO:
+    """The file in which the last lines begin, at the place where they do. The newest file is the first one."""
+    chosen, left = files[0], tail
+    chosen.seek(0, os.SEEK_END)
+    for file in files:
+        if left == 0:
+            break
+        chosen = file
+        chosen.seek(0)
+        lines = chosen.readlines()
+        skipped = max(0, len(lines) - left)
+        chosen.seek(sum(map(len, lines[:skipped])))
+        left -= len(lines) - skipped
+    return chosen
+
+
+def _newer(file: BinaryIO, files: list[BinaryIO]) -> BinaryIO | None:
+    """Which of the files was begun after the open one; None if that is the newest."""
+    newer: BinaryIO | None = None
+    for other in files:
+        if os.path.sameopenfile(other.fileno(), file.fileno()):
+            return newer
+        newer = other
+    # The open file was deleted as the oldest: go on with what is the oldest now.
+    return newer
+
+
+async def read_log(
+    path: Path, options: LogRequest, *, ended: Callable[[], bool], now: datetime
+) -> AsyncGenerator[bytes, None]:
+    """The log of a run. With `follow` until `ended` says that the run is over and everything is read."""
+    selection = LogSelection(options, now)
+    chain = FileChain(path)
+    try:
+        await asyncio.to_thread(chain.begin, options.tail_lines)
+        while not selection.exhausted:
+            # Asked before the read: what was written before the end of the run is then read for sure.
+            over = not options.follow or ended()
+            lines = await asyncio.to_thread(chain.read)
+            if lines:
+                if data := selection.render(entries_of(lines)):
+                    yield data
+            elif over:
+                return
+            else:
+                await asyncio.sleep(POLL_SECONDS)
+    finally:
+        chain.close()
+
+
+# ---------------------------------------------------------------------- termination
+#
+# The termination message of a container: what it left in its file, or the end of its log.
+#
+# https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
+
+MESSAGE_BYTES = 4096
+LOG_BYTES = 2048
+LOG_LINES = 80
+
+
+def message(container: Document, file: Path, log: Path, *, code: int) -> str:
+    """The message of a run that ended with `code`: 4 KiB of the end of its file, or 80 lines or 2 KiB of its log.
+
+    The container may have put anything in the place of the file; what cannot be read says why, as with a kubelet.
+    """
+    text = ""
+    with suppress(FileNotFoundError):
+        try:
+            # Like a kubelet: what a container appends counts, however much it wrote before.
+            text = read_end(file, MESSAGE_BYTES).decode("utf-8", "replace")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            return f"Error on reading termination log {file}: {error.strerror or error}"
+    if not text and code != 0 and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        text = last_lines(log, LOG_LINES, LOG_BYTES).decode("utf-8", "replace")
+    return text
+
+
+def of_kernel(exited: Exit) -> str:
+    """What the kernel says of a process that was killed; empty if it says nothing."""
+    if exited.out_of_memory:
+        return "the kernel killed it for lack of memory"
+    if exited.killed_nearby > 0:
+        number = f"{exited.killed_nearby} process{'es' if exited.killed_nearby > 1 else ''}"
+        return f"the kernel killed {number} of this cluster for lack of memory meanwhile, and does not say which"
+    return ""

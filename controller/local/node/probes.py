@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes and lifecycle hooks of a container."""
+
+import asyncio
+import ssl
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.node.document import HOST_IP
+from trainwright.controller.local.node.networks import Dial
+from trainwright.controller.local.node.status import ContainerState
+from trainwright.controller.runtime import TaskScope
+
+# ---------------------------------------------------------------------- grpchealth
+#
+# Asks a gRPC server how it is, as probes do: one unary call over HTTP/2 without TLS, so no library is needed.
+#
+#     state = await check("127.0.0.1", 50051, "my.Service")
+#
+# Headers of answers are not decoded. A server without the service answers with headers alone, which is a failure
+# anyway.
+#
+# https://www.rfc-editor.org/rfc/rfc9113 https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+# https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GO_AWAY = 0, 1, 3, 4, 6, 7
+_END_STREAM, _END_HEADERS, _PADDED, _ACK = 1, 4, 8, 1
+_STREAM = 1
+_NO_PUSH = struct.pack(">HI", 2, 0)
+_LARGEST_FRAME = 16_384
+"""The limit of HTTP/2 unless a larger one is granted, which is never done here."""
+_STATES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+SERVING = "SERVING"
+
+
+class HealthError(Exception):
+    """The server did not say how it is."""
+
+
+async def check(host: str, port: int, service: str, dial: Dial = asyncio.open_connection) -> str:
+    """The state of a service, or of the whole server if it is empty. `dial` connects to it.
+
+    Raises:
+        OSError: there is no connection.
+        HealthError: the server does not speak gRPC, or has no health service, or does not know the service.
+    """
+    reader, writer = await dial(host, port)
+    try:
+        writer.write(_PREFACE + _frame(_SETTINGS, 0, 0, _NO_PUSH))
+        writer.write(_frame(_HEADERS, _END_HEADERS, _STREAM, _headers(f"{host}:{port}")))
+        writer.write(_frame(_DATA, _END_STREAM, _STREAM, _message(service)))
+        return _state(await _answer(reader, writer))
+    except asyncio.IncompleteReadError:
+        raise HealthError("the connection was closed") from None
+    finally:
+        writer.close()
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """What the server sends on our stream."""
+    found = b""
+    while True:
+        head = await reader.readexactly(9)
+        length, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
+        if length > _LARGEST_FRAME:
+            raise HealthError("the server does not speak HTTP/2")
+        payload = await reader.readexactly(length)
+        stream = int.from_bytes(head[5:], "big") & 0x7FFFFFFF
+        if kind in (_SETTINGS, _PING) and not flags & _ACK:
+            writer.write(_frame(kind, _ACK, 0, payload if kind == _PING else b""))
+        elif kind == _GO_AWAY or (kind == _RESET and stream == _STREAM):
+            raise HealthError("the server refused the call")
+        elif stream == _STREAM:
+            if kind == _DATA:
+                found += payload[1 : len(payload) - payload[0]] if flags & _PADDED else payload
+            if flags & _END_STREAM:
+                return found
+
+
+def _state(answer: bytes) -> str:
+    """The state that a message says: five bytes of gRPC, then the protobuf field 1, which is left out if it is 0."""
+    if len(answer) < 5:
+        raise HealthError("the server has no answer of grpc.health.v1.Health for this service")
+    body = answer[5:]
+    number = body[1] if len(body) > 1 and body[0] == 0x08 else 0
+    return _STATES[number] if number < len(_STATES) else str(number)
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def _headers(authority: str) -> bytes:
+    """The block of HPACK: two entries of the static table, then literals that are not indexed."""
+    literals = [
+        (b"\x04", "/grpc.health.v1.Health/Check"),  # :path
+        (b"\x01", authority),  # :authority
+        (b"\x0f\x10", "application/grpc"),  # content-type
+        (b"\x0f\x2b", "kube-probe/1.36"),  # user-agent
+        (b"\x00\x02te", "trailers"),
+    ]
+    method_and_scheme = b"\x83\x86"  # POST, http
+    return method_and_scheme + b"".join(name + _string(value.encode()) for name, value in literals)
+
+
+def _string(value: bytes) -> bytes:
+    """A string of HPACK, without Huffman's code."""
+    return _number(len(value), 7) + value
+
+
+def _number(value: int, bits: int) -> bytes:
+    """A number of HPACK with a prefix of so many bits."""
+    most = (1 << bits) - 1
+    if value < most:
+        return bytes([value])
+    made, value = [most], value - most
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*made, value])
+
+
+def _message(service: str) -> bytes:
+    """A HealthCheckRequest of gRPC: not compressed, its length, and field 1 of protobuf."""
+    name = service.encode()
+    length = []
+    rest = len(name)
+    while rest > 127:
+        length.append(rest & 127 | 128)
+        rest >>= 7
+    body = b"\x0a" + bytes([*length, rest]) + name if name else b""
+    return struct.pack(">BI", 0, len(body)) + body
+
+
+# ---------------------------------------------------------------------- handlers
+#
+# What a probe or a lifecycle hook does: run a command in the container, ask a port of it, or wait.
+#
+# https://kubernetes.io/docs/concepts/workloads/pods/probes/ https://kubernetes.io/docs/concepts/containers/container-
+# lifecycle-hooks/
+
+_LINE_BYTES = 16 * 1024
+_OUTPUT_BYTES = 10 * 1024
+"""As much of a command's output as a kubelet keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerTarget:
+    """The container that handlers lead to."""
+
+    execute: Callable[[Sequence[str]], Awaitable[tuple[int, bytes]]]
+    """Runs a command in it; gives exit code and output."""
+    container: Document
+    moved: Mapping[int, int] = field(default_factory=dict)
+    """The ports that differ from what the container declares: the real one by declared one."""
+
+    dial: Dial = asyncio.open_connection
+    """Connects to its ports."""
+
+    def port(self, wanted: Any) -> int:
+        """The real port of a number or a name. Raises ValueError."""
+        number = wanted
+        if isinstance(wanted, str) and not wanted.isdigit():
+            named = [one for one in self.container.get("ports") or () if one.get("name") == wanted]
+            if not named:
+                raise ValueError(f"couldn't find port: {wanted}")
+            number = named[0]["containerPort"]
+        return self.moved.get(int(number), int(number))
+
+
+async def attempt(handler: Document, target: HandlerTarget) -> str:
+    """Do it once. Returns why it failed; empty if it succeeded."""
+    try:
+        if (command := handler.get("exec")) is not None:
+            code, output = await target.execute(command.get("command") or ())
+            return "" if code == 0 else output.decode(errors="replace").strip() or f"exit code {code}"
+        if (http := handler.get("httpGet")) is not None:
+            return await _get(http, target.port(http["port"]), target.dial)
+        if (grpc := handler.get("grpc")) is not None:
+            return await _call(target.port(grpc["port"]), grpc.get("service") or "", target.dial)
+        if (connection := handler.get("tcpSocket")) is not None:
+            host = connection.get("host") or HOST_IP
+            return await _connect(host, target.port(connection["port"]), target.dial)
+        if (pause := handler.get("sleep")) is not None:
+            await asyncio.sleep(float(pause["seconds"]))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+async def _connect(host: str, port: int, dial: Dial) -> str:
+    try:
+        _, writer = await dial(host, port)
+    except OSError as error:
+        return _dial(host, port, error)
+    writer.close()
+    return ""
+
+
+async def _call(port: int, service: str, dial: Dial) -> str:
+    try:
+        state = await check(HOST_IP, port, service, dial)
+    except OSError as error:
+        return f'failed to connect service "{HOST_IP}:{port}": {_dial(HOST_IP, port, error)}'
+    except HealthError as error:
+        return f"error: health rpc probe failed: {error}"
+    return "" if state == SERVING else f'service unhealthy (responded with "{state}")'
+
+
+async def _get(http: Document, port: int, dial: Dial) -> str:
+    scheme = str(http.get("scheme") or "HTTP").lower()
+    host = http.get("host") or HOST_IP
+    path = "/" + str(http.get("path") or "").removeprefix("/")
+    url = f"{scheme}://{host}:{port}{path}"
+    try:
+        context = _anyone() if scheme == "https" else None
+        reader, writer = await dial(host, port, ssl=context, limit=_LINE_BYTES)
+    except OSError as error:
+        return f'Get "{url}": {_dial(host, port, error)}'
+    try:
+        writer.write(_request(http, path, f"{host}:{port}"))
+        words = (await reader.readline()).split()
+    except OSError as error:
+        return f'Get "{url}": {error}'
+    finally:
+        writer.close()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        return f'Get "{url}": malformed HTTP response'
+    code = int(words[1])
+    return "" if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
+
+
+def _request(http: Document, path: str, place: str) -> bytes:
+    headers = {"Host": place, "User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
+    for header in http.get("httpHeaders") or ():
+        headers[str(header["name"]).title()] = str(header.get("value") or "")
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def _anyone() -> ssl.SSLContext:
+    """As a kubelet, which does not check certificates of containers."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _dial(host: str, port: int, error: OSError) -> str:
+    """In Go's words."""
+    refused = isinstance(error, ConnectionRefusedError)
+    return f"dial tcp {host}:{port}: {'connect: connection refused' if refused else error}"
+
+
+def go_duration(seconds: float) -> str:
+    """Whole seconds as Go prints a duration: `10s`, `1m20s`, `5m0s`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def shortened(output: bytes) -> bytes:
+    """Output of a command, as much as is kept."""
+    return output[:_OUTPUT_BYTES]
+
+
+# ---------------------------------------------------------------------- probes
+#
+# The probes of one run of a container: they say when it is started, whether it is ready, and when it must end.
+#
+# https://kubernetes.io/docs/concepts/workloads/pods/probes/
+
+STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the present row of results of a probe means."""
+
+    healthy: bool
+
+
+class Thresholds:
+    """Counts results in a row; a verdict needs as many as the probe says."""
+
+    def __init__(self, probe: Document) -> None:
+        self._success = int(probe.get("successThreshold") or 1)
+        self._failure = int(probe.get("failureThreshold") or 3)
+        self._last: bool | None = None
+        self._count = 0
+
+    def add(self, success: bool) -> Judged | None:
+        """Count one result; returns the verdict once there are enough of its kind."""
+        self._count = self._count + 1 if success == self._last else 1
+        self._last = success
+        return Judged(success) if self._count >= (self._success if success else self._failure) else None
+
+
+class Probes:
+    """Probes one run of a container.
+
+    Args:
+        container: its document, with the API server's defaults.
+        target: where the handlers lead.
+        state: its fields `started` and `ready` are kept up to date.
+        changed: called when they have changed.
+        event: records a warning about the pod: reason and note.
+    """
+
+    def __init__(
+        self,
+        container: Document,
+        target: HandlerTarget,
+        state: ContainerState,
+        *,
+        changed: Callable[[], None],
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._container = container
+        self._target = target
+        self._state = state
+        self._changed = changed
+        self._event = event
+        self._begun = asyncio.get_running_loop().time()
+
+    async def run(self, started: asyncio.Event) -> str:
+        """Probe until the container has to end; returns which probe says so: `startup` or `liveness`.
+
+        `started` is set when the container counts as started.
+        """
+        if (probe := self._container.get(STARTUP)) and not await self._starts(probe):
+            return "startup"
+        self._state.started, self._state.ready = True, not self._container.get(READINESS)
+        self._changed()
+        started.set()
+        async with TaskScope("probes") as tasks:
+            watched = [
+                tasks.start(f"probes/{kind}", work(probe))
+                for kind, work in ((READINESS, self._follow_readiness), (LIVENESS, self._until_dead))
+                if (probe := self._container.get(kind))
+            ]
+            if not self._container.get(LIVENESS):
+                await asyncio.Event().wait()
+            await watched[-1]
+        return "liveness"
+
+    async def _starts(self, probe: Document) -> bool:
+        async with aclosing(self._verdicts(STARTUP, probe)) as verdicts:
+            async for verdict in verdicts:
+                return verdict.healthy
+        return False
+
+    async def _until_dead(self, probe: Document) -> None:
+        async with aclosing(self._verdicts(LIVENESS, probe)) as verdicts:
+            async for verdict in verdicts:
+                if not verdict.healthy:
+                    return
+
+    async def _follow_readiness(self, probe: Document) -> None:
+        async with aclosing(self._verdicts(READINESS, probe)) as verdicts:
+            async for verdict in verdicts:
+                if self._state.ready != verdict.healthy:
+                    self._state.ready = verdict.healthy
+                    self._changed()
+
+    async def _verdicts(self, kind: str, probe: Document) -> AsyncGenerator[Judged, None]:
+        """Probe again and again, from the initial delay after the start of the container on."""
+        begin = self._begun + float(probe.get("initialDelaySeconds") or 0)
+        await asyncio.sleep(max(0.0, begin - asyncio.get_running_loop().time()))
+        thresholds = Thresholds(probe)
+        while True:
+            failure = await self._failure(probe)
+            if failure:
+                self._event("Unhealthy", f"{kind.removesuffix('Probe').capitalize()} probe failed: {failure}")
+            if (verdict := thresholds.add(not failure)) is not None:
+                yield verdict
+            await asyncio.sleep(float(probe.get("periodSeconds") or 10))
+
+    async def _failure(self, probe: Document) -> str:
+        seconds = float(probe.get("timeoutSeconds") or 1)
+        try:
+            async with asyncio.timeout(seconds):
+                return await attempt(probe, self._target)
+        except TimeoutError:
+            return f"no answer within {go_duration(seconds)}"

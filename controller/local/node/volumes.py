@@ -1,0 +1,496 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The volumes of one pod: a folder of this machine for each, its files, and the mounts of its containers."""
+
+import base64
+import functools
+import os
+import re
+import secrets
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, Protocol
+
+from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.times import running_on
+from trainwright.controller.local.node.document import (
+    ConfigError,
+    FieldReferenceError,
+    Lookup,
+    SourceUnavailableError,
+    expand,
+    field_value,
+    resource_value,
+    spec_of,
+)
+from trainwright.controller.local.node.files import lies_below, read_end, refuse_link, remove, remove_tree
+from trainwright.controller.runtime import finished_in_thread
+
+# ---------------------------------------------------------------------- projections
+#
+# The files of a volume that shows ConfigMaps, Secrets, fields of the pod or tokens: path, bytes and mode of each.
+#
+# Pure, apart from the lookups that it awaits. Errors have the texts of the kubelet.
+
+FILE_MODE = 0o644
+TOKEN_SECONDS = 3600
+
+
+class VolumeError(Exception):
+    """The volume cannot be set up yet. The message says why."""
+
+
+class Token(NamedTuple):
+    """A token of a service account."""
+
+    text: str
+    renew_after: float
+    """Seconds of its life until it should be renewed."""
+
+
+class ProjectionSources(Lookup, Protocol):
+    """What volumes are made from."""
+
+    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
+        """A token of the pod's service account, bound to the pod. Raises VolumeError."""
+        ...
+
+    async def claim_folder(self, namespace: str, claim: str) -> str:
+        """The folder of a bound PersistentVolumeClaim. Raises VolumeError."""
+        ...
+
+    def allocatable(self) -> Mapping[str, str]:
+        """What the node has to give to pods."""
+        ...
+
+
+class ProjectedFile(NamedTuple):
+    """One file of a volume."""
+
+    data: bytes
+    mode: int
+
+
+@dataclass(slots=True)
+class Payload:
+    """The files by path in the volume, and when tokens among them are due."""
+
+    files: dict[str, ProjectedFile]
+    renew_after: float | None = None
+
+    def add(self, path: str, data: bytes, mode: int) -> None:
+        """Add one file. Raises VolumeError for a path that leaves the volume."""
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
+            raise VolumeError(f"invalid path {path!r}: it must be relative and without '..'")
+        self.files[str(PurePosixPath(path))] = ProjectedFile(data, mode)
+
+
+async def payload_of(pod: Document, volume: Document, sources: ProjectionSources) -> Payload | None:
+    """The files of a volume; None if the volume is of another kind.
+
+    Raises VolumeError for a missing object or key that is not optional.
+    """
+    payload = Payload({})
+    for kind in ("configMap", "secret", "downwardAPI", "projected"):
+        source = volume.get(kind)
+        if source is not None:
+            mode = _mode(source.get("defaultMode"), FILE_MODE)
+            parts = source.get("sources") or () if kind == "projected" else ({kind: source},)
+            for part in parts:
+                await _add_source(payload, pod, part, sources, mode)
+            return payload
+    return None
+
+
+async def _add_source(payload: Payload, pod: Document, source: Document, sources: ProjectionSources, mode: int) -> None:
+    namespace = namespace_of(pod)
+    if (reference := source.get("configMap")) is not None:
+        name = reference.get("name") or ""
+        found = await sources.config_map(namespace, name)
+        files = {} if found is None else _config_map_files(found)
+        _add_items(payload, files, reference, mode, None if found else f'configmap "{name}" not found', "config")
+    elif (reference := source.get("secret")) is not None:
+        # A volume names the Secret `secretName`, a projected source `name`.
+        name = reference.get("secretName") or reference.get("name") or ""
+        found = await sources.secret(namespace, name)
+        files = {} if found is None else {k: base64.b64decode(v) for k, v in (found.get("data") or {}).items()}
+        _add_items(payload, files, reference, mode, None if found else f'secret "{name}" not found', "secret")
+    elif (reference := source.get("downwardAPI")) is not None:
+        _add_fields(payload, pod, reference, sources, mode)
+    elif (reference := source.get("serviceAccountToken")) is not None:
+        token = await sources.token(
+            pod,
+            audience=reference.get("audience") or "",
+            seconds=int(reference.get("expirationSeconds") or TOKEN_SECONDS),
+        )
+        payload.add(reference["path"], token.text.encode(), mode)
+        due = token.renew_after
+        payload.renew_after = due if payload.renew_after is None else min(due, payload.renew_after)
+    else:
+        raise VolumeError(f"a projected volume cannot hold {', '.join(source)} on this node")
+
+
+def _config_map_files(found: Document) -> dict[str, bytes]:
+    files = {key: str(value).encode() for key, value in (found.get("data") or {}).items()}
+    files.update({key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()})
+    return files
+
+
+def _add_items(
+    payload: Payload, files: Mapping[str, bytes], reference: Document, mode: int, missing: str | None, kind: str
+) -> None:
+    """Add the selected keys of an object, all of them without `items`."""
+    optional = bool(reference.get("optional"))
+    if missing:
+        if not optional:
+            raise VolumeError(missing)
+        return
+    items = reference.get("items")
+    if not items:
+        for key, data in sorted(files.items()):
+            payload.add(key, data, mode)
+        return
+    for item in items:
+        key = item["key"]
+        if key in files:
+            payload.add(item["path"], files[key], _mode(item.get("mode"), mode))
+        elif not optional:
+            raise VolumeError(f"references non-existent {kind} key: {key}")
+
+
+def _add_fields(payload: Payload, pod: Document, reference: Document, sources: ProjectionSources, mode: int) -> None:
+    for item in reference.get("items") or ():
+        try:
+            if field := item.get("fieldRef"):
+                text = field_value(pod, field.get("fieldPath", ""))
+            else:
+                text = resource_value(pod, item.get("resourceFieldRef") or {}, None, sources.allocatable())
+        except FieldReferenceError as error:
+            raise VolumeError(str(error)) from None
+        payload.add(item["path"], text.encode(), _mode(item.get("mode"), mode))
+
+
+def _mode(value: int | None, default: int) -> int:
+    return default if value is None else int(value)
+
+
+# ---------------------------------------------------------------------- atomic
+#
+# Writes all files of a volume at once: readers see the old set or the new one, never a mixture.
+#
+# As the kubelet does it: the files lie in a new hidden folder, the link `..data` points to it and is replaced by a
+# rename, and the visible names are links through `..data`.
+
+DATA = "..data"
+
+
+def write(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
+    """Make the volume hold exactly these files. Returns False if it already does. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    refuse_link(folder)
+    link = folder / DATA
+    old = _linked(link)
+    if old is not None and _holds(old, files):
+        return False
+    new = folder / f"..{secrets.token_hex(6)}"
+    new.mkdir(mode=0o755)
+    for path, file in files.items():
+        target = new / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Created closed: a secret must not be readable before its mode is set.
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(file.data)
+        target.chmod(file.mode)
+    fresh = folder / f"..{secrets.token_hex(6)}"
+    fresh.symlink_to(new.name)
+    fresh.replace(link)
+    _show(folder, {path.split("/", 1)[0] for path in files})
+    if old is not None:
+        remove_tree(old)
+    return True
+
+
+def _linked(link: Path) -> Path | None:
+    """The folder of the old files. What a link of a container names is left alone."""
+    if not link.is_symlink():
+        return None
+    old = link.parent / link.readlink()
+    is_ours = old.parent == link.parent and old.name.startswith("..") and old.name not in {"..", DATA}
+    return old if is_ours and old.is_dir() and not old.is_symlink() else None
+
+
+def _show(folder: Path, names: set[str]) -> None:
+    """Make the visible names links through `..data`, and remove those of files that are gone."""
+    for entry in folder.iterdir():
+        if not entry.name.startswith("..") and entry.name not in names:
+            remove(entry)
+    for name in names:
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(f"{DATA}/{name}")
+
+
+def _holds(folder: Path, files: Mapping[str, ProjectedFile]) -> bool:
+    """Whether a folder holds exactly these files. Nothing is read behind what a container put there."""
+    here: dict[str, ProjectedFile] = {}
+    below: dict[str, dict[str, ProjectedFile]] = {}
+    for path, file in files.items():
+        first, _, rest = path.partition("/")
+        if rest:
+            below.setdefault(first, {})[rest] = file
+        else:
+            here[first] = file
+    missing = {*here, *below}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name not in missing:
+                return False
+            missing.remove(entry.name)
+            path_of = folder / entry.name
+            if entry.name in here:
+                same = _is(path_of, here[entry.name])
+            else:
+                same = entry.is_dir(follow_symlinks=False) and _holds(path_of, below[entry.name])
+            if not same:
+                return False
+    return not missing
+
+
+def _is(path: Path, file: ProjectedFile) -> bool:
+    status = path.lstat()
+    same_shape = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == file.mode
+    return same_shape and status.st_size == len(file.data) and read_end(path, len(file.data)) == file.data
+
+
+# ---------------------------------------------------------------------- temporary
+#
+# The TMPDIR of a pod: a folder with a short path.
+#
+# Python's multiprocessing, and with it the workers of data loaders, makes sockets in TMPDIR, and the path of a socket
+# is limited to 104 (macOS) or 108 bytes. A folder inside the state folder would be too long for many users. So it lies
+# in /tmp, and a link in the pod's folder names it, by which a later run of the cluster can remove it, too. It goes with
+# the pod's last process.
+
+SHORT = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that is the user's alone
+PREFIX = "tw-"
+_NAME = re.compile(PREFIX + "[a-z0-9_]{8}")
+"""Names that mkdtemp makes."""
+TEMPORARY = "tmp"
+"""Name of the link in the folder of a pod."""
+
+
+def make_temporary(link: Path) -> Path:
+    """The folder that a link names; made with the link at the first call. Raises OSError."""
+    if not link.is_symlink():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        made = tempfile.mkdtemp(prefix=PREFIX, dir=SHORT if os.access(SHORT, os.W_OK) else None)
+        link.symlink_to(made)
+    return link.readlink()
+
+
+def remove_temporary(link: Path) -> None:
+    """Remove the folder that a link names, if there is one."""
+    try:
+        folder = link.readlink()
+    except OSError:  # there is none, or none that is a link
+        return
+    # The link lies where pods can write: nothing but a folder as `make_temporary` makes them is removed.
+    if _is_ours(folder):
+        with suppress(OSError):
+            remove_tree(folder)
+    with suppress(OSError):
+        link.unlink()
+
+
+def _is_ours(folder: Path) -> bool:
+    if folder.parent not in {SHORT, Path(tempfile.gettempdir())} or not _NAME.fullmatch(folder.name):
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+# ---------------------------------------------------------------------- volumes
+#
+# The volumes of one pod: a folder of this machine for each, and the mounts of its containers.
+
+_EMPTY_DIR_MODE, _IN_MEMORY_MODE = 0o777, 0o1777
+_UNREADABLE = re.compile(r"[^-a-z0-9]")
+
+
+class Mount(NamedTuple):
+    """What a container sees at a path."""
+
+    path: str
+    """Absolute, inside the container."""
+    source: str
+    """A folder or file of this machine."""
+    read_only: bool
+
+
+class Volumes:
+    """The volumes of one pod. `prepare` makes them, `refresh` follows changes of what they show."""
+
+    def __init__(self, folder: Path, sources: ProjectionSources, *, clock: Callable[[], float] = running_on) -> None:
+        """`folder`: where the pod's own volumes lie. `clock`: seconds that only grow, also while the machine sleeps."""
+        self._folder = folder
+        self._clock = clock
+        self._sources = KeptTokens(sources, clock)
+        self.folders: dict[str, str] = {}
+        """Folder or file by name of the volume."""
+        self._written: set[str] = set()
+        """Names of the volumes whose files the node writes; containers only read them."""
+        self._due: float | None = None
+
+    @property
+    def renew_after(self) -> float | None:
+        """Seconds until the first token should be renewed; None: there is none."""
+        return None if self._due is None else self._due - self._clock()
+
+    async def prepare(self, pod: Document) -> None:
+        """Make all volumes. Raises VolumeError for the first that cannot be made yet."""
+        await self.refresh(pod)
+        for volume in spec_of(pod).get("volumes") or ():
+            name = volume["name"]
+            if name in self.folders:
+                continue
+            try:
+                self.folders[name] = await self._locate(pod, volume)
+            except (VolumeError, SourceUnavailableError, OSError) as error:
+                raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
+
+    async def refresh(self, pod: Document) -> bool:
+        """Write the files of ConfigMaps, Secrets, fields and tokens anew where they changed.
+
+        Returns whether something changed. Raises VolumeError; files that are there stay as they are then.
+        """
+        changed = False
+        due: list[float] = []
+        for volume in spec_of(pod).get("volumes") or ():
+            name = volume["name"]
+            try:
+                payload = await payload_of(pod, volume, self._sources)
+                if payload is None:
+                    continue
+                folder = self._folder / _file_name(name)
+                # Nobody removes the files of a pod while a thread still writes some.
+                changed |= await finished_in_thread(functools.partial(write, folder, payload.files))
+            except (VolumeError, SourceUnavailableError, OSError) as error:
+                raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
+            self.folders[name] = str(folder)
+            self._written.add(name)
+            due += [] if payload.renew_after is None else [payload.renew_after]
+        self._due = self._clock() + min(due) if due else None
+        return changed
+
+    async def _locate(self, pod: Document, volume: Document) -> str:
+        """The folder of a volume that is not made of files."""
+        if (source := volume.get("emptyDir")) is not None:
+            return self._own_folder(volume["name"], source.get("medium") or "")
+        if (source := volume.get("hostPath")) is not None:
+            return _host_path(source)
+        if (source := volume.get("persistentVolumeClaim")) is not None:
+            return await self._sources.claim_folder(namespace_of(pod), source["claimName"])
+        if volume.get("ephemeral") is not None:
+            return await self._sources.claim_folder(namespace_of(pod), f"{name_of(pod)}-{volume['name']}")
+        kinds = ", ".join(key for key in volume if key != "name")
+        raise VolumeError(f"volumes of kind {kinds or 'none'} are not supported on this node")
+
+    def _own_folder(self, name: str, medium: str) -> str:
+        folder = self._folder / _file_name(name)
+        if not folder.is_symlink() and not folder.exists():
+            folder.mkdir(parents=True)
+            # As a kubelet does, for containers with other users; those of this machine do not reach it.
+            folder.chmod(_IN_MEMORY_MODE if medium == "Memory" else _EMPTY_DIR_MODE)
+        refuse_link(folder)
+        return str(folder)
+
+    def mounts_of(self, container: Document, variables: Mapping[str, str]) -> list[Mount]:
+        """The mounts of a container, in order. `variables` are those of the container, for `subPathExpr`.
+
+        Raises ConfigError for a path that leaves its volume.
+        """
+        mounts = []
+        for mount in container.get("volumeMounts") or ():
+            source = self.folders.get(mount["name"])
+            if source is None:
+                raise ConfigError(f'volume "{mount["name"]}" is not mounted')
+            if below := mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables):
+                source = _below(source, below, mount["name"])
+            read_only = bool(mount.get("readOnly")) or mount["name"] in self._written
+            mounts.append(Mount(str(PurePosixPath("/", mount["mountPath"])), source, read_only))
+        return mounts
+
+
+def _below(source: str, path: str, name: str) -> str:
+    parts = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in parts:
+        raise ConfigError(f'subPath {path!r} of volume "{name}" must be relative and without ".."')
+    target = Path(source, path)
+    if not lies_below(str(target), source):
+        # A container that can write to the volume may have put a link there.
+        raise ConfigError(f'subPath {path!r} of volume "{name}" leads out of the volume')
+    if not target.exists():
+        target.mkdir(parents=True)
+    return str(target)
+
+
+def _host_path(source: Document) -> str:
+    path, kind = Path(source["path"]), source.get("type") or ""
+    if kind == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    elif kind == "FileOrCreate":
+        path.touch()
+    if kind.startswith("Directory") and not path.is_dir():
+        raise VolumeError("hostPath type check failed: " + f"{path} is not a directory")
+    if kind.startswith("File") and not path.is_file():
+        raise VolumeError("hostPath type check failed: " + f"{path} is not a file")
+    return str(path)
+
+
+def _file_name(name: str) -> str:
+    """Names of volumes are DNS labels; anything else would come from a server without validation."""
+    return _UNREADABLE.sub("_", name)
+
+
+class KeptTokens:
+    """The sources of one pod, with its tokens kept; a `ProjectionSources`."""
+
+    def __init__(self, sources: ProjectionSources, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds that only grow, also while the machine sleeps: tokens expire meanwhile."""
+        self._sources = sources
+        self._clock = clock
+        self._kept: dict[tuple[str, int], tuple[str, float]] = {}
+        """Text and time to renew, by audience and lifetime."""
+
+    async def config_map(self, namespace: str, name: str) -> Document | None:
+        """One ConfigMap."""
+        return await self._sources.config_map(namespace, name)
+
+    async def secret(self, namespace: str, name: str) -> Document | None:
+        """One Secret."""
+        return await self._sources.secret(namespace, name)
+
+    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
+        """The kept token, or a new one if it is due."""
+        text, due = self._kept.get((audience, seconds), ("", 0.0))
+        now = self._clock()
+        if not text or now >= due:
+            fresh = await self._sources.token(pod, audience=audience, seconds=seconds)
+            text, due = fresh.text, now + fresh.renew_after
+            self._kept[audience, seconds] = (text, due)
+        return Token(text, due - now)
+
+    async def claim_folder(self, namespace: str, claim: str) -> str:
+        """The folder of a claim."""
+        return await self._sources.claim_folder(namespace, claim)
+
+    def allocatable(self) -> Mapping[str, str]:
+        """What the node has to give to pods."""
+        return self._sources.allocatable()
