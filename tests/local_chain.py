@@ -22,6 +22,7 @@ from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.images import Images
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
+from trainwright.controller.local.testing.late import late_if_wanted
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.build import Binaries
 from trainwright.controller.runtime.testing.component import Components
@@ -94,6 +95,7 @@ if __name__ == "__main__":
     parser.add_argument("--request-log", type=Path)
     parser.add_argument("--without-gates", action="store_true")
     arguments = parser.parse_args()
+    late_if_wanted()
     if arguments.without_gates:
         training.GATES = ()
     asyncio.run(_serve(arguments.folder, arguments.port, arguments.request_log))

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our manager as a process beside a test control plane, with a kubeconfig, as on a developer's machine.
 
-`tests.installation` runs it as a pod has it instead: with a service account, its rights, and everything of config/.
+`in_virtual_time` runs it in a `VirtualCluster` instead, `tests.installation` as a pod has it: with a service account,
+its rights, and everything of config/.
 """
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.controller.runtime import Manager
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneComponent, ControlPlaneError
 from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.simulation.virtual import VirtualCluster
+from trainwright.controller.simulation.world import CONFIG, PROCESS, Process
+from trainwright.controller.trainer.assembly.manager import make_manager
+from trainwright.controller.trainer.assembly.settings import settings_of
 
 MANAGER = "trainwright"
 COMMAND = (sys.executable, "-m", "trainwright.controller.cli.main", "manager")
@@ -57,6 +65,28 @@ def start_manager(
         return answers(f"http://{probes}/readyz") and (not webhooks or is_asked(control_plane))
 
     return control_plane.launch(name, command, ready=ready)
+
+
+def in_virtual_time(cluster: VirtualCluster, **configuration: Any) -> Manager:
+    """Run it in the cluster; `configuration`: sections of its Configuration, as models."""
+    settings = settings_of(Configuration(**configuration))
+    settings = replace(settings, metrics_address=None, probe_address=None, election=None)
+
+    async def boot(process: Process) -> Manager:
+        return await make_manager(
+            CONFIG,
+            settings,
+            user_agent=process.name,
+            transport=process.network,
+            answer_here=process.answer,
+            elector=process.elector,
+            process=PROCESS,
+        )
+
+    process = cluster.run(boot).process
+    assert process is not None
+    assert process.manager is not None
+    return process.manager
 
 
 def is_asked(control_plane: ControlPlane, namespace: str = "default") -> bool:

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixture `simulated`, which runs the scenario of a seed. See docs/runtime/simulation.md."""
+"""The fixtures `virtual_cluster`, a cluster of each test's own, and `simulated`, which runs the scenario of a seed.
 
-from collections.abc import Callable
+The marker `virtual_cluster(controllers=…, crds=…, lives=…, seed=…)` says what the former is made of: see
+`VirtualCluster` and docs/testing.md. For the latter see docs/runtime/simulation.md.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +13,27 @@ import pytest
 if TYPE_CHECKING:
     from trainwright.controller.simulation.plan import Plan
     from trainwright.controller.simulation.simulate import Outcome, Scenario
+    from trainwright.controller.simulation.virtual import VirtualCluster
+
+_MARKER = "virtual_cluster"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers", f"{_MARKER}(controllers=False, crds=…, lives=…, seed=…): what the fixture of that name is made of"
+    )
+
+
+@pytest.fixture
+def virtual_cluster(request: pytest.FixtureRequest) -> "Iterator[VirtualCluster]":
+    """A new cluster in virtual time with the project's CRDs: an API server alone, unless the marker says more."""
+    from trainwright.controller.simulation.virtual import VirtualCluster  # noqa: PLC0415 - only if used
+
+    marker = request.node.get_closest_marker(_MARKER)
+    options = {"crds": request.config.getini("control_plane_crds"), **(marker.kwargs if marker else {})}
+    with VirtualCluster(**options) as running:
+        yield running
 
 
 @pytest.fixture

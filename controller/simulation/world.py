@@ -14,11 +14,12 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document
 from trainwright.api.surroundings import entered
 from trainwright.controller.local.apiserver.admission.webhooks.calling import CallError
+from trainwright.controller.local.apiserver.http.server import APIServer
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.store.objects import StoreChange
-from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, compacting, install_jobset
+from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, Snapshot, assembled, compacting, install_jobset
 from trainwright.controller.local.controllers import CONTROLLERS, declare_controllers, jobset_webhooks
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.runtime import (
@@ -98,9 +99,20 @@ class World:
         lives: how pods live.
         lease: of the operator's leader election; empty: each replica leads.
         keep: keep the lines of the trace.
+        runs: whether controllers and a node act on what is stored.
+        snapshot: what it begins with.
     """
 
-    def __init__(self, seed: str, *, lives: PodLives | None = None, lease: str = "", keep: bool = False) -> None:
+    def __init__(
+        self,
+        seed: str,
+        *,
+        lives: PodLives | None = None,
+        lease: str = "",
+        keep: bool = False,
+        runs: bool = True,
+        snapshot: Snapshot | None = None,
+    ) -> None:
         self.seed, self.lease = seed, lease
         self.chance = Chance(seed)
         self.trace = Trace(keep=keep)
@@ -133,6 +145,7 @@ class World:
         self.workloads: Network
         self.node: SimulatedNode
         self._lives = lives or PodLives()
+        self._runs, self._begins_with = runs, snapshot
         self._scope: TaskScope
         self._webhooks_away_until = self._slept = 0.0
 
@@ -148,17 +161,20 @@ class World:
             authority=b"",
             service_accounts=False,
             for_others=False,
+            snapshot=self._begins_with,
             requests=None,
             address=lambda: CONFIG.server,
             now=self.surroundings.now,
         )
         scope.start("definitions", self._server.definitions.run())
         scope.start("compaction", compacting(self.store, self.surroundings.now))
-        self.admin = Client(self._transport(), user_agent="admin")
+        self.admin = Client(self.transport(), user_agent="admin")
         self.workloads = self.network("workloads", self.undisturbed)
         manager = Manager(CONFIG, user_agent="workloads", servers=NO_SERVERS, process=PROCESS, transport=self.workloads)
         self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.HANDLERS))
         await install_jobset(self.admin)
+        if not self._runs:
+            return
         declare_controllers(manager, only=_CONTROLLERS)
         self.node = SimulatedNode(manager, f"{self.seed}/pods", self._lives, self._reported)
         scope.start("workloads", manager.run())
@@ -187,10 +203,20 @@ class World:
 
         chance = self.chance.of(f"network/{name}")
         faulted, sent = partial(_call, self.on_fault), partial(_call, self.on_sent)
-        return Network(self._transport(), name, faults, self.trace, chance, written, faulted, sent)
+        return Network(self.transport(), name, faults, self.trace, chance, written, faulted, sent)
 
-    def _transport(self) -> InProcessTransport:
-        return InProcessTransport(self._server.server, TOKEN)
+    @property
+    def server(self) -> APIServer:
+        """The API server."""
+        return self._server.server
+
+    def snapshot(self) -> Snapshot:
+        """What it holds now, for others to begin with."""
+        return Snapshot(tuple(self.store.objects()), self._server.definitions.state())
+
+    def transport(self) -> InProcessTransport:
+        """The way of the administrator to the API server, without a network."""
+        return InProcessTransport(self.server, TOKEN)
 
     def stored(self, collection: str) -> list[dict[str, Any]]:
         """All objects of a collection, such as `pods` or `jobsets.jobset.x-k8s.io`."""

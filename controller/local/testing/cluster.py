@@ -26,7 +26,7 @@ from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime.testing.component import answers
 from trainwright.controller.runtime.testing.programs import Authority
-from trainwright.controller.runtime.testing.stored import StoredObjects, install_definitions, manifests
+from trainwright.controller.runtime.testing.stored import Poster, StoredObjects, install_definitions, manifests
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
 from trainwright.controller.runtime.testing.users import PolicyRule, Users
 
@@ -179,7 +179,7 @@ class LocalCluster:
             home.keep(folder)
             url, token = api.config.server, str(api.config.token)
             stored, users = (
-                StoredObjects(url, home.authority.pem, token),
+                StoredObjects(Poster(url, home.authority.pem, token)),
                 Users(folder, url, home.authority, token),
             )
             self._state = _Running(api, home, folder, stored, users, stop, done, stack.pop_all())

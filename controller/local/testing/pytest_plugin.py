@@ -9,6 +9,7 @@ carry the marker `real_control_plane` with the reason, and are left out; the sum
 of the fixture `cluster`, which has the real controllers.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
 
 _OPTION = "--control-plane"
+_LATE = "--late-watches"
 _MARKER = "real_control_plane"
 _CLUSTER_MARKER = "local_cluster"
 _CHAIN = "the whole chain"
@@ -49,17 +51,27 @@ def local_cluster(request: pytest.FixtureRequest, _cluster_home: "ClusterHome") 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare `--control-plane`."""
+    """Declare `--control-plane` and `--late-watches`."""
     parser.addoption(
         _OPTION,
         choices=("real", "local"),
         default="real",
         help="where tests of the fixture `control_plane` run: kube-apiserver and etcd, or the local API server",
     )
+    parser.addoption(
+        _LATE,
+        metavar="SEED",
+        help="let watches of local API servers be late, each kind by 0.2 to 0.7 s, and writes of a status too",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers."""
+    """Declare the markers. Let watches be late if that is wanted, in this process and in those that it starts."""
+    if seed := config.getoption(_LATE):
+        from trainwright.controller.local.testing.late import SEED_VARIABLE, late_if_wanted  # noqa: PLC0415 - only if used
+
+        os.environ[SEED_VARIABLE] = seed
+        late_if_wanted()
     config.addinivalue_line("markers", f"{_MARKER}(reason): needs the real API server, for the reason that is given")
     config.addinivalue_line(
         "markers",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trainwright.controller.local.apiserver.store.disk import StateFileError
 from trainwright.controller.local.cluster import api_server
+from trainwright.controller.local.testing.late import late_if_wanted
 from trainwright.controller.runtime import ConfigurationError
 
 
@@ -21,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--request-log", type=Path, help="file for a line about each request")
     parser.add_argument("--rbac", action="store_true", help="authorize by roles and bindings")
     arguments = parser.parse_args(argv)
+    late_if_wanted()
     try:
         asyncio.run(_serve(arguments.folder, arguments.port, arguments.request_log, rbac=arguments.rbac))
     except (ConfigurationError, StateFileError) as error:

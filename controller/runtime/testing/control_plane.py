@@ -26,7 +26,7 @@ from trainwright.controller.runtime.testing.audit import AuditLog
 from trainwright.controller.runtime.testing.build import Binaries, provide
 from trainwright.controller.runtime.testing.component import Components, ControlPlaneComponent, answers, has_condition
 from trainwright.controller.runtime.testing.ports import free_port, is_free
-from trainwright.controller.runtime.testing.stored import StoredObjects, install_definitions
+from trainwright.controller.runtime.testing.stored import Poster, StoredObjects, install_definitions
 from trainwright.controller.runtime.testing.tools import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.users import PolicyRule, Users, write_kubeconfig
 
@@ -273,7 +273,7 @@ class ControlPlane:
         write_kubeconfig(
             files.kubeconfig, server=url, authority=files.authority.pem, user=programs.ADMIN, credential=credential
         )
-        stored = StoredObjects(url, files.authority.pem, token)
+        stored = StoredObjects(Poster(url, files.authority.pem, token))
         return _Running(url, token, files, binaries, components, audit_log, stored)
 
     def _launch_api(

@@ -5,21 +5,24 @@ A kubectl would cost up to a fifth of a second of CPU time. Kinds are named as f
 `events.events.k8s.io`. What is served is asked for once, and again when a kind is not known.
 """
 
+import contextlib
 import functools
 import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from trainwright.api import manifest
 from trainwright.controller.runtime.testing.component import has_condition
 from trainwright.controller.runtime.testing.tools import ControlPlaneError
-from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, in_coroutine, is_empty
+from trainwright.controller.runtime.testing.waiting import SECONDS, GaveUp, eventually_sync, in_coroutine, is_empty
+
+T = TypeVar("T")
 
 _SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
@@ -64,6 +67,30 @@ class Poster:
         """GET a path; None where nothing is."""
         status, answer = self._send("GET", path, None, accept=accept)
         return None if status == http.client.NOT_FOUND else _accepted(f"GET {path}", status, answer)
+
+    def until(
+        self, look: Callable[[], T], holds: Callable[[T], object], *, seconds: float = SECONDS, what: str = ""
+    ) -> T:
+        """See `waiting.eventually_sync`; on the clock of the API server."""
+        return eventually_sync(look, holds, seconds=seconds, what=what)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass on the clock of the API server."""
+        time.sleep(seconds)
+
+    def frames(self, path: str) -> Generator[bytes, None, None]:
+        """The lines of the answer to a GET, as they arrive; closing the iterator ends the connection."""
+        connection = http.client.HTTPSConnection(self._host, timeout=_SECONDS, context=self._context)
+        try:
+            connection.request("GET", path, headers=self._headers)
+            with connection.getresponse() as response:
+                if response.status >= http.client.BAD_REQUEST:
+                    raise ControlPlaneError(f"GET {path} failed: {response.read().decode(errors='replace')}")
+                yield from response
+        except (OSError, http.client.HTTPException) as error:
+            raise ControlPlaneError(f"GET {path} failed: {error}") from error
+        finally:
+            connection.close()
 
     def _send(
         self,
@@ -134,14 +161,14 @@ class _Served:
 
 
 class StoredObjects:
-    """The objects of one control plane. See `ControlPlane.stored`.
+    """The objects of one cluster, real, in the process of the test or in virtual time, as its administrator has them.
 
     All methods raise ControlPlaneError: the kind is not served, or the API server refuses or cannot be reached.
     """
 
-    def __init__(self, url: str, authority: bytes, token: str) -> None:
-        """`authority` is the API server's, as PEM, `token` the administrator's."""
-        self._poster = Poster(url, authority, token)
+    def __init__(self, poster: Poster) -> None:
+        """`poster` sends the requests as the administrator."""
+        self._poster = poster
         self._served: list[_Served] = []
 
     def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
@@ -154,6 +181,42 @@ class StoredObjects:
         found = self._poster.read(served.path(namespace)) or {}
         about = {"apiVersion": served.api_version, "kind": served.kind}  # items of lists lack it
         return [about | item for item in found.get("items") or ()]
+
+    def wait(
+        self,
+        kind: str,
+        name: str,
+        holds: Callable[[dict[str, Any]], object] = bool,
+        namespace: str = "",
+        *,
+        seconds: float = SECONDS,
+    ) -> dict[str, Any]:
+        """Wait until an object is there and `holds`; returns it. Raises GaveUp with what was last seen of it."""
+        found = self._poster.until(
+            lambda: self.get(kind, name, namespace),
+            lambda found: found is not None and holds(found),
+            seconds=seconds,
+            what=f"{kind} {name}",
+        )
+        assert found is not None
+        return found
+
+    def watch(
+        self, kind: str, namespace: str = "", *, seconds: float = SECONDS
+    ) -> "Generator[dict[str, Any], None, None]":
+        """The events of a kind, `type` and `object`, beginning with what is there, until the time is over.
+
+        Whoever stops before that closes the iterator (`contextlib.closing`).
+        """
+        path = self._called(kind).path(namespace)
+        lines = self._poster.frames(f"{path}?watch=true&resourceVersion=0&timeoutSeconds={seconds:.0f}")
+        with contextlib.closing(lines):
+            for line in lines:
+                yield json.loads(line)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass; in virtual time that takes none, and all is done that is due meanwhile."""
+        self._poster.advance(seconds)
 
     def groups(self) -> set[str]:
         """The API groups that are served at this moment."""
@@ -202,7 +265,7 @@ class StoredObjects:
 
         seconds = 0.0 if in_coroutine() else _GONE_SECONDS
         try:
-            eventually_sync(left, is_empty, seconds=seconds)
+            self._poster.until(left, is_empty, seconds=seconds)
         except GaveUp as error:
             holders = error.last["metadata"].get("finalizers")
             advice = "" if seconds else "; in an async test, delete with wait=False and `await eventually(…)`"
@@ -270,7 +333,7 @@ def install_definitions(
     Raises ControlPlaneError: a path does not exist, a folder holds no manifests, a definition was refused, or it is not
     served after a minute.
     """
-    documents = [document for path in paths for file in manifests(path) for document in _documents(file)]
+    documents = [document for path in paths for file in manifests(path) for document in documents_of(file)]
     stored.apply(*documents, field_manager=field_manager)
     # The files may contain other objects, which are served at once.
     names = [one["metadata"]["name"] for one in documents if one["kind"] == _DEFINITION]
@@ -310,7 +373,8 @@ def manifests(path: Path) -> list[Path]:
     return found
 
 
-def _documents(file: Path) -> list[dict[str, Any]]:
+def documents_of(file: Path) -> list[dict[str, Any]]:
+    """The objects in a manifest; not to be changed. Raises ControlPlaneError."""
     try:
         return _parsed(file, file.stat().st_mtime_ns)
     except (OSError, ValueError) as error:

@@ -39,6 +39,8 @@ def eventually_sync(
     seconds: float = SECONDS,
     what: str = "",
     ignore: tuple[type[Exception], ...] = (),
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> T:
     """Poll `look` until its value `holds`; returns the value. Blocks the thread: a coroutine awaits `eventually`.
 
@@ -48,11 +50,13 @@ def eventually_sync(
         seconds: how long to wait at most.
         what: names the wanted state in the error, where the call does not say enough.
         ignore: exceptions of `look` that mean "not yet".
+        now: the clock that `seconds` are of.
+        sleep: lets time pass on it.
 
     Raises:
         GaveUp: with what was last seen.
     """
-    deadline = time.monotonic() + seconds
+    deadline = now() + seconds
     while True:
         last: Any
         try:
@@ -62,9 +66,9 @@ def eventually_sync(
         else:
             if holds(found):
                 return found
-        if time.monotonic() >= deadline:
+        if now() >= deadline:
             raise _gave_up(what, seconds, last)
-        time.sleep(POLL_SECONDS)
+        sleep(POLL_SECONDS)
 
 
 @overload
