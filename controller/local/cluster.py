@@ -43,7 +43,7 @@ from trainwright.controller.local.apiserver.identity.pages import IssuerPages
 from trainwright.controller.local.apiserver.identity.presets import add_presets
 from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
 from trainwright.controller.local.apiserver.kinds.custom.definitions import Definitions, DefinitionsState
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
 from trainwright.controller.local.apiserver.store import ObjectStore, StoredObject
 from trainwright.controller.local.apiserver.store.store import expire_events
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes, Evictions
@@ -169,7 +169,6 @@ async def assembled(
     serve_built_in(registry, for_others=for_others, rbac=rbac)
     definitions = Definitions(store, registry, now=now)
     caller = WebhookCaller()
-    discovered = DiscoveryPages(registry)
     tokens = AccountTokens(store, signing_key, now=now)
     authenticator = TokenAuthenticator(token, tokens.check)
     plugins = Plugins(store, service_accounts=service_accounts)
@@ -185,9 +184,9 @@ async def assembled(
         pages=(
             health,
             version,
-            discovered,
-            RootPage(discovered),
-            OpenAPIPages(discovered, registry),
+            DiscoveryPages(registry),
+            RootPage(registry),
+            OpenAPIPages(registry),
             IssuerPages(signing_key, tokens.issuer, address),
         ),
         authorizer=authorizer,

@@ -25,7 +25,7 @@ from trainwright.controller.local.apiserver.schema.published.kinds import (
     KINDS,
     RecordedDefault,
     RecordedKind,
-    RecordedSubresource,
+    Subresource,
 )
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
@@ -102,7 +102,7 @@ def _kind(api_version: str, one: Document, resources: list[Document]) -> Recorde
         short_names=tuple(one.get("shortNames", ())),
         categories=tuple(one.get("categories", ())),
         subresources=tuple(
-            RecordedSubresource(
+            Subresource(
                 sub["name"].partition("/")[2],
                 sub["kind"],
                 tuple(sub["verbs"]),

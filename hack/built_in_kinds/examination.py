@@ -16,7 +16,7 @@ from trainwright.controller.local.apiserver.schema.published import published_mo
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     LABELS,
     NOTHING,
-    RecordedColumn,
+    Column,
     RecordedKind,
     RecordedRule,
     struct_of,
@@ -193,11 +193,11 @@ class Examination:
             await asyncio.sleep(_SETTLED_SECONDS)
         columns = tables[0]["columnDefinitions"]
         shown = [table["rows"][0]["object"] for table in tables]
-        made: list[RecordedColumn] = []
+        made: list[Column] = []
         for index, column in enumerate(columns):
             cells = [table["rows"][0]["cells"][index] for table in tables]
             cell = cell_of(column["name"], cells, shown)
-            made.append(RecordedColumn(column["name"], column["type"], column["format"], column["priority"], cell))
+            made.append(Column(column["name"], column["type"], column["format"], column["priority"], cell))
         self._kind.columns = tuple(made)
 
     async def _tables(self, stored: list[Document]) -> list[Document]:

@@ -14,7 +14,7 @@ from trainwright.controller.runtime.client.transport import Request, Transport
 
 Document = dict[str, Any]
 
-KINDS = {built_in.key: built_in.recorded for built_in in built_in_kinds(for_others=True)}
+KINDS = {(one.api_version, one.kind): one for one in built_in_kinds(for_others=True)}
 _SYSTEM = ("creationTimestamp", "uid", "resourceVersion", "managedFields")
 _PROTECTION = (["kubernetes.io/pvc-protection"], ["kubernetes.io/pv-protection"])
 _UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -61,7 +61,7 @@ async def test_discovery(transport: HTTPTransport) -> None:
             assert tuple(real["verbs"]) == kind.verbs
             assert tuple(real.get("shortNames", ())) == kind.short_names
             assert tuple(real.get("categories", ())) == kind.categories
-            for subresource in kind.subresources:
+            for subresource in kind.subresources.values():
                 real = resources[f"{kind.plural}/{subresource.name}"]
                 assert real["kind"] == subresource.kind
                 assert tuple(real["verbs"]) == subresource.verbs

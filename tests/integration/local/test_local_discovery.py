@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.things import built_in
+from tests.unit.local.things import built_in, custom
 from trainwright.controller.local.apiserver.views import discovery
-from trainwright.controller.local.apiserver.views.discovery import (
-    CUSTOM_VERBS,
-    DiscoveryGroup,
-    DiscoveryResource,
-    Subresource,
-    groups_of,
-)
+from trainwright.controller.local.apiserver.views.discovery import DiscoveryGroup, groups_of
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
@@ -25,17 +19,11 @@ Document = dict[str, Any]
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TRAINER = "trainer.kubeflow.org"
 CUSTOM = [
-    DiscoveryResource(
-        TRAINER, "v1alpha1", kind, f"{kind.lower()}s", kind.lower(), namespaced, CUSTOM_VERBS, custom=True
-    )
-    for kind, namespaced in (("ClusterTrainingRuntime", False), ("TrainingRuntime", True))
+    custom(TRAINER, "ClusterTrainingRuntime", name="v1alpha1", scope="Cluster"),
+    custom(TRAINER, "TrainingRuntime", name="v1alpha1"),
+    custom(TRAINER, "TrainJob", name="v1alpha1", subresources={"status": {}}),
 ]
-TRAIN_JOB = DiscoveryResource(
-    *(TRAINER, "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, CUSTOM_VERBS),
-    subresources=(Subresource("status"),),
-    custom=True,
-)
-SERVED = groups_of([*built_in(), *CUSTOM, TRAIN_JOB])
+SERVED = groups_of([*built_in(), *CUSTOM])
 
 
 @pytest.fixture
@@ -53,7 +41,7 @@ async def get(transport: HTTPTransport, path: str, accept: str) -> tuple[Documen
 def names(group: DiscoveryGroup) -> set[str]:
     """The resources and subresources that ours has in the first version."""
     served = group.versions[group.preferred]
-    return {one.plural for one in served} | {f"{one.plural}/{sub.name}" for one in served for sub in one.subresources}
+    return {one.plural for one in served} | {f"{one.plural}/{sub}" for one in served for sub in one.subresources}
 
 
 def only_ours(item: Document, group: DiscoveryGroup) -> Document:
@@ -111,7 +99,7 @@ async def test_one_by_one(transport: HTTPTransport) -> None:
         real, _ = await get(transport, path, "application/json")
         known = [one for one in real["resources"] if one["name"] in names(group)]
         resources = group.versions[group.preferred]
-        ours = discovery.resources("", resources[0].group_version, resources)
+        ours = discovery.resources("", resources[0].api_version, resources)
         if group.name == TRAINER:
             # The real server lists a group's definitions in the order of a Go map.
             known.sort(key=lambda one: one["name"])

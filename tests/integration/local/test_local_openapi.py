@@ -4,6 +4,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from tests.unit.local.things import built_in
+from tests.unit.local.things import built_in, custom
 from trainwright.controller.local.apiserver.views import discovery
-from trainwright.controller.local.apiserver.views.discovery import (
-    CUSTOM_VERBS,
-    DiscoveryResource,
-    Subresource,
-    groups_of,
-)
+from trainwright.controller.local.apiserver.views.discovery import groups_of
 from trainwright.controller.local.apiserver.views.openapi import document, document_path, index
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
@@ -27,11 +23,7 @@ from trainwright.controller.runtime.testing import ControlPlane
 Document = dict[str, Any]
 
 TRAINER = "trainer.kubeflow.org"
-TRAIN_JOB = DiscoveryResource(
-    *(TRAINER, "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, CUSTOM_VERBS),
-    subresources=(Subresource("status"),),
-    custom=True,
-)
+TRAIN_JOB = custom(TRAINER, "TrainJob", name="v1alpha1", subresources={"status": {}})
 SERVED = groups_of([*built_in(), TRAIN_JOB])
 METHODS = ("get", "put", "post", "patch", "delete")
 
@@ -56,10 +48,10 @@ async def train_job_schema(transport: HTTPTransport) -> Document:
 
 
 async def documents(transport: HTTPTransport) -> dict[str, Document]:
-    schemas = {"TrainJob": await train_job_schema(transport)}
+    served = groups_of([*built_in(), replace(TRAIN_JOB, schema=await train_job_schema(transport))])
     return {
-        document_path(group.name, version): document(resources, schemas, "1.36")
-        for group in SERVED
+        document_path(group.name, version): document(resources, "1.36")
+        for group in served
         for version, resources in group.versions.items()
     }
 

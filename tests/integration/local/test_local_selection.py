@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.local.things import custom, resource
+from trainwright.controller.local.apiserver.selectors import SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver.views.selection import (
-    SelectorError,
-    custom_selectable_fields,
     parse_field_selector,
-    parse_label_selector,
     selectable_fields,
 )
 from trainwright.controller.runtime import HTTPTransport, load_config
@@ -115,7 +114,7 @@ async def test_field_selectors(transport: HTTPTransport, namespace: str) -> None
                 body = {**SPECS.get(kind[1], {}), "metadata": {"name": name}}
                 await send(transport, Request("POST", path, {}, JSON, json.dumps(body).encode()))
         everything = (await send(transport, Request("GET", path)))["items"]
-        fields = custom_selectable_fields((), namespaced=True) if kind[1] == "TrainJob" else selectable_fields(*kind)
+        fields = selectable_fields(custom() if kind[1] == "TrainJob" else resource(*kind))
         for selector in listed(FIELD_SELECTORS):
             real = await send(transport, Request("GET", path, {"fieldSelector": selector}))
             found = chosen(lambda: parse_field_selector(selector, fields).matches, everything)  # noqa: B023

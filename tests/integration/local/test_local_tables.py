@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.local.things import resource
 from trainwright.api.times import wall_clock
+from trainwright.controller.local.apiserver.kinds.custom.definitions import served_versions
 from trainwright.controller.local.apiserver.views.tables import (
-    custom_table_format,
     table_format,
     table_of_list,
     table_of_object,
@@ -231,7 +232,7 @@ async def assert_alike(both: Callable[[], Awaitable[tuple[Document, Document]]])
 
 
 async def compare(transport: HTTPTransport, path: str, api_version: str, kind: str) -> None:
-    how = table_format(api_version, kind)
+    how = table_format(resource(api_version, kind))
     listed = await send(transport, Request("GET", path))
 
     async def both() -> tuple[Document, Document]:
@@ -268,7 +269,7 @@ async def test_built_in_kinds(transport: HTTPTransport, namespace: str) -> None:
 async def test_custom_resources(transport: HTTPTransport, namespace: str) -> None:
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/trainjobs.trainer.kubeflow.org"
     definition = await send(transport, Request("GET", definitions))
-    how = custom_table_format(definition["spec"]["versions"][0].get("additionalPrinterColumns", ()))
+    how = table_format(served_versions(definition["spec"])[0])
     path = f"/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs"
     kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
     await create(transport, path, [{**kind, "spec": {"runtimeRef": {"name": "x"}}}], "t")

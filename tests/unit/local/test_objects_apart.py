@@ -16,8 +16,7 @@ from tests.repository import ROOT
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.http.transport import InProcessTransport
 from trainwright.controller.local.apiserver.identity import SigningKey
-from trainwright.controller.local.apiserver.kinds.builtin.built_in import built_in_kinds
-from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind
+from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, recorded
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore, StoredObject
 from trainwright.controller.local.cluster import assembled
 from trainwright.controller.runtime.client.transport import Request
@@ -48,7 +47,7 @@ _GADGETS = RecordedKind("example.com", "v1", "Gadget", "gadgets", True, (), "")
 _DEFINITIONS = RecordedKind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, (), ""
 )
-_KINDS = [_GADGETS, *(one.recorded for one in built_in_kinds(for_others=True))]
+_KINDS = [_GADGETS, *recorded().kinds]
 _SAMPLES: list[Document] = [
     *yaml.safe_load((ROOT / "hack" / "built_in_kinds" / "samples.yaml").read_text()),
     {"apiVersion": "example.com/v1", "kind": "Gadget"},

@@ -2,17 +2,17 @@
 """A custom resource for tests of server-side apply, and short forms to apply and update it."""
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
-from trainwright.controller.local.apiserver.http.pages import DiscoveryPages
 from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.kinds.custom.definitions import served_versions
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.merge.apply import fieldset
 from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_models
 from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.merge.apply.openapi import Types
 from trainwright.controller.local.apiserver.merge.apply.schema import SchemaView
-from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource
 
 Document = dict[str, Any]
 
@@ -136,8 +136,24 @@ class Things:
         return found
 
 
-def built_in() -> list[DiscoveryResource]:
-    """All built-in resources, described."""
+def built_in() -> list[Resource]:
+    """All built-in resources."""
     registry = ResourceRegistry()
     serve_built_in(registry, for_others=True)
-    return DiscoveryPages(registry).resources()
+    return list(registry)
+
+
+def resource(api_version: str, kind: str) -> Resource:
+    """A built-in resource."""
+    return next(one for one in _built_in() if (one.api_version, one.kind) == (api_version, kind))
+
+
+_built_in = cache(built_in)
+
+
+def custom(group: str = "example.com", kind: str = "Widget", *, scope: str = "Namespaced", **version: Any) -> Resource:
+    """What the one version of a definition serves."""
+    names = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower()}
+    versions = [{"name": "v1", "served": True, "storage": True, **version}]
+    (made,) = served_versions({"group": group, "names": names, "scope": scope, "versions": versions})
+    return made

@@ -16,8 +16,8 @@ from trainwright.controller.local.apiserver.authorization.attributes import Attr
 from trainwright.controller.local.apiserver.authorization.authorizer import MASTERS, AccessDecision, UserRules
 from trainwright.controller.local.apiserver.authorization.rules import allows
 from trainwright.controller.local.apiserver.request.info import ACCOUNT_PREFIX, User
+from trainwright.controller.local.apiserver.selectors import LabelMatcher, label_selector_of
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.views.selection import LabelMatcher, label_selector_of
 
 GROUP = "rbac.authorization.k8s.io"
 _COLLECTIONS = {

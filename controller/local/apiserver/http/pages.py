@@ -9,11 +9,11 @@ from trainwright import __version__
 from trainwright.api import times
 from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.request.info import Route, ServerRequest, ServerResponse, encode
+from trainwright.controller.local.apiserver.selectors import SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
 from trainwright.controller.local.apiserver.views import discovery, openapi
-from trainwright.controller.local.apiserver.views.selection import SelectorError, parse_label_selector
 from trainwright.controller.local.podaccess import ContainerUse
 
 _ALIVE = ("ping", "log", "etcd")
@@ -70,7 +70,6 @@ class DiscoveryPages:
 
     def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
-        self._described: tuple[int, list[discovery.DiscoveryResource]] = (-1, [])
         self._made: dict[tuple[str, str, str], tuple[int, bytes, str]] = {}
         """Body and type of answers by path, Accept and Host, with the generation of the registry that they tell of."""
 
@@ -106,8 +105,7 @@ class DiscoveryPages:
         return ServerResponse(body=body, content_type=content_type)
 
     def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.DiscoveryDocument | None:
-        described = self.resources()
-        groups = {group.name: group for group in discovery.groups_of(described)}
+        groups = {group.name: group for group in discovery.groups_of(self._registry)}
         match parts:
             case ["api"]:
                 return discovery.core_versions(accept, groups[""], host)
@@ -121,25 +119,19 @@ class DiscoveryPages:
                 return _version(accept, groups.get(name), number, f"{name}/{number}")
         return None
 
-    def resources(self) -> list[discovery.DiscoveryResource]:
-        """All resources, described."""
-        if self._described[0] != self._registry.generation:
-            self._described = (self._registry.generation, [_described(served) for served in self._registry])
-        return self._described[1]
-
 
 class RootPage:
     """The paths of all other pages, which `kubectl get --raw /` shows."""
 
-    def __init__(self, discovered: DiscoveryPages) -> None:
-        self._discovered = discovered
+    def __init__(self, registry: ResourceRegistry) -> None:
+        self._registry = registry
 
     def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer a request for the root."""
         if request.path not in ("/", "/index.html"):
             return None
         paths = {*_PATHS, *(f"/{root}/{check}" for root, checks in _CHECKS.items() for check in checks)}
-        for group in discovery.groups_of(self._discovered.resources()):
+        for group in discovery.groups_of(self._registry):
             folder = f"/apis/{group.name}" if group.name else "/api"
             paths |= {folder, *(f"{folder}/{version}" for version in group.versions)}
         return ServerResponse.of({"paths": sorted(paths)})
@@ -148,8 +140,7 @@ class RootPage:
 class OpenAPIPages:
     """The schemas of everything that is served, which kubectl asks for before it writes."""
 
-    def __init__(self, discovered: DiscoveryPages, registry: ResourceRegistry) -> None:
-        self._discovered = discovered
+    def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
         self._made: dict[str, tuple[int, bytes]] = {}
 
@@ -170,18 +161,13 @@ class OpenAPIPages:
             return None
         made = self._made.get(name)
         if made is None or made[0] != self._registry.generation:
-            schemas = {
-                served.type.kind: served.schema or {}
-                for served in self._registry
-                if served.type.custom and (served.type.group, served.version) == (found[0].group, found[0].version)
-            }
-            document = openapi.document(found, schemas, KUBERNETES_VERSION.rpartition(".")[0])
+            document = openapi.document(found, KUBERNETES_VERSION.rpartition(".")[0])
             made = self._made[name] = (self._registry.generation, encode(document))
         return ServerResponse(body=made[1])
 
-    def _versions(self) -> dict[str, list[discovery.DiscoveryResource]]:
-        found: dict[str, list[discovery.DiscoveryResource]] = {}
-        for resource in self._discovered.resources():
+    def _versions(self) -> dict[str, list[Resource]]:
+        found: dict[str, list[Resource]] = {}
+        for resource in self._registry:
             found.setdefault(openapi.document_path(resource.group, resource.version), []).append(resource)
         return found
 
@@ -192,33 +178,6 @@ def _version(
     if group is None or name not in group.versions:
         return None
     return discovery.resources(accept, group_version, group.versions[name])
-
-
-def _described(served: ServedResource) -> discovery.DiscoveryResource:
-    kind = served.type
-    return discovery.DiscoveryResource(
-        group=kind.group,
-        version=served.version,
-        kind=kind.kind,
-        plural=kind.plural,
-        singular=kind.singular,
-        namespaced=kind.namespaced,
-        verbs=discovery.CUSTOM_VERBS if kind.custom else served.verbs,
-        short_names=kind.short_names,
-        categories=kind.categories,
-        subresources=tuple(
-            discovery.Subresource(
-                name=sub.name,
-                verbs=sub.verbs,
-                kind=sub.kind,
-                group=sub.group if sub.version else None,
-                version=sub.version or None,
-            )
-            for sub in sorted(served.subresources.values(), key=lambda sub: sub.name)
-        ),
-        custom=kind.custom,
-        stored_as=kind.stored_as or (f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version),
-    )
 
 
 def _answer(made: discovery.DiscoveryDocument) -> ServerResponse:

@@ -20,7 +20,7 @@ from trainwright.controller.local.apiserver.authorization import (
 )
 from trainwright.controller.local.apiserver.http.priority import PriorityAndFairness
 from trainwright.controller.local.apiserver.http.requestlog import Exchange, RequestLog
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
 from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
@@ -298,19 +298,19 @@ class APIServer:
             return not_found_page()
         special = self._special.get((route.group, route.resource, route.subresource))
         if route.subresource and route.subresource not in served.subresources and special is None:
-            if served.type.custom:
+            if served.custom:
                 raise errors.not_found(route.group, route.resource, route.name)
             raise errors.no_such_resource()
-        if served.type.namespaced and route.name and not route.namespace:
+        if served.namespaced and route.name and not route.namespace:
             raise errors.no_such_resource()
-        if not served.type.namespaced and route.namespace:
+        if not served.namespaced and route.namespace:
             raise errors.no_such_resource()
         if route.watch:
             request.query = [*request.query, ("watch", "true")]
         call = exchange.call = RequestInfo(
             request=request,
             user=user,
-            served=served,
+            resource=served,
             namespace=route.namespace,
             name=route.name,
             subresource=route.subresource,

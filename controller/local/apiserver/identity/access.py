@@ -65,7 +65,7 @@ class AccessReviews:
             status["evaluationError"] = found.problem
         made = {
             "kind": call.kind,
-            "apiVersion": call.served.api_version,
+            "apiVersion": call.resource.api_version,
             "metadata": {},
             "spec": {},
             "status": status,

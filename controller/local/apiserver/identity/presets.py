@@ -10,7 +10,7 @@ from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import authorization, errors
 from trainwright.controller.local.apiserver.identity import ADMINISTRATOR
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import ServerRequest, WriteQuery
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
@@ -97,12 +97,12 @@ async def add_presets(
         served = registry.find(group, version, plural)
         if served is None:
             continue
-        document = {"apiVersion": served.api_version, "kind": served.type.kind, **body}
+        document = {"apiVersion": served.api_version, "kind": served.kind, **body}
         served.strategy.default(document)
         call = RequestInfo(
             request=ServerRequest(method="POST", path="/"),
             user=ADMINISTRATOR,
-            served=served,
+            resource=served,
             namespace=body["metadata"].get("namespace", ""),
             name="",
             subresource="",

@@ -20,7 +20,7 @@ def read_review(call: RequestInfo) -> tuple[Document, MediaTypeOptions]:
     """The review in the body, with managed fields, and the form of the answer. Raises StatusError."""
     if call.name:
         raise errors.no_such_resource()
-    if call.request.method != "POST" or (call.served.type.namespaced and not call.namespace):
+    if call.request.method != "POST" or (call.resource.namespaced and not call.namespace):
         raise errors.method_not_allowed()
     wanted = negotiate(call)
     options = write_options(call.request, "CreateOptions")
@@ -57,7 +57,7 @@ async def review_self(call: RequestInfo) -> ServerResponse:
     _, wanted = read_review(call)
     review = {
         "kind": call.kind,
-        "apiVersion": call.served.api_version,
+        "apiVersion": call.resource.api_version,
         "metadata": {"creationTimestamp": times.format_time(call.now)},
         "status": {"userInfo": user_info(call.user)},
     }

@@ -10,7 +10,7 @@ import yaml
 from trainwright.api.manifest import ManifestError, check_depth, key, scalar
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.resources import ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.merge.apply.values import literal
 from trainwright.controller.local.apiserver.merge.patch import read_json
 from trainwright.controller.local.apiserver.request import protobuf
@@ -182,19 +182,17 @@ def read_object(call: RequestInfo, validation: str) -> Document:
     """
     strict: list[str] = []
     document = _decoded(call, strict if validation != "Ignore" else None)
-    if document is None and not call.served.type.custom:
+    if document is None and not call.resource.custom:
         document = {}
     problem = wrong_type_meta(document)
     if problem is not None:
         raise _unrecognized(call, problem)
-    if call.served.type.custom:
+    if call.resource.custom:
         _check_custom(call, document)
     else:
         _check_built_in(call, document)
-    sub = call.served.subresources.get(call.subresource)
-    decode = sub.structs if sub is not None and sub.structs is not None else call.served.decode
     try:
-        strict += decode(document)
+        strict += call.resource.decode(document, call.subresource)
     except DocumentDecodeError as error:
         raise _cannot_be_handled(call, str(error)) from error
     if validation == "Strict" and strict:
@@ -222,7 +220,7 @@ def read_plain(call: RequestInfo, kind: str, version: str) -> Document:
 def _decoded(call: RequestInfo, strict: list[str] | None) -> Any:
     """The body by its content type. Raises StatusError."""
     media = content_type(call.request.headers.get("content-type", "")) or JSON
-    if media == protobuf.MEDIA_TYPE and not call.served.type.custom:
+    if media == protobuf.MEDIA_TYPE and not call.resource.custom:
         try:
             return protobuf.decode(call.request.body)
         except protobuf.ProtobufError as error:
@@ -262,11 +260,11 @@ def wrong_type_meta(document: Any) -> str | None:
 
 def expected(call: RequestInfo) -> tuple[str, str]:
     """Kind and apiVersion of the body at an endpoint."""
-    sub = call.served.subresources.get(call.subresource)
+    sub = call.resource.subresources.get(call.subresource)
     if sub is None:
-        return call.kind, call.served.api_version
+        return call.kind, call.resource.api_version
     if not sub.version:
-        return sub.kind, call.served.api_version
+        return sub.kind, call.resource.api_version
     return sub.kind, f"{sub.group}/{sub.version}" if sub.group else sub.version
 
 
@@ -314,9 +312,9 @@ def _cannot_be_handled(call: RequestInfo, why: str) -> errors.StatusError:
     return errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-def go_type(served: ServedResource, *, of_list: bool = False) -> str:
+def go_type(served: Resource, *, of_list: bool = False) -> str:
     """The type of an object or of a list in the real server, as its messages of 406 name it."""
-    if served.type.custom:
+    if served.custom:
         return "*unstructured.UnstructuredList" if of_list else "*unstructured.Unstructured"
-    package = served.type.group.partition(".")[0] or "core"
-    return f"*{package}.{served.type.listed_as if of_list else served.type.kind}"
+    package = served.group.partition(".")[0] or "core"
+    return f"*{package}.{served.listed_as if of_list else served.kind}"

@@ -15,19 +15,16 @@ import msgspec
 
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.resources import ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request.info import ServerRequest, User, WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported
+from trainwright.controller.local.apiserver.selectors import LabelMatcher, SelectorError, parse_label_selector
 from trainwright.controller.local.apiserver.store import ObjectName, StoredObject
 from trainwright.controller.local.apiserver.views import negotiation
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
 from trainwright.controller.local.apiserver.views.selection import (
     FieldSelector,
-    LabelMatcher,
-    SelectorError,
-    custom_selectable_fields,
     parse_field_selector,
-    parse_label_selector,
     selectable_fields,
 )
 
@@ -41,7 +38,7 @@ class RequestInfo:
 
     request: ServerRequest
     user: User
-    served: ServedResource
+    resource: Resource
     namespace: str
     """Empty for kinds without namespace, and for collections over all namespaces."""
     name: str
@@ -56,17 +53,17 @@ class RequestInfo:
     @property
     def group(self) -> str:
         """API group of the resource."""
-        return self.served.type.group
+        return self.resource.group
 
     @property
     def plural(self) -> str:
         """The resource as the URL names it."""
-        return self.served.type.plural
+        return self.resource.plural
 
     @property
     def kind(self) -> str:
         """Kind of its objects."""
-        return self.served.type.kind
+        return self.resource.kind
 
     @property
     def key(self) -> ObjectName:
@@ -250,7 +247,7 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 class ObjectSelection:
     """The scope and the selectors of a call."""
 
-    served: ServedResource
+    served: Resource
     namespace: str
     """Empty for all."""
     name: str
@@ -266,7 +263,7 @@ class ObjectSelection:
     @property
     def single(self) -> str:
         """The name of the one object that there can be; empty where there can be several."""
-        if self.namespace or not self.served.type.namespaced:
+        if self.namespace or not self.served.namespaced:
             return self.fields.exact(_NAME) or ""
         return ""
 
@@ -279,7 +276,7 @@ class ObjectSelection:
         if self.fields.fields <= {_NAME, _NAMESPACE}:
             return self._named(one.name)
         # A value of a custom resource may be another one in another version.
-        if not self.served.type.custom and not self.fields.may_match(one.body):
+        if not self.served.custom and not self.fields.may_match(one.body):
             return False
         return self.fields.matches(self.served.named(one.document()))
 
@@ -290,11 +287,8 @@ class ObjectSelection:
 
 def selection_of(call: RequestInfo) -> ObjectSelection:
     """Read the selectors from the query. Raises StatusError."""
-    served = call.served
-    if served.type.custom:
-        selectable = custom_selectable_fields(served.selectable, namespaced=served.type.namespaced)
-    else:
-        selectable = selectable_fields(served.api_version, served.type.kind)
+    served = call.resource
+    selectable = selectable_fields(served)
     try:
         labels = parse_label_selector(call.request.param("labelSelector"))
         fields = parse_field_selector(call.request.param("fieldSelector"), selectable)
@@ -310,6 +304,6 @@ def selection_of(call: RequestInfo) -> ObjectSelection:
 def negotiate(call: RequestInfo) -> MediaTypeOptions:
     """What the header `Accept` asks for first, of what is offered. Raises StatusError where that is nothing."""
     accept = call.request.headers.get("accept", "")
-    if accept.strip() and not call.served.type.custom and not negotiation.any_offered(accept):
+    if accept.strip() and not call.resource.custom and not negotiation.any_offered(accept):
         raise errors.not_acceptable(negotiation.OFFERED)
     return negotiation.negotiate(accept, negotiation.RESOURCE_FORMS)

@@ -63,7 +63,7 @@ class Deletes:
 
     async def delete(self, call: RequestInfo, options: DeleteOptions) -> tuple[Document, bool]:
         """Delete one object. Returns its last state and whether it is gone. Raises StatusError."""
-        collection = call.served.type.stored_in
+        collection = call.resource.stored_in
         while True:
             existing = self._store.get(collection, call.key)
             if existing is None:
@@ -74,7 +74,7 @@ class Deletes:
                 continue
 
     async def _delete(self, call: RequestInfo, options: DeleteOptions, existing: StoredObject) -> tuple[Document, bool]:
-        strategy, served = call.served.strategy, call.served
+        strategy, served = call.resource.strategy, call.resource
         document = served.named(existing.document())
         meta = document["metadata"]
         check_preconditions(call, options, meta)
@@ -95,17 +95,17 @@ class Deletes:
             await self._store.committed()
             return document, not stays
         if (grace.graceful or waits) and document != before:
-            existing = self._store.write(served.type.stored_in, call.key, served.stored(document), existing)
+            existing = self._store.write(served.stored_in, call.key, served.stored(document), existing)
         if not stays:
             # Nothing is awaited between the mark, which watchers see first, and the removal: the client may go at any
             # moment, and nothing else would remove what is only marked.
-            existing = self._store.delete(served.type.stored_in, existing)
+            existing = self._store.delete(served.stored_in, existing)
         await self._store.committed()
         return served.named(existing.document()), not stays
 
     def _grace(self, call: RequestInfo, options: DeleteOptions, document: Document) -> "_Grace":
         """Mark a graceful deletion in the metadata, and say what it means."""
-        strategy, meta = call.served.strategy, document["metadata"]
+        strategy, meta = call.resource.strategy, document["metadata"]
         asked = 1 if options.grace is not None and options.grace < 0 else options.grace
         if not strategy.graceful:
             return _Grace()
@@ -133,7 +133,7 @@ class Deletes:
 
     def _set_policy(self, call: RequestInfo, options: DeleteOptions, meta: Document) -> None:
         """Set or remove the finalizers that tell the garbage collector what to do with dependents."""
-        strategy = call.served.strategy
+        strategy = call.resource.strategy
         if not strategy.collects_garbage:
             return
         old = meta.get("finalizers") or []
@@ -149,14 +149,14 @@ class Deletes:
 
     def _mark(self, call: RequestInfo, document: Document) -> None:
         meta = document["metadata"]
-        plain = call.served.strategy.marks_time_only
+        plain = call.resource.strategy.marks_time_only
         begins = not meta.get("deletionTimestamp")
         if begins or times.parse(meta["deletionTimestamp"]) > call.now:
             meta["deletionTimestamp"] = times.format_time(call.now)
         if begins:
             if meta.get("generation") and not plain:
                 meta["generation"] += 1
-            call.served.strategy.begin_deletion(document)
+            call.resource.strategy.begin_deletion(document)
         if not plain:
             meta["deletionGracePeriodSeconds"] = 0
 

@@ -39,7 +39,7 @@ OPERATIONS = 10_000
 
 def accepted(call: RequestInfo) -> tuple[str, ...]:
     """The types of patches that a kind takes."""
-    strategic = () if call.served.type.custom else (STRATEGIC_PATCH,)
+    strategic = () if call.resource.custom else (STRATEGIC_PATCH,)
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
 
 
@@ -82,14 +82,14 @@ def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery)
         elif media == MERGE_PATCH:
             made = merge_patch(live, read_merge_patch(body))
         else:
-            made = strategic_merge_patch(live, read_strategic_patch(body), published_models(), call.served.model)
+            made = strategic_merge_patch(live, read_strategic_patch(body), published_models(), call.resource.model)
         if options.validation != "Ignore" and media != JSON_PATCH:
             strict = bodies.duplicate_keys(body)
         if not isinstance(made, dict):
             raise _rejected("the result is not an object")
         _check_kind(call, made)
         try:
-            strict += call.served.decode(made)
+            strict += call.resource.decode(made)
         except DocumentDecodeError as error:
             raise _rejected(str(error)) from error
         if options.validation == "Ignore":
@@ -100,7 +100,7 @@ def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery)
         raise _status(error) from error
     for warning in strict:
         call.warn(warning)
-    call.served.strategy.default(made)
+    call.resource.strategy.default(made)
     _check_identity(call, made)
     return track(call, live, made, options)
 
@@ -108,7 +108,7 @@ def _patched(call: RequestInfo, live: Document, media: str, options: WriteQuery)
 def _check_kind(call: RequestInfo, made: Document) -> None:
     """Raises StatusError where a patch made an object of another kind; custom resources are validated later."""
     kind, version = bodies.expected(call)
-    if call.served.type.custom:
+    if call.resource.custom:
         made["kind"] = made.get("kind") or ""
         made["apiVersion"] = made.get("apiVersion") or ""
         return
@@ -143,7 +143,7 @@ def report_duplicates(call: RequestInfo, duplicates: list[str], options: WriteQu
 
 
 def _applied(call: RequestInfo, live: Document | None, document: Document, options: WriteQuery) -> Document:
-    manager = call.served.managers[call.subresource]
+    manager = call.resource.managers[call.subresource]
     try:
         made = manager.apply(live, document, options.manager, force=options.force, now=call.now)
     except ConflictError as error:
@@ -155,14 +155,14 @@ def _applied(call: RequestInfo, live: Document | None, document: Document, optio
         raise errors.plain_internal(str(error)) from error
     metadata.metadata_of(made)
     try:
-        if call.served.type.custom:
+        if call.resource.custom:
             # Only a decoded body loses its nulls, and what is applied has no unknown fields.
             made["metadata"], _ = decode_metadata(made["metadata"])
         else:
-            call.served.decode(made)
+            call.resource.decode(made)
     except DocumentDecodeError as error:
         raise errors.plain_internal(str(error)) from error
-    call.served.strategy.default(made)
+    call.resource.strategy.default(made)
     uid = made["metadata"].get("uid")
     if live is None and uid:
         raise call.conflict(f"uid mismatch: the provided object specified uid {uid}, and no existing object was found")
@@ -203,15 +203,15 @@ class Endpoints:
         """Answer a call for a resource or a subresource that is stored with it. Raises StatusError."""
         method = call.request.method
         _check_size(call)
-        sub = call.served.subresources.get(call.subresource)
-        if sub is not None and not call.served.type.custom and _VERBS.get(method) not in sub.verbs:
+        sub = call.resource.subresources.get(call.subresource)
+        if sub is not None and not call.resource.custom and _VERBS.get(method) not in sub.verbs:
             raise errors.method_not_allowed()
         if method in ("GET", "HEAD"):
             return await self._read(call)
         # The real server takes the name of the URL for custom resources, and checks none for built-in kinds.
-        if method == "POST" and not call.subresource and (not call.name or call.served.type.custom):
+        if method == "POST" and not call.subresource and (not call.name or call.resource.custom):
             return await self.create(call)
-        if method == "PUT" and not call.name and call.served.type.custom:
+        if method == "PUT" and not call.name and call.resource.custom:
             raise errors.bad_request("name must be provided")
         if method == "PUT" and call.name:
             return await self.replace(call)
@@ -221,7 +221,7 @@ class Endpoints:
             raise errors.method_not_allowed()
         if method == "DELETE" and not call.subresource:
             return await (self.delete(call) if call.name else self.delete_collection(call))
-        if call.served.type.custom and method in _VERBS:
+        if call.resource.custom and method in _VERBS:
             raise errors.not_supported(call.group, call.plural, _VERBS[method])
         raise errors.method_not_allowed()
 
@@ -239,7 +239,7 @@ class Endpoints:
         wanted = negotiate(call)
         options = write_options(call.request, "CreateOptions")
         document = bodies.read_object(call, options.validation)
-        call.served.strategy.default(document)
+        call.resource.strategy.default(document)
         return shown(call, await self._writes.create(call, document, options), wanted, 201)
 
     async def replace(self, call: RequestInfo) -> ServerResponse:
@@ -247,7 +247,7 @@ class Endpoints:
         wanted = negotiate(call)
         options = write_options(call.request, "UpdateOptions")
         document = bodies.read_object(call, options.validation)
-        call.served.strategy.default(document)
+        call.resource.strategy.default(document)
         meta = metadata.metadata_of(document)
         metadata.set_namespace(meta, call.namespace)
         metadata.check_name(meta, call.name)
@@ -257,7 +257,7 @@ class Endpoints:
             _check_uid(call, meta.get("uid"), live)
             return track(call, live, copied(document), options)
 
-        create = call.served.strategy.create_on_update and not call.subresource
+        create = call.resource.strategy.create_on_update and not call.subresource
         made, created = await self._writes.update(call, transform, options, create=create)
         return shown(call, made, wanted, 201 if created else 200)
 
@@ -266,7 +266,7 @@ class Endpoints:
         media = bodies.content_type(call.request.headers.get("content-type", ""))
         types = accepted(call)
         if media not in types:
-            if not call.served.type.custom:
+            if not call.resource.custom:
                 raise errors.no_such_patch()
             raise errors.unsupported_media_type(types)
         wanted = negotiate(call)
@@ -280,12 +280,12 @@ class Endpoints:
         """DELETE of an object."""
         wanted = negotiate(call)
         options = deletes.read_options(call)
-        warning = call.served.strategy.deletion_warning
+        warning = call.resource.strategy.deletion_warning
         if warning and not options.policy and options.orphans is None:
             call.warn(warning)
         document, gone = await self._deletes.delete(call, options)
         status = 202 if not gone and options.orphans is False else 200
-        if gone and not call.served.strategy.returns_deleted:
+        if gone and not call.resource.strategy.returns_deleted:
             return ServerResponse.of(_gone(call, document), status)
         return shown(call, document, wanted, status)
 
@@ -299,7 +299,7 @@ class Endpoints:
             single = RequestInfo(
                 request=call.request,
                 user=call.user,
-                served=call.served,
+                resource=call.resource,
                 namespace=one.name.namespace,
                 name=one.name.name,
                 subresource="",
@@ -316,15 +316,15 @@ class Endpoints:
 
 def _has_collections_to_delete(call: RequestInfo) -> bool:
     """Not across namespaces, and not of namespaces themselves."""
-    across = call.served.type.namespaced and not call.namespace
-    return not across and "deletecollection" in call.served.verbs
+    across = call.resource.namespaced and not call.namespace
+    return not across and "deletecollection" in call.resource.verbs
 
 
 def _check_uid(call: RequestInfo, uid: str | None, live: Document | None) -> None:
     """A PUT that says a uid is for that object alone. Raises StatusError."""
     found = live["metadata"]["uid"] if live is not None else ""
     if uid and uid != found:
-        kind = call.served.type
+        kind = call.resource
         folder = f"{kind.group}/{kind.plural}" if kind.custom else _FOLDERS.get(kind.plural, kind.plural)
         key = "/".join(part for part in ("/registry", folder, call.namespace, call.name) if part)
         problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"

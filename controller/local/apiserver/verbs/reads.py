@@ -9,7 +9,7 @@ import yaml
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.resources import ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import (
     Continuation,
@@ -30,6 +30,7 @@ from trainwright.controller.local.apiserver.views.tables import (
     include_of,
     partial_metadata,
     partial_metadata_list,
+    table_format,
     table_of_list,
     table_of_object,
 )
@@ -39,34 +40,29 @@ def _prefix(version: str, kind: str) -> bytes:
     return b'{"apiVersion":' + encode(version) + b',"kind":' + encode(kind)
 
 
-def object_bytes(served: ServedResource, one: StoredObject) -> bytes:
+def object_bytes(served: Resource, one: StoredObject) -> bytes:
     """A stored object in the version that is served."""
     if served.from_storage is not None:
         return encode(served.named(one.document()))
-    wanted = _prefix(served.api_version, served.type.kind)
+    wanted = _prefix(served.api_version, served.kind)
     if one.body.startswith(wanted):
         return one.body
-    stored_prefix = _prefix(_storage_version(served), served.type.kind)
+    stored_prefix = _prefix(served.storage_api_version, served.kind)
     if one.body.startswith(stored_prefix):
         return wanted + one.body[len(stored_prefix) :]
     return encode(served.named(one.document()))
 
 
-def item_bytes(served: ServedResource, one: StoredObject) -> bytes:
+def item_bytes(served: Resource, one: StoredObject) -> bytes:
     """A stored object as an item of a list: those of built-in kinds carry no kind."""
-    if served.type.custom:
+    if served.custom:
         return object_bytes(served, one)
-    prefix = _prefix(_storage_version(served), served.type.kind)
+    prefix = _prefix(served.storage_api_version, served.kind)
     if served.from_storage is None and one.body.startswith(prefix + b","):
         return b"{" + one.body[len(prefix) + 1 :]
     document = served.named(one.document())
     del document["apiVersion"], document["kind"]
     return encode(document)
-
-
-def _storage_version(served: ServedResource) -> str:
-    kind = served.type
-    return f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version
 
 
 def list_metadata(version: int, next_page: str = "", remaining: int | None = None) -> Document:
@@ -79,9 +75,9 @@ def list_metadata(version: int, next_page: str = "", remaining: int | None = Non
     return made
 
 
-def list_bytes(served: ServedResource, items: Iterable[StoredObject], metadata: Document) -> bytes:
+def list_bytes(served: Resource, items: Iterable[StoredObject], metadata: Document) -> bytes:
     """A list of stored objects."""
-    head = encode({"kind": served.type.listed_as, "apiVersion": served.api_version, "metadata": metadata})
+    head = encode({"kind": served.listed_as, "apiVersion": served.api_version, "metadata": metadata})
     return head[:-1] + b',"items":[' + b",".join([item_bytes(served, one) for one in items]) + b"]}"
 
 
@@ -107,13 +103,13 @@ class ResourceReads:
             await self.reach(parsed_version(call.request.param("resourceVersion")))
         except InvalidVersionError as error:
             raise errors.plain_internal(str(error)) from error
-        one = self._store.get(call.served.type.stored_in, call.key)
+        one = self._store.get(call.resource.stored_in, call.key)
         await self._store.committed(one.version if one else None)
         if one is None:
             raise call.not_found()
         if wanted.form == "object" and not wanted.yaml:
-            return ServerResponse(body=object_bytes(call.served, one))
-        return shown(call, call.served.named(one.document()), wanted)
+            return ServerResponse(body=object_bytes(call.resource, one))
+        return shown(call, call.resource.named(one.document()), wanted)
 
     async def list(self, call: RequestInfo, options: ListOptions) -> ServerResponse:
         """A list, or a page of one. Raises StatusError."""
@@ -126,28 +122,33 @@ class ResourceReads:
         self, call: RequestInfo, items: Sequence[StoredObject], metadata: Document, wanted: MediaTypeOptions
     ) -> ServerResponse:
         """Objects as a list, in the form that the client wants. Raises StatusError."""
-        if call.served.type.custom and wanted.form == "object":
+        if call.resource.custom and wanted.form == "object":
             # Lists of custom resources are maps to the real server, which sets the token even if there is none.
             metadata.setdefault("continue", "")
         if wanted.form == "object" and not wanted.yaml:
-            return ServerResponse(body=list_bytes(call.served, items, metadata))
-        documents = [call.served.named(one.document()) for one in items]
+            return ServerResponse(body=list_bytes(call.resource, items, metadata))
+        documents = [call.resource.named(one.document()) for one in items]
         made: Document
         if wanted.form == "table":
             made = table_of_list(
-                call.served.table, documents, metadata, now=call.now, include=include(call), version=wanted.version
+                table_format(call.resource),
+                documents,
+                metadata,
+                now=call.now,
+                include=include(call),
+                version=wanted.version,
             )
         elif wanted.form == "metadata":
             if not wanted.as_list:
                 raise errors.form_not_acceptable(
                     "you requested PartialObjectMetadata, but the requested object is a list "
-                    f"({bodies.go_type(call.served, of_list=True)})"
+                    f"({bodies.go_type(call.resource, of_list=True)})"
                 )
             made = partial_metadata_list(documents, metadata, wanted.version)
         else:
-            served = call.served
-            made = {"apiVersion": served.api_version, "kind": served.type.listed_as, "metadata": metadata}
-            made["items"] = documents if served.type.custom else [_without_kind(one) for one in documents]
+            served = call.resource
+            made = {"apiVersion": served.api_version, "kind": served.listed_as, "metadata": metadata}
+            made["items"] = documents if served.custom else [_without_kind(one) for one in documents]
         return answered(made, wanted)
 
     def selection(self, call: RequestInfo) -> ObjectSelection:
@@ -176,7 +177,7 @@ class ResourceReads:
         if not options.page and not (options.match == "Exact" or (options.limit and asked and not options.match)):
             version = self._store.version
         try:
-            collection = self._store.at(call.served.type.stored_in, version)
+            collection = self._store.at(call.resource.stored_in, version)
         except Expired as error:
             raise self._expired(options) from error
         matches, single = selection.stored, "" if after else selection.single
@@ -227,13 +228,14 @@ class ResourceReads:
 def shown(call: RequestInfo, document: Document, wanted: MediaTypeOptions, status: int = 200) -> ServerResponse:
     """One object in the form that the client wants."""
     if wanted.form == "table":
-        made = table_of_object(call.served.table, document, now=call.now, include=include(call), version=wanted.version)
+        how = table_format(call.resource)
+        made = table_of_object(how, document, now=call.now, include=include(call), version=wanted.version)
         return answered(made, wanted, status)
     if wanted.form == "metadata":
         if wanted.as_list:
             raise errors.form_not_acceptable(
                 "you requested PartialObjectMetadataList, but the requested object is not a list "
-                f"({bodies.go_type(call.served)})"
+                f"({bodies.go_type(call.resource)})"
             )
         return answered(partial_metadata(document, wanted.version), wanted, status)
     return answered(document, wanted, status)

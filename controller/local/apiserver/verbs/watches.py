@@ -33,7 +33,7 @@ from trainwright.controller.local.apiserver.store import (
 from trainwright.controller.local.apiserver.verbs import reads
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, include
 from trainwright.controller.local.apiserver.views.negotiation import MediaTypeOptions
-from trainwright.controller.local.apiserver.views.tables import Include, partial_metadata, table_of_object
+from trainwright.controller.local.apiserver.views.tables import Include, partial_metadata, table_format, table_of_object
 
 SECONDS = 1800
 """How long a watch lasts at least that does not say it; up to twice as long, so that not all end together."""
@@ -77,7 +77,7 @@ class Watches:
     ) -> AsyncGenerator[bytes, None]:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        collection = call.served.type.stored_in
+        collection = call.resource.stored_in
         initial = options.initial if options.initial is not None else version == 0
         if not initial and version == 0:
             version = self._store.version
@@ -145,7 +145,7 @@ class _Frames:
 
     def __init__(self, call: RequestInfo, selection: ObjectSelection, wanted: MediaTypeOptions) -> None:
         self._call = call
-        self._served = call.served
+        self._served = call.resource
         self._selection = selection
         self._wanted = wanted
         self._include: Include = include(call)
@@ -172,7 +172,7 @@ class _Frames:
     def bookmark(self, version: int, metadata: Document | None = None) -> bytes:
         """Says how far the watch has come."""
         document = {
-            "kind": self._served.type.kind,
+            "kind": self._served.kind,
             "apiVersion": self._served.api_version,
             "metadata": {"resourceVersion": str(version), **(metadata or {})},
         }
@@ -193,7 +193,7 @@ class _Frames:
             document = partial_metadata(document, self._wanted.version)
         elif self._wanted.form == "table":
             document = table_of_object(
-                self._served.table,
+                table_format(self._served),
                 document,
                 now=wall_clock(),
                 include=self._include,

@@ -74,7 +74,7 @@ class ResourceWrites:
         if generated:
             raise errors.no_unique_name(call.group, call.plural, call.name)
         error = errors.already_exists(call.group, call.plural, call.name)
-        existing = self._store.get(call.served.type.stored_in, call.key)
+        existing = self._store.get(call.resource.stored_in, call.key)
         if existing is not None and existing.document()["metadata"].get("deletionTimestamp"):
             error.message = f"object is being deleted: {error.message}"
         raise error
@@ -83,15 +83,15 @@ class ResourceWrites:
         self, call: RequestInfo, document: Document, options: WriteQuery, *, create_only: bool = False
     ) -> Document:
         """Raises Changed where the name is taken."""
-        if call.served.ending:
+        if call.resource.ending:
             why = "create not allowed while custom resource definition is terminating"
             raise errors.forbidden(call.group, call.plural, str(meta_of(document).get("name") or ""), why)
         meta = meta_of(document)
         metadata.begin(meta, call.now)
-        served, strategy = call.served, call.served.strategy
+        served, strategy = call.resource, call.resource.strategy
         strategy.prepare_for_create(document)
         name = str(meta.get("name") or "")
-        known = validate_metadata(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
+        known = validate_metadata(meta, namespaced=served.namespaced, name_rule=strategy.name_rule)
         found = _type_errors(call, document, known) or strategy.errors(known, document, None, "")
         if found:
             raise _invalid(call, document, name, found)
@@ -101,8 +101,8 @@ class ResourceWrites:
         _warn(call, document, None)
         call.name = name
         await self._admission.validate(call, "CREATE", document, None, options)
-        key = ObjectName(call.namespace if served.type.namespaced else "", name)
-        collection = served.type.stored_in
+        key = ObjectName(call.namespace if served.namespaced else "", name)
+        collection = served.stored_in
         if options.dry_run:
             if self._store.get(collection, key) is not None:
                 raise Changed
@@ -122,14 +122,14 @@ class ResourceWrites:
             options: of the request.
             create: whether to create the object if it is not there.
         """
-        collection = call.served.type.stored_in
+        collection = call.resource.stored_in
         while True:
             existing = self._store.get(collection, call.key)
             if existing is None and not create:
                 raise call.not_found()
-            live = call.served.named(existing.document()) if existing is not None else None
+            live = call.resource.named(existing.document()) if existing is not None else None
             try:
-                new = await transform(call.served.named(existing.document()) if existing is not None else None)
+                new = await transform(call.resource.named(existing.document()) if existing is not None else None)
                 new = await self._mutated(call, new, live, options)
                 if existing is None or live is None:
                     return await self._create(call, new, options), True
@@ -149,20 +149,20 @@ class ResourceWrites:
         self, call: RequestInfo, transform: Callable[[Document], Document], options: WriteQuery
     ) -> Document:
         """As `change`, for whoever waits for the commit with another change that belongs to it. Raises StatusError."""
-        collection = call.served.type.stored_in
+        collection = call.resource.stored_in
         existing = self._store.get(collection, call.key)
         if existing is None:
             raise call.not_found()
-        new = transform(call.served.named(existing.document()))
-        if not options.dry_run and new != call.served.named(existing.document()):
-            one = self._store.write(collection, call.key, call.served.stored(new), existing)
-            new = call.served.named(one.document())
+        new = transform(call.resource.named(existing.document()))
+        if not options.dry_run and new != call.resource.named(existing.document()):
+            one = self._store.write(collection, call.key, call.resource.stored(new), existing)
+            new = call.resource.named(one.document())
         return new
 
     async def _replace(
         self, call: RequestInfo, new: Document, live: Document, existing: StoredObject, options: WriteQuery
     ) -> Document:
-        served, strategy = call.served, call.served.strategy
+        served, strategy = call.resource, call.resource.strategy
         meta, old = meta_of(new), live["metadata"]
         self._check_version(call, meta, old)
         metadata.set_namespace(meta, call.namespace)
@@ -173,7 +173,7 @@ class ResourceWrites:
         strategy.prepare_for_update(new, live, call.subresource)
         meta = meta_of(new)  # custom resources take all of it from the stored object where the status is written
         metadata.keep_system_fields(meta, old)
-        known = validate_metadata(meta, namespaced=served.type.namespaced) + validate_metadata_update(meta, old)
+        known = validate_metadata(meta, namespaced=served.namespaced) + validate_metadata_update(meta, old)
         found = _type_errors(call, new, known) or strategy.errors(known, new, live, call.subresource)
         if found:
             raise _invalid(call, new, str(meta.get("name") or ""), found)
@@ -182,16 +182,16 @@ class ResourceWrites:
         await self._admission.validate(call, "UPDATE", new, live, options)
         if _goes_now(new["metadata"], old) and not strategy.is_held(new):
             if not options.dry_run:
-                self._store.delete(served.type.stored_in, existing)
+                self._store.delete(served.stored_in, existing)
                 await self._store.committed()
             return new
-        if new == live and (not served.type.custom or served.stored(new) == existing.document()):
+        if new == live and (not served.custom or served.stored(new) == existing.document()):
             # What is stored of a custom resource may still have the form of an older schema.
             await self._store.committed()
             return live
         if options.dry_run:
             return served.named(served.stored(new))
-        one = self._store.write(served.type.stored_in, call.key, served.stored(new), existing)
+        one = self._store.write(served.stored_in, call.key, served.stored(new), existing)
         await self._store.committed()
         return served.named(one.document())
 
@@ -201,7 +201,7 @@ class ResourceWrites:
         except ValueError as error:
             raise errors.plain_internal(str(error)) from error
         if not version:
-            if not call.served.strategy.unconditional_update:
+            if not call.resource.strategy.unconditional_update:
                 missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
                 raise errors.invalid(call.group, call.plural, call.name, [missing])
             meta["resourceVersion"] = old["resourceVersion"]
@@ -229,7 +229,7 @@ class ResourceWrites:
 
 
 def _warn(call: RequestInfo, new: Document, old: Document | None) -> None:
-    strategy = call.served.strategy
+    strategy = call.resource.strategy
     known = [] if old is None else strategy.undone(old)
     for text in (*(one for one in strategy.undone(new) if one not in known), *strategy.warnings(new, old)):
         call.warn(text)
@@ -250,8 +250,8 @@ def _has_version(meta: Document) -> bool:
 def _type_errors(call: RequestInfo, document: Document, known: list[DocumentError]) -> list[DocumentError]:
     """Errors of a custom resource that says another kind or version: then its schema is not looked at."""
     given = (document["kind"], document["apiVersion"])
-    wanted = (call.served.type.kind, call.served.api_version)
-    if not call.served.type.custom or given == wanted:
+    wanted = (call.resource.kind, call.resource.api_version)
+    if not call.resource.custom or given == wanted:
         return []
     names = zip(("kind", "apiVersion"), given, wanted, strict=True)
     return [*known, *(invalid(name, said, f"must be {right}") for name, said, right in names if said != right)]
@@ -259,7 +259,7 @@ def _type_errors(call: RequestInfo, document: Document, known: list[DocumentErro
 
 def _invalid(call: RequestInfo, document: Document, name: str, found: list[DocumentError]) -> errors.StatusError:
     """The error names the kind that the object says it is of."""
-    group = call.served.strategy.error_group
+    group = call.resource.strategy.error_group
     if group is None:
         group = str(document["apiVersion"]).rpartition("/")[0]
     return errors.invalid(group, str(document["kind"]), name, found)
@@ -280,7 +280,7 @@ def _goes_now(meta: Document, old: Document) -> bool:
 
 def track(call: RequestInfo, live: Document | None, new: Document, options: WriteQuery) -> Document:
     """The new object with managed fields for an update by the one who asks."""
-    manager = call.served.managers.get(call.subresource)
+    manager = call.resource.managers.get(call.subresource)
     if manager is None:
         if not new["metadata"].get("managedFields"):
             new["metadata"].pop("managedFields", None)

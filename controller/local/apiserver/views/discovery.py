@@ -3,84 +3,17 @@
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainwright.controller.local.apiserver.kinds.registry import Resource, version_priority
+from trainwright.controller.local.apiserver.schema.published.kinds import Subresource
 from trainwright.controller.local.apiserver.views.negotiation import JSON, YAML, Form, negotiate
 
-READ_AND_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-"""The verbs of most built-in resources."""
-CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""The verbs of custom resources, in the order in which they are listed."""
-STATUS_VERBS = ("get", "patch", "update")
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_STABILITY = {None: 0, "beta": 1, "alpha": 2}
+Document = dict[str, Any]
 
-Priority = tuple[int, int, int, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Subresource:
-    """A subresource.
-
-    Attributes:
-        name: such as `status`.
-        kind: of its bodies; empty for the kind of the resource.
-        verbs: what can be done with it.
-        group: of the kind; None for that of the resource.
-        version: of the kind; None for that of the resource.
-    """
-
-    name: str
-    verbs: tuple[str, ...] = STATUS_VERBS
-    kind: str = ""
-    group: str | None = None
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveryResource:
-    """A served resource in one version.
-
-    Attributes:
-        group: empty for core.
-        version: such as `v1`.
-        kind: such as `Pod`.
-        plural: such as `pods`.
-        singular: such as `pod`.
-        namespaced: whether it lives in namespaces.
-        verbs: what can be done with it.
-        short_names: such as `po`.
-        categories: such as `all`.
-        subresources: sorted by name.
-        custom: whether a CustomResourceDefinition defines it.
-        stored_as: the apiVersion that it is stored in; empty for its own.
-    """
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    singular: str
-    namespaced: bool
-    verbs: tuple[str, ...] = READ_AND_WRITE
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    subresources: tuple[Subresource, ...] = ()
-    custom: bool = False
-    stored_as: str = ""
-
-    @property
-    def group_version(self) -> str:
-        """The apiVersion, such as `batch/v1`, or `v1` for core."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def stored(self) -> bool:
-        """Whether there are objects of it; reviews and bindings are answered and forgotten."""
-        return "list" in self.verbs
+AGGREGATED: Form = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +26,7 @@ class DiscoveryGroup:
     """
 
     name: str
-    versions: Mapping[str, tuple[DiscoveryResource, ...]]
+    versions: Mapping[str, tuple[Resource, ...]]
 
     @property
     def preferred(self) -> str:
@@ -109,47 +42,22 @@ _ORDER = (
 )
 
 
-def groups_of(
-    resources: Iterable[DiscoveryResource], preferred: Mapping[str, Iterable[str]] | None = None
-) -> tuple[DiscoveryGroup, ...]:
+def groups_of(resources: Iterable[Resource]) -> tuple[DiscoveryGroup, ...]:
     """Resources by group and version: Kubernetes' own groups in its order, then the others by name.
 
-    Args:
-        resources: what is served.
-        preferred: the order of a group's versions; other groups with built-in kinds keep the order in which they come.
+    Versions of custom resources are ordered by priority, those of built-in ones as they come.
     """
-    found: dict[str, dict[str, list[DiscoveryResource]]] = {}
+    found: dict[str, dict[str, list[Resource]]] = {}
     for resource in resources:
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     names = sorted(found, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
-    return tuple(
-        DiscoveryGroup(name, _ordered_versions(found[name], (preferred or {}).get(name, ()))) for name in names
-    )
+    return tuple(DiscoveryGroup(name, _ordered_versions(found[name])) for name in names)
 
 
-def _ordered_versions(
-    found: Mapping[str, list[DiscoveryResource]], preferred: Iterable[str]
-) -> dict[str, tuple[DiscoveryResource, ...]]:
-    if all(resource.custom for resources in found.values() for resource in resources):
-        order = sorted(found, key=priority)
-    else:
-        order = [*(version for version in preferred if version in found), *found]
-    return {
-        version: tuple(sorted(found[version], key=lambda resource: resource.plural)) for version in dict.fromkeys(order)
-    }
-
-
-def priority(version: str) -> Priority:
-    """A key that sorts versions with the preferred one first: `v10`, `v2`, `v2beta1`, `v2alpha1`, then other names."""
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return 1, 0, 0, 0, version
-    return 0, _STABILITY[match[2]], -int(match[1]), -int(match[3] or 0), ""
-
-
-Document = dict[str, Any]
-
-AGGREGATED: Form = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
+def _ordered_versions(found: Mapping[str, list[Resource]]) -> dict[str, tuple[Resource, ...]]:
+    custom = all(resource.custom for resources in found.values() for resource in resources)
+    order = sorted(found, key=version_priority) if custom else found
+    return {version: tuple(sorted(found[version], key=lambda resource: resource.plural)) for version in order}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +106,7 @@ def group(accept: str, found: DiscoveryGroup) -> DiscoveryDocument:
     return _plain(accept, {"kind": "APIGroup", "apiVersion": "v1", **_versions(found)})
 
 
-def resources(accept: str, group_version: str, served: Iterable[DiscoveryResource]) -> DiscoveryDocument:
+def resources(accept: str, group_version: str, served: Iterable[Resource]) -> DiscoveryDocument:
     """`/apis/<group>/<version>` and `/api/v1`: the resources of a version. Raises StatusError."""
     document: Document = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
     if "/" not in group_version:
@@ -270,7 +178,7 @@ def _versions(found: DiscoveryGroup) -> Document:
     return {"name": found.name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _entries(resource: DiscoveryResource) -> Iterable[Document]:
+def _entries(resource: Resource) -> Iterable[Document]:
     entry: Document = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -279,27 +187,27 @@ def _entries(resource: DiscoveryResource) -> Iterable[Document]:
         "verbs": list(resource.verbs),
         **_names(resource),
     }
-    if resource.stored:
+    if resource.stores:
         entry["storageVersionHash"] = _storage_version_hash(resource)
     yield entry
-    for subresource in resource.subresources:
+    for _, subresource in sorted(resource.subresources.items()):
         yield {
             "name": f"{resource.plural}/{subresource.name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            **({"group": subresource.group, "version": subresource.version} if subresource.group is not None else {}),
+            **({"group": subresource.group, "version": subresource.version} if subresource.version else {}),
             "kind": subresource.kind or resource.kind,
             "verbs": list(subresource.verbs),
         }
 
 
-def _names(resource: DiscoveryResource) -> Document:
+def _names(resource: Resource) -> Document:
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(value) for key, value in names.items() if value}
 
 
-def _storage_version_hash(resource: DiscoveryResource) -> str:
-    group_name, _, version_name = (resource.stored_as or resource.group_version).rpartition("/")
+def _storage_version_hash(resource: Resource) -> str:
+    group_name, _, version_name = (resource.stored_as or resource.storage_api_version).rpartition("/")
     stored = f"{group_name}/{version_name}/{resource.kind}"
     return base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
 
@@ -312,7 +220,7 @@ def _aggregated(found: DiscoveryGroup) -> Document:
     return {"metadata": {"name": found.name} if found.name else {}, "versions": versions}
 
 
-def _aggregated_resource(resource: DiscoveryResource) -> Document:
+def _aggregated_resource(resource: Resource) -> Document:
     made: Document = {
         "resource": resource.plural,
         "responseKind": _response_kind(resource),
@@ -324,17 +232,17 @@ def _aggregated_resource(resource: DiscoveryResource) -> Document:
     if resource.subresources:
         made["subresources"] = [
             {"subresource": one.name, "responseKind": _response_kind(resource, one), "verbs": list(one.verbs)}
-            for one in resource.subresources
+            for _, one in sorted(resource.subresources.items())
         ]
     return made
 
 
-def _response_kind(resource: DiscoveryResource, subresource: Subresource | None = None) -> Document:
+def _response_kind(resource: Resource, subresource: Subresource | None = None) -> Document:
     # Empty for the group version that it stands in, but for custom resources.
     group_name, version_name = (resource.group, resource.version) if resource.custom else ("", "")
     kind = resource.kind
     if subresource is not None:
         kind = subresource.kind or kind
-        if subresource.group is not None:
-            group_name, version_name = subresource.group, subresource.version or ""
+        if subresource.version:
+            group_name, version_name = subresource.group, subresource.version
     return {"group": group_name, "version": version_name, "kind": kind}

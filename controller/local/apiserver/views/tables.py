@@ -4,11 +4,12 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal
 
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.merge.apply.values import quoted
-from trainwright.controller.local.apiserver.schema.published.kinds import recorded_kinds
+from trainwright.controller.local.apiserver.schema.published.kinds import Column
 from trainwright.controller.local.apiserver.views.cells import (
     cell_of,
     default_cells,
@@ -18,8 +19,6 @@ from trainwright.controller.local.apiserver.views.cells import (
 )
 from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError, Path, compile_path, result_text
 from trainwright.controller.local.apiserver.views.reading import UNKNOWN, Document, since
-
-Column = dict[str, Any]
 
 
 def _no_conditions(_: Document) -> list[dict[str, str]]:
@@ -36,63 +35,51 @@ class TableFormat:
         conditions: the conditions of an object's row.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[dict[str, Any], ...]
     cells: Callable[[Document, datetime], list[Any]]
     conditions: Callable[[Document], list[dict[str, str]]] = _no_conditions
 
 
-def column(name: str, type_: str = "string", *, format_: str = "", priority: int = 0, description: str = "") -> Column:
-    """A column definition. Columns of priority 0 are shown, others only by `kubectl get -o wide`.
+def _definition(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
 
-    Built-in ones have no description, which in Kubernetes is the text of its API documentation; kubectl shows none.
-    """
-    return {"name": name, "type": type_, "format": format_, "description": description, "priority": priority}
+
+_NAME = Column("Name", format="name")
+_DEFAULT = TableFormat((_definition(_NAME), _definition(Column("Created At", "date"))), default_cells)
+_AGE = Column("Age", "date", cell=".metadata.creationTimestamp")
 
 
-_DEFAULT = TableFormat((column("Name", format_="name"), column("Created At", "date")), default_cells)
-
-
-@cache
-def table_format(api_version: str, kind: str) -> TableFormat:
-    """The table of a built-in kind; those without columns of their own show name and time of creation."""
-    row = recorded_kinds().get((api_version, kind))
-    if row is None:
+@lru_cache(maxsize=512)
+def table_format(resource: Resource) -> TableFormat:
+    """The table of a kind; built-in ones without columns show name and time of creation, custom ones name and age."""
+    if resource.custom:
+        return _custom(resource.columns or (_AGE,))
+    if not resource.columns:
         return _DEFAULT
-    cells = [(one, cell_of(kind, one.name, one.cell)) for one in row.columns]
-    columns = tuple(
-        column(one.name, one.type, format_=one.format, priority=one.priority)
-        for one, read in cells
-        if read is not None or kind == "Pod"
-    )
-    if kind == "Pod":
-        return TableFormat(columns, pod_cells, pod_conditions)
+    if resource.kind == "Pod":
+        return TableFormat(tuple(map(_definition, resource.columns)), pod_cells, pod_conditions)
+    cells = [(column, cell_of(resource.kind, column.name, column.cell)) for column in resource.columns]
     readers = [read for _, read in cells if read is not None]
-    return TableFormat(columns, lambda document, now: [read(document, now) for read in readers])
+    return TableFormat(
+        tuple(_definition(column) for column, read in cells if read is not None),
+        lambda document, now: [read(document, now) for read in readers],
+    )
 
 
-_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-
-
-def custom_table_format(printer_columns: Iterable[Document]) -> TableFormat:
-    """The table of a version of a custom resource; without columns, the age is one."""
-    wanted = list(printer_columns) or [_AGE]
-    readers = [(_finder(one["jsonPath"]), one["type"]) for one in wanted]
+def _custom(columns: Iterable[Column]) -> TableFormat:
+    """https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#additional-printer-columns"""
+    readers = [(_finder(column.cell), column.type) for column in columns]
 
     def cells(document: Document, now: datetime) -> list[Any]:
         return [name_of(document), *(_cell(find, kind, document, now) for find, kind in readers)]
 
-    return TableFormat((column("Name", format_="name"), *map(_definition, wanted)), cells)
-
-
-def _definition(wanted: Document) -> Column:
-    description = f"Custom resource definition column (in JSONPath format): {wanted['jsonPath']}"
-    return column(
-        wanted["name"],
-        wanted["type"],
-        format_=wanted.get("format", ""),
-        priority=wanted.get("priority", 0),
-        description=wanted.get("description") or description,
-    )
+    return TableFormat((_definition(_NAME), *map(_definition, columns)), cells)
 
 
 def _finder(path: str) -> Path:

@@ -4,17 +4,15 @@
 tests/integration/local/test_local_discovery.py compares the documents with those of the real API server.
 """
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.local.things import built_in
+from tests.unit.local.things import built_in, custom
 from trainwright.controller.local.apiserver.errors import StatusError
+from trainwright.controller.local.apiserver.schema.published.kinds import STATUS_VERBS, Subresource
 from trainwright.controller.local.apiserver.views import discovery
-from trainwright.controller.local.apiserver.views.discovery import (
-    CUSTOM_VERBS,
-    DiscoveryResource,
-    Subresource,
-    groups_of,
-)
+from trainwright.controller.local.apiserver.views.discovery import groups_of
 from trainwright.controller.local.apiserver.views.negotiation import (
     RESOURCE_FORMS,
     MediaTypeOptions,
@@ -24,7 +22,7 @@ from trainwright.controller.local.apiserver.views.negotiation import (
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 V2BETA1 = V2.replace("v=v2", "v=v2beta1")
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-WIDGET = DiscoveryResource("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS, ("wi",), custom=True)
+WIDGET = custom()
 
 
 @pytest.mark.parametrize(
@@ -84,10 +82,8 @@ def test_forms_of_discovery() -> None:
 
 
 def test_versions_of_a_group() -> None:
-    older = DiscoveryResource(
-        "example.com", "v1beta1", "Widget", "widgets", "widget", True, custom=True, stored_as="example.com/v1"
-    )
-    (group,) = groups_of([older, WIDGET], {"example.com": ["v1", "v1beta1"]})
+    older = replace(WIDGET, version="v1beta1", storage_version="v1")
+    (group,) = groups_of([older, WIDGET])
     assert group.preferred == "v1"
     assert discovery.group("", group).document == {
         "kind": "APIGroup",
@@ -100,15 +96,16 @@ def test_versions_of_a_group() -> None:
         "preferredVersion": {"groupVersion": "example.com/v1", "version": "v1"},
     }
     hashes = [
-        discovery.resources("", one.group_version, [one]).document["resources"][0]["storageVersionHash"]
+        discovery.resources("", one.api_version, [one]).document["resources"][0]["storageVersionHash"]
         for one in (older, WIDGET)
     ]
     assert hashes[0] == hashes[1]
 
 
 def test_subresources() -> None:
-    subresources = (Subresource("status"), Subresource("thing", ("create",), "Thing", "other.com", "v2"))
-    made = DiscoveryResource("example.com", "v1", "Widget", "widgets", "widget", False, subresources=subresources)
+    thing = Subresource("thing", "Thing", ("create",), "other.com", "v2")
+    status = Subresource("status", "Widget", STATUS_VERBS)
+    made = replace(WIDGET, namespaced=False, subresources={"thing": thing, "status": status})
     document = discovery.resources("application/yaml", "example.com/v1", [made])
     assert document.media_type == "application/yaml"
     assert document.document["resources"][1:] == [

@@ -5,7 +5,7 @@ import msgspec
 
 from trainwright.controller.local.apiserver.http.pages import DiscoveryPages, RootPage, health
 from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry
+from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
 from trainwright.controller.local.apiserver.request.info import ServerRequest, ServerResponse
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -39,7 +39,7 @@ def test_health() -> None:
 def test_the_root_lists_all_paths() -> None:
     registry = ResourceRegistry()
     serve_built_in(registry, for_others=False)
-    root = RootPage(DiscoveryPages(registry))
+    root = RootPage(registry)
     answer = root(ServerRequest(method="GET", path="/"))
     assert answer is not None
     paths = msgspec.json.decode(answer.body)["paths"]

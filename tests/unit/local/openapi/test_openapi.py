@@ -9,24 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.things import built_in
-from trainwright.controller.local.apiserver.views.discovery import (
-    CUSTOM_VERBS,
-    DiscoveryGroup,
-    DiscoveryResource,
-    Subresource,
-    groups_of,
-)
+from tests.unit.local.things import built_in, custom
+from trainwright.controller.local.apiserver.views.discovery import DiscoveryGroup, groups_of
 from trainwright.controller.local.apiserver.views.openapi import document, document_path, index
 
 Document = dict[str, Any]
 
 GROUPS = groups_of(built_in())
-WIDGET = DiscoveryResource(
-    *("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS),
-    subresources=(Subresource("status"),),
-    custom=True,
-)
 SCHEMA: Document = {
     "type": "object",
     "description": "A widget.",
@@ -39,6 +28,9 @@ SCHEMA: Document = {
         },
     },
 }
+
+
+WIDGET = custom(schema={"openAPIV3Schema": SCHEMA}, subresources={"status": {}})
 
 
 def references(value: Any) -> Iterable[str]:
@@ -55,7 +47,7 @@ def references(value: Any) -> Iterable[str]:
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name or "core")
 def test_documents_of_built_in_kinds(group: DiscoveryGroup) -> None:
     resources = group.versions[group.preferred]
-    made = document(resources, {}, "1.36")
+    made = document(resources, "1.36")
     known = {f"#/components/schemas/{name}" for name in made["components"]["schemas"]}
     assert set(references(made)) <= known
     identifiers = [
@@ -76,7 +68,7 @@ def test_documents_of_built_in_kinds(group: DiscoveryGroup) -> None:
 
 
 def test_documents_of_custom_resources() -> None:
-    made = document([WIDGET], {"Widget": SCHEMA}, "1.36")
+    made = document([WIDGET], "1.36")
     collection = "/apis/example.com/v1/namespaces/{namespace}/widgets"
     assert list(made["paths"]) == [
         collection,

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.local.things import custom, resource
+from trainwright.controller.local.apiserver.selectors import SelectorError, label_selector_of, parse_label_selector
 from trainwright.controller.local.apiserver.views.selection import (
-    SelectorError,
-    custom_selectable_fields,
-    label_selector_of,
     parse_field_selector,
-    parse_label_selector,
     selectable_fields,
 )
 
@@ -133,7 +131,7 @@ EVENT = {"involvedObject": {"name": "x"}, "source": {}, "reportingComponent": "c
     ],
 )
 def test_field_selectors(kind: tuple[str, str], document: dict[str, Any], selector: str, matches: bool) -> None:
-    assert parse_field_selector(selector, selectable_fields(*kind)).matches(document) == matches
+    assert parse_field_selector(selector, selectable_fields(resource(*kind))).matches(document) == matches
 
 
 SELECTABLE = [("v1", "Event"), ("v1", "Pod"), ("v1", "Node"), ("v1", "Secret"), ("batch/v1", "Job")]
@@ -143,7 +141,7 @@ VALUES = st.one_of(st.text(), st.text("aZ09._/:-"), st.sampled_from(["true", "fa
 
 @given(data=st.data(), kind=st.sampled_from(SELECTABLE))
 def test_no_object_that_matches_is_passed_over_for_its_bytes(data: st.DataObject, kind: tuple[str, str]) -> None:
-    fields = selectable_fields(*kind)
+    fields = selectable_fields(resource(*kind))
     label = data.draw(st.sampled_from(sorted(set(fields) - {"status.podIP", "status.podIPs"})))
     document: dict[str, Any] = {"metadata": {}}
     if data.draw(st.booleans()):
@@ -159,17 +157,19 @@ def test_no_object_that_matches_is_passed_over_for_its_bytes(data: st.DataObject
 
 
 def test_an_object_without_the_bytes_of_a_value_is_passed_over() -> None:
-    selector = parse_field_selector("involvedObject.uid=0f3a-b,type=Warning", selectable_fields("v1", "Event"))
+    selector = parse_field_selector(
+        "involvedObject.uid=0f3a-b,type=Warning", selectable_fields(resource("v1", "Event"))
+    )
     assert selector.may_match(b'{"type":"Warning","involvedObject":{"uid":"0f3a-b"}}')
     assert not selector.may_match(b'{"type":"Warning","involvedObject":{"uid":"0f3a-c"}}')
 
 
 def test_what_a_field_selector_tells() -> None:
-    found = parse_field_selector("metadata.name=p,status.phase!=Running", selectable_fields("v1", "Pod"))
+    found = parse_field_selector("metadata.name=p,status.phase!=Running", selectable_fields(resource("v1", "Pod")))
     assert found.fields == {"metadata.name", "status.phase"}
     assert (found.exact("metadata.name"), found.exact("status.phase")) == ("p", None)
     assert found
-    assert not parse_field_selector(",,", selectable_fields("v1", "Pod"))
+    assert not parse_field_selector(",,", selectable_fields(resource("v1", "Pod")))
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,13 @@ def test_what_a_field_selector_tells() -> None:
 )
 def test_wrong_field_selectors(kind: str, selector: str) -> None:
     with pytest.raises(SelectorError):
-        parse_field_selector(selector, selectable_fields("v1", kind))
+        parse_field_selector(selector, selectable_fields(resource("v1", kind)))
 
 
 def test_fields_of_custom_resources() -> None:
-    fields = custom_selectable_fields([".spec.color", ".spec.size", ".spec.on"], namespaced=False)
+    fields = selectable_fields(
+        custom(scope="Cluster", selectableFields=[{"jsonPath": f".spec.{one}"} for one in ("color", "size", "on")])
+    )
     for document, selector, matches in (
         ({"spec": {"color": "red", "size": 3, "on": True}}, "spec.color=red,spec.size=3,spec.on=true", True),
         ({}, "spec.color=,spec.size!=3", True),

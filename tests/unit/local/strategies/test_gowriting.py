@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.kinds.builtin.built_in import BuiltIn, built_in_kinds
+from trainwright.controller.local.apiserver.kinds.builtin.built_in import built_in_kinds
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.gowriting import rewrite
 
 Document = dict[str, Any]
@@ -25,8 +26,8 @@ def spec(**fields: Any) -> Document:
     return made
 
 
-@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: " ".join(built_in.key))
-def test_each_kind_has_a_struct(built_in: BuiltIn) -> None:
+@pytest.mark.parametrize("built_in", ALL, ids=lambda one: f"{one.api_version} {one.kind}")
+def test_each_kind_has_a_struct(built_in: Resource) -> None:
     assert isinstance(built_in.strategy, BuiltInStrategy)
     once = rewritten({"metadata": {"name": "a", "labels": {}}, "fromTomorrow": []}, built_in.strategy.struct)
     assert once["metadata"] == {"name": "a"}

@@ -8,12 +8,13 @@ import pytest
 
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.kinds.builtin import events
-from trainwright.controller.local.apiserver.kinds.builtin.built_in import BuiltIn, built_in_kinds
+from trainwright.controller.local.apiserver.kinds.builtin.built_in import built_in_kinds
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 
 Document = dict[str, Any]
 ALL = built_in_kinds(for_others=True)
-KINDS = {(built_in.recorded.group, built_in.recorded.kind): built_in for built_in in ALL}
+KINDS = {(one.group, one.kind): one for one in ALL}
 
 
 def strategy(kind: str, group: str = "") -> Strategy:
@@ -35,8 +36,8 @@ def updated(kind: str, old: Document, change: Document, subresource: str = "", g
     return new
 
 
-@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: " ".join(built_in.key))
-def test_a_document_without_anything_is_defaulted_once(built_in: BuiltIn) -> None:
+@pytest.mark.parametrize("built_in", ALL, ids=lambda one: f"{one.api_version} {one.kind}")
+def test_a_document_without_anything_is_defaulted_once(built_in: Resource) -> None:
     document: Document = {"metadata": {"name": "a"}}
     built_in.strategy.default(document)
     again = copy.deepcopy(document)
@@ -45,7 +46,7 @@ def test_a_document_without_anything_is_defaulted_once(built_in: BuiltIn) -> Non
 
 
 def test_events_of_both_groups_are_stored_once() -> None:
-    names = [built_in.recorded.collection for built_in in ALL]
+    names = [one.stored_in for one in ALL]
     assert names.count("events") == 2
     assert len(set(names)) == len(names) - 1
 

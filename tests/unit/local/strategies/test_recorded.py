@@ -14,8 +14,8 @@ from trainwright.controller.local.apiserver.views.tables import table_format
 
 Document = dict[str, Any]
 
-KINDS = {kind.key: kind for kind in built_in_kinds(for_others=False)}
-OTHERS = [kind for kind in KINDS.values() if kind.key not in HOOKS]
+KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds(for_others=False)}
+OTHERS = [kind for key, kind in KINDS.items() if key not in HOOKS]
 TEMPLATE: Document = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
@@ -40,7 +40,7 @@ def test_every_kind_has_a_model_and_columns_that_can_be_read() -> None:
     for kind in recorded().kinds:
         assert kind.model in published_models()
         assert set(CELLS.get(kind.kind, {})) <= {column.name for column in kind.columns}, kind.kind
-        assert table_format(kind.api_version, kind.kind).columns
+        assert table_format(KINDS[kind.api_version, kind.kind]).columns
 
 
 def test_hooks_are_of_kinds_that_are_served() -> None:
@@ -48,11 +48,11 @@ def test_hooks_are_of_kinds_that_are_served() -> None:
     assert len(OTHERS) >= 30
 
 
-@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: " ".join(kind.key))
+@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: f"{kind.api_version} {kind.kind}")
 def test_who_creates_an_object_is_told_that_nothing_acts_on_it(kind: Any) -> None:
     document: Document = {"metadata": {"name": "a"}}
     kind.strategy.default(document)
-    told = f"{kind.recorded.kind} is stored, but nothing in this cluster acts on it"
+    told = f"{kind.kind} is stored, but nothing in this cluster acts on it"
     assert kind.strategy.undone(document) == [told]
 
 
@@ -60,7 +60,7 @@ def test_who_creates_an_object_is_told_that_nothing_acts_on_it(kind: Any) -> Non
 def test_what_is_told_where_controllers_come_from_elsewhere(rbac: bool) -> None:
     """Only what kube-apiserver itself would act on is not done then."""
     kinds = built_in_kinds(for_others=True, rbac=rbac)
-    told = {one.recorded.kind for one in kinds if one.strategy.undone({"metadata": {"name": "a"}})}
+    told = {one.kind for one in kinds if one.strategy.undone({"metadata": {"name": "a"}})}
     roles = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
     assert {"ResourceQuota", "PodDisruptionBudget"} <= told
     assert not {"Deployment", "Pod", "Service"} & told
@@ -85,7 +85,7 @@ def test_what_is_told_where_controllers_come_from_elsewhere(rbac: bool) -> None:
     ],
 )
 def test_fields_that_nothing_acts_on(kind: str, spec: Document, told: list[str]) -> None:
-    [found] = [one for one in KINDS.values() if one.recorded.kind == kind]
+    [found] = [one for one in KINDS.values() if one.kind == kind]
     document = {"metadata": {"name": "a"}, "spec": spec}
     texts = found.strategy.undone(document)
     assert len(texts) == len(told)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.unit.local.things import custom, resource
 from trainwright.controller.local.apiserver.views.reading import human_duration, since
 from trainwright.controller.local.apiserver.views.tables import (
     TableError,
-    custom_table_format,
+    TableFormat,
     include_of,
     partial_metadata_list,
     table_format,
@@ -107,7 +108,7 @@ def test_the_status_of_pods(status: Document, shown: str) -> None:
         },
         "status": status,
     }
-    cells = table_format("v1", "Pod").cells(pod, NOW)
+    cells = table_format(resource("v1", "Pod")).cells(pod, NOW)
     assert " ".join(cells[1:4]) == shown
     assert cells[4:] == ["<unknown>", *4 * ["<none>"]]
 
@@ -115,7 +116,7 @@ def test_the_status_of_pods(status: Document, shown: str) -> None:
 def test_pods_that_go() -> None:
     def status(**status: Any) -> Any:
         pod = {"metadata": {"deletionTimestamp": "2026-01-02T03:03:05Z"}, "status": status}
-        return table_format("v1", "Pod").cells(pod, NOW)[2]
+        return table_format(resource("v1", "Pod")).cells(pod, NOW)[2]
 
     assert status(phase="Running") == "Terminating"
     assert status(phase="Failed") == "Failed"
@@ -123,7 +124,7 @@ def test_pods_that_go() -> None:
 
 
 def test_rows_of_pods_that_are_over() -> None:
-    table = table_of_object(table_format("v1", "Pod"), {"status": {"phase": "Failed"}}, now=NOW)
+    table = table_of_object(table_format(resource("v1", "Pod")), {"status": {"phase": "Failed"}}, now=NOW)
     assert table["rows"][0]["conditions"] == [
         {"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."}
     ]
@@ -137,6 +138,10 @@ COLUMNS: list[Document] = [
     {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
     {"name": "State", "type": "string", "jsonPath": '.status.conditions[?(@.status=="True")].type'},
 ]
+
+
+def custom_table(columns: list[Document]) -> TableFormat:
+    return table_format(custom(additionalPrinterColumns=columns))
 
 
 @pytest.mark.parametrize(
@@ -153,12 +158,12 @@ COLUMNS: list[Document] = [
     ],
 )
 def test_custom_columns(spec: Document, cells: list[Any]) -> None:
-    assert custom_table_format(COLUMNS).cells({"metadata": {"name": "a"}, "spec": spec}, NOW) == ["a", *cells]
+    assert custom_table(COLUMNS).cells({"metadata": {"name": "a"}, "spec": spec}, NOW) == ["a", *cells]
 
 
 def test_custom_columns_with_conditions() -> None:
     status = {"conditions": [{"type": "A", "status": "False"}, {"type": "B", "status": "True"}]}
-    how = custom_table_format(COLUMNS)
+    how = custom_table(COLUMNS)
     assert how.cells({"status": status}, NOW)[-1] == "B"
     assert how.cells({"status": {"conditions": "x"}}, NOW)[-1] is None
     definitions = [(one["name"], one["format"], one["priority"]) for one in how.columns]
@@ -167,11 +172,11 @@ def test_custom_columns_with_conditions() -> None:
         "a text",
         "Custom resource definition column (in JSONPath format): .spec.count",
     ]
-    assert custom_table_format([{"name": "x", "type": "string", "jsonPath": "..a"}]).cells({}, NOW) == ["", None]
+    assert custom_table([{"name": "x", "type": "string", "jsonPath": "..a"}]).cells({}, NOW) == ["", None]
 
 
 def test_without_columns_the_age_is_one() -> None:
-    how = custom_table_format([])
+    how = table_format(custom())
     document = {"metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:00:00Z"}}
     assert [one["name"] for one in how.columns] == ["Name", "Age"]
     assert how.cells(document, NOW) == ["a", "4m5s"]
@@ -180,7 +185,7 @@ def test_without_columns_the_age_is_one() -> None:
 def test_what_a_table_holds() -> None:
     document = {"kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "5"}, "data": {"x": "1"}}
     metadata = {"resourceVersion": "7", "continue": "", "remainingItemCount": 3, "other": 1}
-    how = table_format("v1", "ConfigMap")
+    how = table_format(resource("v1", "ConfigMap"))
     table = table_of_list(how, [document], metadata, now=NOW)
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert table["metadata"] == {"resourceVersion": "7", "remainingItemCount": 3}
@@ -215,5 +220,5 @@ def test_include_object() -> None:
 
 @pytest.mark.parametrize("kind", ["Pod", "Node", "Namespace", "Event", "Service", "PersistentVolume", "LimitRange"])
 def test_an_empty_object_has_a_row(kind: str) -> None:
-    how = table_format("v1", kind)
+    how = table_format(resource("v1", kind))
     assert len(how.cells({}, NOW)) == len(how.columns)

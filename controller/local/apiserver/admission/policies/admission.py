@@ -23,7 +23,7 @@ from trainwright.controller.local.apiserver.admission.webhooks.matching import (
     has_own_object,
     is_exempt,
 )
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.merge.apply import FieldManager, InternalError
 from trainwright.controller.local.apiserver.merge.patch import PatchError, json_patch
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
@@ -102,9 +102,9 @@ class Policies:
                 for parameter in self._parameters(policy, binding, call):
                     facts = self._facts(served, call, operation, new, old, options)
                     for step in mutated(policy.spec, {**facts, "params": parameter}, patch):
-                        made = call.served.named(step)
-                        call.served.decode(made)
-                        call.served.strategy.default(made)
+                        made = call.resource.named(step)
+                        call.resource.decode(made)
+                        call.resource.strategy.default(made)
                         new = made
                         yield made
             except (ParameterError, EvaluationError, DocumentDecodeError) as error:
@@ -202,7 +202,7 @@ class Policies:
 
     def _concerned(
         self, scope: MatchScope, call: RequestInfo, operation: Operation, new: Document | None, old: Document | None
-    ) -> ServedResource | None:
+    ) -> Resource | None:
         def namespace() -> dict[str, str] | None:
             found = self._store.get("namespaces", ObjectName("", call.namespace))
             return None if found is None else dict(found.labels)
@@ -211,7 +211,7 @@ class Policies:
 
     def _facts(
         self,
-        served: ServedResource,
+        served: Resource,
         call: RequestInfo,
         operation: Operation,
         new: Document | None,
@@ -227,7 +227,7 @@ class Policies:
             "kind": {"group": group, "version": version, "kind": kind},
             "resource": resource,
             "requestKind": {"group": group, "version": version, "kind": kind},
-            "requestResource": {**resource, "version": call.served.version},
+            "requestResource": {**resource, "version": call.resource.version},
             "operation": operation,
             "userInfo": user_info(call.user),
             "dryRun": options.dry_run,

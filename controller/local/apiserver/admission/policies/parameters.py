@@ -4,9 +4,9 @@
 from collections.abc import Sequence
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
+from trainwright.controller.local.apiserver.selectors import label_selector_of
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
-from trainwright.controller.local.apiserver.views.selection import label_selector_of
 
 
 class ParameterError(ValueError):
@@ -34,7 +34,7 @@ def parameters(
     if served is None:
         raise ParameterError(f"paramKind kind `{kind.get('apiVersion')}, Kind={kind.get('kind')}` not known")
     where = reference.get("namespace") or ""
-    if served.type.namespaced:
+    if served.namespaced:
         where = where or namespace
         if not where:
             raise ParameterError(
@@ -44,17 +44,17 @@ def parameters(
         raise ParameterError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
     name = reference.get("name")
     if name:
-        one = store.get(served.type.stored_in, ObjectName(where, name))
+        one = store.get(served.stored_in, ObjectName(where, name))
         stored = [] if one is None else [one]
     else:
         selector = label_selector_of(reference.get("selector"))
-        listed = store.collection(served.type.stored_in).listed(where)
+        listed = store.collection(served.stored_in).listed(where)
         stored = [one for one in listed if selector is not None and selector.matches(one.labels)]
     if not stored and reference.get("parameterNotFoundAction") != "Allow":
         raise ParameterError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return [served.named(one.document()) for one in stored]
 
 
-def _served(kind: Document, registry: ResourceRegistry) -> ServedResource | None:
+def _served(kind: Document, registry: ResourceRegistry) -> Resource | None:
     wanted = (kind.get("apiVersion"), kind.get("kind"))
-    return next((one for one in registry if (one.api_version, one.type.kind) == wanted), None)
+    return next((one for one in registry if (one.api_version, one.kind) == wanted), None)

@@ -21,7 +21,7 @@ from trainwright.controller.local.apiserver.admission.webhooks.matching import (
     has_own_object,
     is_exempt,
 )
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.merge.patch import PatchError, json_patch, read_json
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery
@@ -157,12 +157,12 @@ class WebhookAdmission:
         if has_own_object(call):
             own: Document = patched
             return own
-        made = call.served.named(patched)
+        made = call.resource.named(patched)
         try:
-            call.served.decode(made)
+            call.resource.decode(made)
         except DocumentDecodeError as error:
             raise errors.internal(str(error)) from error
-        call.served.strategy.default(made)
+        call.resource.strategy.default(made)
         return made
 
     async def _asked(
@@ -223,8 +223,8 @@ def _review(
         "uid": uid,
         "kind": _kind(call, served),
         "resource": {"group": group, "version": served.version, "resource": call.plural},
-        "requestKind": _kind(call, call.served),
-        "requestResource": {"group": group, "version": call.served.version, "resource": call.plural},
+        "requestKind": _kind(call, call.resource),
+        "requestResource": {"group": group, "version": call.resource.version, "resource": call.plural},
         "operation": operation,
         "userInfo": {"username": call.user.name, "groups": list(call.user.groups)},
         "object": new if new is None or has_own_object(call) else served.named(new),
@@ -247,7 +247,7 @@ def _review(
     return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": request}
 
 
-def _kind(call: RequestInfo, served: ServedResource) -> Document:
+def _kind(call: RequestInfo, served: Resource) -> Document:
     """The kind that is asked about, in a version of the resource if it is of its group."""
     group, version, kind = body_kind(call)
     return {"group": group, "version": served.version if group == call.group else version, "kind": kind}

@@ -9,9 +9,9 @@ from typing import Any
 from trainwright.api.extras import load
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.kinds.resources import ResourceRegistry, ServedResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
-from trainwright.controller.local.apiserver.views.selection import label_selector_of
+from trainwright.controller.local.apiserver.selectors import label_selector_of
 
 CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 GROUP = "admissionregistration.k8s.io"
@@ -55,7 +55,7 @@ class MatchScope:
         *,
         registry: ResourceRegistry,
         namespace: Callable[[], Mapping[str, str] | None],
-    ) -> ServedResource | None:
+    ) -> Resource | None:
         """The version of the resource in which a request is meant; None if it is not. Raises StatusError."""
         if not self._objects_match(new, old):
             return None
@@ -89,7 +89,7 @@ class MatchScope:
             return True
         if (call.group, call.plural) == ("", "namespaces"):
             return self._namespaces.matches((document or {}).get("metadata", {}).get("labels") or {})
-        if not call.served.type.namespaced:
+        if not call.resource.namespaced:
             return True
         labels = namespace()
         if labels is None:
@@ -98,25 +98,25 @@ class MatchScope:
 
     def _matching(
         self, rules: Sequence[Document], call: RequestInfo, operation: Operation, registry: ResourceRegistry
-    ) -> ServedResource | None:
+    ) -> Resource | None:
         for rule in rules:
-            if _rule_matches(rule, call, operation, call.served):
-                return call.served
+            if _rule_matches(rule, call, operation, call.resource):
+                return call.resource
         if not self._exact:
             others = registry.versions_of(call.group, call.plural)
             for rule in rules if len(others) > 1 else ():
                 for other in others:
-                    if other is not call.served and _rule_matches(rule, call, operation, other):
+                    if other is not call.resource and _rule_matches(rule, call, operation, other):
                         return other
         return None
 
 
 def body_kind(call: RequestInfo) -> tuple[str, str, str]:
     """Group, version and kind of the object that admission is about: that of the subresource, if it has its own."""
-    sub = call.served.subresources.get(call.subresource)
+    sub = call.resource.subresources.get(call.subresource)
     if sub is None:
-        return call.group, call.served.version, call.kind
-    return (sub.group if sub.version else call.group), sub.version or call.served.version, sub.kind
+        return call.group, call.resource.version, call.kind
+    return (sub.group if sub.version else call.group), sub.version or call.resource.version, sub.kind
 
 
 def has_own_object(call: RequestInfo) -> bool:
@@ -129,7 +129,7 @@ class Invocation:
     """A webhook that is asked, and in which version of the resource."""
 
     hook: "Hook"
-    served: ServedResource
+    served: Resource
 
 
 class Hook:
@@ -204,7 +204,7 @@ class Hook:
 
 
 def _request_facts(call: RequestInfo, operation: Operation) -> Document:
-    resource = {"group": call.group, "version": call.served.version, "resource": call.plural}
+    resource = {"group": call.group, "version": call.resource.version, "resource": call.plural}
     return {
         "operation": operation,
         "name": call.name,
@@ -224,10 +224,10 @@ def _compiled(expression: str) -> Any:
     return cel.NewEnv(config=config, variables=variables).compile(expression)
 
 
-def _rule_matches(rule: Document, call: RequestInfo, operation: Operation, served: ServedResource) -> bool:
+def _rule_matches(rule: Document, call: RequestInfo, operation: Operation, served: Resource) -> bool:
     if not (
         _matches_any(rule.get("operations"), operation)
-        and _matches_any(rule.get("apiGroups"), served.type.group)
+        and _matches_any(rule.get("apiGroups"), served.group)
         and _matches_any(rule.get("apiVersions"), served.version)
     ):
         return False
@@ -235,12 +235,10 @@ def _rule_matches(rule: Document, call: RequestInfo, operation: Operation, serve
     if names and call.name not in names:
         return False
     scope = rule.get("scope") or "*"
-    namespaced = served.type.namespaced and (served.type.group, served.type.plural) != ("", "namespaces")
+    namespaced = served.namespaced and (served.group, served.plural) != ("", "namespaces")
     if scope != "*" and (scope == "Namespaced") != namespaced:
         return False
-    return any(
-        _resource_matches(wanted, served.type.plural, call.subresource) for wanted in rule.get("resources") or ()
-    )
+    return any(_resource_matches(wanted, served.plural, call.subresource) for wanted in rule.get("resources") or ())
 
 
 def _matches_any(allowed: Sequence[str] | None, word: str) -> bool:

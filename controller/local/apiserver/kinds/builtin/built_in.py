@@ -5,11 +5,8 @@ CustomResourceDefinition is not among them, nor are the kinds that are answered 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
-from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.builtin import checks, events
 from trainwright.controller.local.apiserver.kinds.builtin.admission_policies import (
     PolicyBindingStrategy,
@@ -22,6 +19,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.configuration import (
     ServiceAccountStrategy,
 )
 from trainwright.controller.local.apiserver.kinds.builtin.jobs.strategy import JobStrategy
+from trainwright.controller.local.apiserver.kinds.builtin.managers import BuiltInManagers
 from trainwright.controller.local.apiserver.kinds.builtin.namespaces import NamespaceStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.nodes import LeaseStrategy, NodeStrategy, RuntimeClassStrategy
 from trainwright.controller.local.apiserver.kinds.builtin.pods.strategy import PodStrategy
@@ -36,14 +34,12 @@ from trainwright.controller.local.apiserver.kinds.builtin.storage import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.undone import undone
 from trainwright.controller.local.apiserver.kinds.builtin.webhooks import WebhookStrategy
+from trainwright.controller.local.apiserver.kinds.registry import Conversion, Resource
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
 from trainwright.controller.local.apiserver.schema.published.kinds import (
     RecordedKind,
-    RecordedSubresource,
     recorded,
 )
-
-Conversion: TypeAlias = Callable[[Document], Document]
 
 _ADMISSION, _RBAC = "admissionregistration.k8s.io/v1", "rbac.authorization.k8s.io/v1"
 HOOKS: dict[tuple[str, str], Callable[[RecordedKind], Strategy]] = {
@@ -84,26 +80,8 @@ _NOT_SERVED = frozenset({"ephemeralcontainers", "portforward", "proxy", "resize"
 """Subresources of the real server that there are none of."""
 
 
-@dataclass(frozen=True)
-class BuiltIn:
-    """A kind that is served."""
-
-    recorded: RecordedKind
-    strategy: Strategy
-    subresources: tuple[RecordedSubresource, ...] = ()
-    to_storage: Conversion | None = None
-    """Makes the stored form of an object, where this group version is not the one that is stored."""
-    from_storage: Conversion | None = None
-    """Makes this group version's form of a stored object."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """apiVersion and kind."""
-        return self.recorded.api_version, self.recorded.kind
-
-
-def built_in_kinds(*, for_others: bool, rbac: bool = False) -> list[BuiltIn]:
-    """All stored kinds.
+def built_in_kinds(*, for_others: bool, rbac: bool = False) -> list[Resource]:
+    """All stored kinds but CustomResourceDefinition.
 
     Args:
         for_others: controllers from elsewhere act on what nothing of this process acts on. Else who writes such an
@@ -113,16 +91,49 @@ def built_in_kinds(*, for_others: bool, rbac: bool = False) -> list[BuiltIn]:
     return [_built_in(kind, for_others=for_others, rbac=rbac) for kind in recorded().kinds]
 
 
-def _built_in(kind: RecordedKind, *, for_others: bool, rbac: bool) -> BuiltIn:
+def _built_in(kind: RecordedKind, *, for_others: bool, rbac: bool) -> Resource:
     key = (kind.api_version, kind.kind)
-    to_storage, from_storage = _CONVERSIONS.get(key, (None, None))
-    served = tuple(one for one in kind.subresources if one.name not in _NOT_SERVED)
     hook = HOOKS.get(key)
     strategy = hook(kind) if hook is not None else _recorded(kind)
     strategy.undone = undone(kind, acted_on=hook is not None, for_others=for_others, rbac=rbac)
-    return BuiltIn(kind, strategy, served, to_storage, from_storage)
+    to_storage, from_storage = _CONVERSIONS.get(key, (None, None))
+    return resource_of(kind, strategy, to_storage=to_storage, from_storage=from_storage)
 
 
 def _recorded(kind: RecordedKind) -> Strategy:
     key = (kind.api_version, kind.kind)
     return RecordedStrategy(kind, checks.CHECKS.get(key), checks.COMPLETED.get(key), checks.AS_RUN.get(key))
+
+
+def resource_of(
+    row: RecordedKind,
+    strategy: Strategy,
+    *,
+    to_storage: Conversion | None = None,
+    from_storage: Conversion | None = None,
+) -> Resource:
+    """A built-in kind as it is served; what of its subresources there is here."""
+    subresources = {one.name: one for one in row.subresources if one.name not in _NOT_SERVED}
+    return Resource(
+        group=row.group,
+        version=row.version,
+        kind=row.kind,
+        plural=row.plural,
+        singular=row.singular,
+        namespaced=row.namespaced,
+        strategy=strategy,
+        managers=BuiltInManagers(row, strategy, subresources),
+        columns=row.columns,
+        verbs=row.verbs,
+        subresources=subresources,
+        list_kind=row.list_kind,
+        short_names=row.short_names,
+        categories=row.categories,
+        collection=row.collection,
+        stored_as=row.stored_as,
+        model=row.model,
+        selectable=row.selectable,
+        warning=row.warning,
+        to_storage=to_storage,
+        from_storage=from_storage,
+    )

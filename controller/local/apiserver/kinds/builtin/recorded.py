@@ -19,7 +19,7 @@ from trainwright.controller.local.apiserver.kinds.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, not_supported, required
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, RecordedRule
-from trainwright.controller.local.apiserver.views.selection import SelectorError, label_selector_of
+from trainwright.controller.local.apiserver.selectors import SelectorError, label_selector_of
 from trainwright.controller.local.gowriting import rewrite
 
 Check = Callable[[Document], Errors]

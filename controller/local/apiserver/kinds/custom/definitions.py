@@ -17,14 +17,15 @@ from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.kinds.builtin.definitions import CLEANUP, set_terminating
 from trainwright.controller.local.apiserver.kinds.custom.strategy import CustomStrategy
-from trainwright.controller.local.apiserver.kinds.resources import (
+from trainwright.controller.local.apiserver.kinds.registry import (
+    CUSTOM_VERBS,
+    Resource,
     ResourceRegistry,
-    ResourceType,
-    ServedResource,
-    Subresource,
+    version_priority,
 )
 from trainwright.controller.local.apiserver.merge.apply import custom_resource_managers
 from trainwright.controller.local.apiserver.schema.definition import accepted_names
+from trainwright.controller.local.apiserver.schema.published.kinds import STATUS_VERBS, Column, Subresource
 from trainwright.controller.local.apiserver.store import (
     Changed,
     ObjectName,
@@ -34,8 +35,6 @@ from trainwright.controller.local.apiserver.store import (
     StoredObject,
     StoreWatch,
 )
-from trainwright.controller.local.apiserver.views.discovery import priority
-from trainwright.controller.local.apiserver.views.tables import custom_table_format
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class DefinitionsState(NamedTuple):
 
     there: tuple[StoredObject, ...]
     names: dict[ObjectName, tuple[str, Document]]
-    resources: tuple[ServedResource, ...]
+    resources: tuple[Resource, ...]
 
 
 class Definitions:
@@ -78,7 +77,7 @@ class Definitions:
 
     def state(self) -> DefinitionsState:
         """What is served now."""
-        resources = tuple(served for served in self._registry if served.type.custom)
+        resources = tuple(served for served in self._registry if served.custom)
         return DefinitionsState(self._there(), dict(self._served), resources)
 
     def restore(self, state: DefinitionsState) -> None:
@@ -267,12 +266,12 @@ def _collection(spec: Document) -> str:
 
 
 @lru_cache(maxsize=32)
-def _compiled_versions(spec: bytes, *, changed: bool) -> tuple[ServedResource, ...]:
+def _compiled_versions(spec: bytes, *, changed: bool) -> tuple[Resource, ...]:
     """`served_versions` of an encoded spec. Compiling is dear; servers of one process share it."""
     return tuple(served_versions(msgspec.json.decode(spec), changed=changed))
 
 
-def served_versions(spec: Document, *, changed: bool = False) -> list[ServedResource]:
+def served_versions(spec: Document, *, changed: bool = False) -> list[Resource]:
     """What a definition serves: one resource per served version.
 
     Args:
@@ -287,48 +286,54 @@ def served_versions(spec: Document, *, changed: bool = False) -> list[ServedReso
         changed or any(schema != schemas[0] for schema in schemas) or any(map(_has_initial_status, spec["versions"]))
     )
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
-    made: list[ServedResource] = []
-    kind: ResourceType | None = None
+    made: list[Resource] = []
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        subresources = version.get("subresources") or {}
-        has_status = "status" in subresources
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        has_status = "status" in (version.get("subresources") or {})
         strategy = strategies[version["name"]]
-        kind = ResourceType(
-            group=group,
-            kind=names["kind"],
-            plural=names["plural"],
-            singular=names.get("singular") or names["kind"].lower(),
-            list_kind=names.get("listKind") or "",
-            short_names=tuple(names.get("shortNames") or ()),
-            categories=tuple(names.get("categories") or ()),
-            namespaced=spec["scope"] == "Namespaced",
-            storage_version=storage,
-            strategy=strategy,
-            custom=True,
-        )
         api_version = f"{group}/{version['name']}"
         conversion = _Conversion(
             f"{group}/{storage}", names["kind"], strategies[storage], api_version=api_version, strategy=strategy
         )
         made.append(
-            ServedResource(
-                type=kind,
+            Resource(
+                group=group,
                 version=version["name"],
+                kind=names["kind"],
+                plural=names["plural"],
+                singular=names.get("singular") or names["kind"].lower(),
+                namespaced=spec["scope"] == "Namespaced",
                 strategy=strategy,
                 managers={sub: manager for (served, sub), manager in managers.items() if served == api_version},
-                subresources={"status": Subresource(name="status", kind=names["kind"])} if has_status else {},
-                table=custom_table_format(version.get("additionalPrinterColumns") or ()),
+                columns=tuple(map(_column, version.get("additionalPrinterColumns") or ())),
+                verbs=CUSTOM_VERBS,
+                subresources={"status": Subresource("status", names["kind"], STATUS_VERBS)} if has_status else {},
+                list_kind=names.get("listKind") or "",
+                short_names=tuple(names.get("shortNames") or ()),
+                categories=tuple(names.get("categories") or ()),
+                storage_version=storage,
+                custom=True,
+                schema=(version.get("schema") or {}).get("openAPIV3Schema"),
                 selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
                 warning=_deprecation(group, names["kind"], version, spec["versions"]),
-                schema=schema,
                 to_storage=conversion.to_storage if converts else None,
                 from_storage=conversion.from_storage if converts else None,
             )
         )
     return made
+
+
+def _column(wanted: Document) -> Column:
+    path = wanted["jsonPath"]
+    return Column(
+        wanted["name"],
+        wanted["type"],
+        wanted.get("format") or "",
+        wanted.get("priority") or 0,
+        path,
+        wanted.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+    )
 
 
 def _has_initial_status(version: Document) -> bool:
@@ -379,9 +384,7 @@ def _deprecation(group: str, kind: str, version: Document, versions: list[Docume
     if version.get("deprecationWarning") is not None:
         return str(version["deprecationWarning"])
     text = f"{group}/{version['name']} {kind} is deprecated"
-    newer = [
-        other["name"]
-        for other in versions
-        if other.get("served") and not other.get("deprecated") and priority(other["name"]) < priority(version["name"])
-    ]
-    return f"{text}; use {group}/{min(newer, key=priority)} {kind}" if newer else text
+    own = version_priority(version["name"])
+    fresh = [other["name"] for other in versions if other.get("served") and not other.get("deprecated")]
+    newer = [name for name in fresh if version_priority(name) < own]
+    return f"{text}; use {group}/{min(newer, key=version_priority)} {kind}" if newer else text

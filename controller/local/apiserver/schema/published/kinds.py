@@ -19,7 +19,10 @@ NOTHING = msgspec.Raw(b"null")
 KINDS = Path(__file__).parent / "kinds.json"
 
 
-class RecordedSubresource(msgspec.Struct, omit_defaults=True):
+STATUS_VERBS = ("get", "patch", "update")
+
+
+class Subresource(msgspec.Struct, frozen=True, omit_defaults=True):
     """An endpoint below an object. Group and version are empty where they are those of the object's kind."""
 
     name: str
@@ -29,14 +32,17 @@ class RecordedSubresource(msgspec.Struct, omit_defaults=True):
     version: str = ""
 
 
-class RecordedColumn(msgspec.Struct, omit_defaults=True):
-    """A column of a table; `cell` says how it is read from an object, or is empty where code does."""
+class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A column of a table. Columns of priority 0 are shown, others only by `kubectl get -o wide`."""
 
     name: str
     type: str = "string"
     format: str = ""
     priority: int = 0
     cell: str = ""
+    """How it is read from a built-in kind; empty where code does. Of a custom kind, the JSON path."""
+    description: str = ""
+    """Built-in ones have none: in Kubernetes it is the text of the API reference, and kubectl shows none."""
 
 
 class RecordedRule(msgspec.Struct, omit_defaults=True):
@@ -73,8 +79,8 @@ class RecordedKind(msgspec.Struct, omit_defaults=True):
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    subresources: tuple[RecordedSubresource, ...] = ()
-    columns: tuple[RecordedColumn, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+    columns: tuple[Column, ...] = ()
     create_on_update: bool = False
     unconditional_update: bool = True
     returns_deleted: bool = False

@@ -4,8 +4,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema.published import Schema, models_by_kind
-from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource
+from trainwright.controller.local.apiserver.kinds.registry import Resource
+from trainwright.controller.local.apiserver.schema.published import models_by_kind
 from trainwright.controller.local.apiserver.views.openapi.operations import paths_of
 from trainwright.controller.local.apiserver.views.openapi.schemas import custom_model_name, custom_models, reachable
 
@@ -32,14 +32,11 @@ def index(hashes: Mapping[str, str]) -> Document:
     }
 
 
-def document(
-    resources: Iterable[DiscoveryResource], schemas: Mapping[str, Schema], kubernetes_version: str
-) -> Document:
+def document(resources: Iterable[Resource], kubernetes_version: str) -> Document:
     """`/openapi/v3/<path>`: what there is in a group version.
 
     Args:
         resources: the resources of one group version; at least one.
-        schemas: `openAPIV3Schema` by kind, for custom resources.
         kubernetes_version: such as `1.36`.
     """
     served = list(resources)
@@ -49,12 +46,12 @@ def document(
     roots = [*_ROOTS]
     for resource in served:
         if resource.custom:
-            own |= custom_models(resource, schemas[resource.kind])
+            own |= custom_models(resource, resource.schema or {})
             model, list_model = custom_model_name(resource), custom_model_name(resource, of_list=True)
         else:
             names = models_by_kind()
-            model = names[resource.group_version, resource.kind]
-            list_model = names.get((resource.group_version, f"{resource.kind}List"), "")
+            model = resource.model
+            list_model = names.get((resource.api_version, f"{resource.kind}List"), "")
         roots += (model, list_model, *_kinds_of_subresources(resource))
         paths.update(paths_of(resource, model, list_model))
     return {
@@ -65,10 +62,10 @@ def document(
     }
 
 
-def _kinds_of_subresources(resource: DiscoveryResource) -> Iterable[str]:
+def _kinds_of_subresources(resource: Resource) -> Iterable[str]:
     names = models_by_kind()
-    for subresource in resource.subresources:
-        group = resource.group if subresource.group is None else subresource.group
+    for _, subresource in sorted(resource.subresources.items()):
+        group = subresource.group if subresource.version else resource.group
         version = subresource.version or resource.version
         found = names.get((f"{group}/{version}" if group else version, subresource.kind))
         if found is not None:

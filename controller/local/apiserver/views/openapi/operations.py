@@ -4,7 +4,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource, Subresource
+from trainwright.controller.local.apiserver.kinds.registry import Resource
+from trainwright.controller.local.apiserver.schema.published.kinds import Subresource
 
 Document = dict[str, Any]
 
@@ -24,7 +25,7 @@ _METHODS = {"get": "get", "update": "put", "patch": "patch", "delete": "delete",
 _NAMES = {"get": "read", "put": "replace", "patch": "patch", "delete": "delete", "post": "create"}
 
 
-def paths_of(resource: DiscoveryResource, model: str, list_model: str) -> Iterator[tuple[str, Document]]:
+def paths_of(resource: Resource, model: str, list_model: str) -> Iterator[tuple[str, Document]]:
     """The paths of a resource with their operations.
 
     Args:
@@ -57,7 +58,7 @@ def paths_of(resource: DiscoveryResource, model: str, list_model: str) -> Iterat
     if item:
         path = f"{collection}/{{name}}"
         yield path, {**item, "parameters": _path_parameters(resource, named=True)}
-    for subresource in resource.subresources:
+    for _, subresource in sorted(resource.subresources.items()):
         operations = _subresource(resource, subresource, model)
         path = f"{collection}/{{name}}/{subresource.name}"
         yield path, {**operations, "parameters": _path_parameters(resource, named=True)}
@@ -67,7 +68,7 @@ def paths_of(resource: DiscoveryResource, model: str, list_model: str) -> Iterat
         yield f"{root}/{resource.plural}", {**everywhere, "parameters": []}
 
 
-def _item(resource: DiscoveryResource, model: str) -> Document:
+def _item(resource: Resource, model: str) -> Document:
     made: Document = {}
     verbs, subject = resource.verbs, _subject(resource)
     if "get" in verbs:
@@ -84,9 +85,9 @@ def _item(resource: DiscoveryResource, model: str) -> Document:
     return made
 
 
-def _subresource(resource: DiscoveryResource, subresource: Subresource, model: str) -> Document:
+def _subresource(resource: Resource, subresource: Subresource, model: str) -> Document:
     kind = subresource.kind or resource.kind
-    group = resource.group if subresource.group is None else subresource.group
+    group = subresource.group if subresource.version else resource.group
     of_kind = {"group": group, "version": subresource.version or resource.version, "kind": kind}
     # Exec is a connection, which has options and no body.
     connects = kind.endswith("Options")
@@ -116,7 +117,7 @@ def _package(group: str) -> str:
 
 
 def _operation(
-    resource: DiscoveryResource,
+    resource: Resource,
     action: str,
     name: str,
     parameters: tuple[str, ...],
@@ -142,7 +143,7 @@ def _operation(
 
 
 def _subject(
-    resource: DiscoveryResource, kind: str = "", method: str = "", *, collection: bool = False, everywhere: bool = False
+    resource: Resource, kind: str = "", method: str = "", *, collection: bool = False, everywhere: bool = False
 ) -> str:
     """The rest of an operation's identifier, such as `CoreV1NamespacedPod`."""
     group = resource.group.removesuffix(".k8s.io") or "core"
@@ -157,7 +158,7 @@ def _body(model: str) -> Document:
     return {"content": {body: {"schema": {"$ref": PREFIX + model}} for body in _BODIES}, "required": True}
 
 
-def _patch_body(resource: DiscoveryResource) -> Document:
+def _patch_body(resource: Resource) -> Document:
     types = _PATCHES if resource.custom else (*_PATCHES, _STRATEGIC)
     return {"content": {body: {"schema": {"$ref": f"{PREFIX}{_META}.Patch"}} for body in types}, "required": True}
 
@@ -167,7 +168,7 @@ def _query_parameter(name: str) -> Document:
     return {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
 
 
-def _path_parameters(resource: DiscoveryResource, *, named: bool) -> list[Document]:
+def _path_parameters(resource: Resource, *, named: bool) -> list[Document]:
     names = (["name"] if named else []) + (["namespace"] if resource.namespaced else [])
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}

@@ -4,8 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from trainwright.controller.local.apiserver.kinds.registry import Resource
 from trainwright.controller.local.apiserver.schema.published import Schema, published_models
-from trainwright.controller.local.apiserver.views.discovery import DiscoveryResource
 from trainwright.controller.local.apiserver.views.openapi.operations import PREFIX
 
 Document = dict[str, Any]
@@ -17,13 +17,13 @@ _EVERYWHERE = ("DeleteOptions", "WatchEvent")
 _NESTED = ("properties", "additionalProperties", "items", "allOf", "anyOf", "oneOf", "not")
 
 
-def custom_model_name(resource: DiscoveryResource, *, of_list: bool = False) -> str:
+def custom_model_name(resource: Resource, *, of_list: bool = False) -> str:
     """The name of a custom resource's model, such as `com.example.v1.Widget`."""
     group = ".".join(reversed(resource.group.split(".")))
     return f"{group}.{resource.version}.{resource.kind}{'List' if of_list else ''}"
 
 
-def custom_models(resource: DiscoveryResource, schema: Schema) -> Document:
+def custom_models(resource: Resource, schema: Schema) -> Document:
     """The models of a custom resource and of its list, by name.
 
     Args:
@@ -49,7 +49,7 @@ def _type_fields(metadata: str) -> Document:
     return {"apiVersion": text, "kind": text, "metadata": reference}
 
 
-def _kind(resource: DiscoveryResource, kind: str) -> Document:
+def _kind(resource: Resource, kind: str) -> Document:
     return {"group": resource.group, "kind": kind, "version": resource.version}
 
 
