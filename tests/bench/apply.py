@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.manifest import load
-from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_managers
+from trainwright.controller.local.apiserver.merge.fieldmanager import custom_resource_managers
 from trainwright.controller.runtime.testing.build import provide
 
 CALLS = 100

@@ -8,7 +8,7 @@ import argparse
 import random
 from collections import Counter
 
-from tests.integration.local.apply_fuzz import fuzz, fuzz_extract, fuzz_sets
+from tests.integration.local.apply_fuzz import fuzz, fuzz_sets
 from tests.integration.local.oracle import Oracle
 
 SEQUENCES = 2000
@@ -30,7 +30,6 @@ def main() -> int:
             found = [
                 fuzz(oracle, seed, SEQUENCES),
                 fuzz_sets(oracle, seed, SEQUENCES),
-                fuzz_extract(oracle, seed, SEQUENCES),
             ]
             for findings in found:
                 counts += findings.counts

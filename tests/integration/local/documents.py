@@ -4,11 +4,10 @@
 Few names and values, so that managers meet in the same fields.
 """
 
-import copy
 from random import Random
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_models
+from trainwright.controller.local.apiserver.merge.fieldmanager import custom_resource_models
 
 Schema = dict[str, Any]
 Document = dict[str, Any]
@@ -48,29 +47,6 @@ class Schemas:
         ]
         definition = {"group": GROUP, "names": {"kind": KIND}, "versions": versions}
         return {**custom_resource_models(definition), **self._shared}
-
-    def changed(self, models: dict[str, Schema]) -> dict[str, Schema]:
-        """The same with other relationships: what was a unit has owners inside, and the other way round."""
-        changed = copy.deepcopy(models)
-        for name, model in changed.items():
-            if not name.startswith("io.k8s"):
-                for inner in model.get("properties", {}).values():
-                    self._relate(inner)
-        return changed
-
-    def _relate(self, schema: Schema) -> None:
-        if self._random.random() < 0.3:
-            if schema.get("x-kubernetes-list-type") in ("map", "set"):
-                schema["x-kubernetes-list-type"] = "atomic"
-                schema.pop("x-kubernetes-list-map-keys", None)
-            elif schema.get("type") == "object":
-                atomic = schema.pop("x-kubernetes-map-type", None) == "atomic"
-                schema["x-kubernetes-map-type"] = "granular" if atomic else "atomic"
-        for inner in schema.get("properties", {}).values():
-            self._relate(inner)
-        for word in ("items", "additionalProperties"):
-            if isinstance(schema.get(word), dict):
-                self._relate(schema[word])
 
     def _root(self) -> Schema:
         root: Schema = {

@@ -12,13 +12,15 @@ from typing import Any
 
 from deepdiff import DeepDiff
 
-from trainwright.controller.local.apiserver.merge.apply.errors import ApplyError, ConflictError
-from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.merge.errors import ApplyError, ConflictError
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.runtime.client.transport import Request, Transport
 
 Document = dict[str, Any]
 
 # What the server sets, and what differs by the moment.
+CONFLICT = 409
+"""Clients match on the texts of conflicts; those of other errors are not compared."""
 _SYSTEM = ("creationTimestamp", "generation", "resourceVersion", "uid")
 
 
@@ -115,7 +117,7 @@ class Replay:
             told = {
                 "code": answer["code"],
                 "reason": answer.get("reason", ""),
-                "message": answer["message"],
+                "message": answer["message"] if answer["code"] == CONFLICT else "",
                 "causes": sorted(causes, key=lambda cause: cause["message"]),
             }
         else:
@@ -156,7 +158,8 @@ def _status(error: ApplyError) -> Document:
     causes = error.causes if isinstance(error, ConflictError) else ()
     told = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
     told.sort(key=lambda cause: cause["message"])
-    return {"code": error.code, "reason": error.reason, "message": str(error), "causes": told}
+    message = str(error) if error.code == CONFLICT else ""
+    return {"code": error.code, "reason": error.reason, "message": message, "causes": told}
 
 
 def _decoded(document: Document) -> Document:

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from tests.integration.local.replay import Replay
-from trainwright.controller.local.apiserver.merge.apply import fieldset
-from trainwright.controller.local.apiserver.merge.apply.crd import OBJECT_META
-from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
-from trainwright.controller.local.apiserver.merge.apply.openapi import Types
-from trainwright.controller.local.apiserver.merge.apply.published import empty_object
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.fieldmanager import OBJECT_META, FieldManager, empty_object
+from trainwright.controller.local.apiserver.merge.view import Types
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
@@ -37,7 +35,7 @@ async def job_replay(transport: HTTPTransport, namespace: str) -> Replay:
     models = await published(transport, "apis/batch/v1")
     empty = empty_object(models, "io.k8s.api.batch.v1.Job", "batch/v1", "Job")
     assert empty["spec"] == {"template": {"metadata": {}, "spec": {"containers": None}}}
-    reset = {"batch/v1": fieldset.of(("f:status",))}
+    reset = fieldset.of(("f:status",))
     manager = FieldManager(Types(models), "batch/v1", "Job", reset=reset, empty=empty)
     return Replay(transport, {("batch/v1", ""): manager}, "jobs", namespace, "it", entries_only=True)
 

@@ -13,14 +13,14 @@ import pytest
 
 from tests.scenarios.comparison import SENTENCES
 from trainwright.controller.local.apiserver.errors import StatusError
+from trainwright.controller.local.apiserver.merge.errors import PatchError
 from trainwright.controller.local.apiserver.merge.patch import (
-    PatchError,
     json_patch,
     merge_patch,
     read_merge_patch,
     read_strategic_patch,
-    strategic_merge_patch,
 )
+from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane

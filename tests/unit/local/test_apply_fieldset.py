@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.merge.apply import element, fieldset, values
-from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
+from trainwright.controller.local import values
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.errors import EntryError
 
 A, B, C = "f:a", "f:b", "f:c"
 
@@ -30,13 +31,13 @@ A, B, C = "f:a", "f:b", "f:c"
     ],
 )
 def test_the_canonical_form_of_an_element(text: str, canonical: str | None) -> None:
-    assert element.canonical(text) == canonical
+    assert fieldset.canonical(text) == canonical
 
 
 @pytest.mark.parametrize("text", ["", "a", "field", "i:x", "k:[1]", "k:{", "v:nothing"])
 def test_what_is_no_element(text: str) -> None:
     with pytest.raises(EntryError):
-        element.canonical(text)
+        fieldset.canonical(text)
 
 
 def test_the_order_of_elements() -> None:
@@ -45,7 +46,7 @@ def test_the_order_of_elements() -> None:
         *('k:{"name":"a"}', 'k:{"name":"a","port":1}', 'k:{"name":"b"}', 'k:{"port":9}', 'k:{"port":10}'),
         *("v:2", "v:10", 'v:"a"', "v:false", "v:true", "v:null", "i:2", "i:10"),
     ]
-    assert element.in_order(reversed(ordered)) == ordered
+    assert fieldset.in_order(reversed(ordered)) == ordered
 
 
 @pytest.mark.parametrize(
@@ -124,10 +125,6 @@ def test_the_algebra(operation: Any, paths: list[tuple[str, ...]]) -> None:
     assert json.dumps([LEFT, RIGHT]) == before
 
 
-def test_leaves() -> None:
-    assert list(fieldset.paths(fieldset.leaves(LEFT))) == [(B,), (A, B), (C, A)]
-
-
 @pytest.mark.parametrize(
     ("left", "right", "same"),
     [
@@ -144,24 +141,6 @@ def test_leaves() -> None:
 )
 def test_equality_of_values(left: Any, right: Any, same: bool) -> None:
     assert values.equal(left, right) is same
-
-
-@pytest.mark.parametrize(
-    ("value", "shown", "literal"),
-    [
-        (None, "<nil>", "interface {}(nil)"),
-        (True, "true", "true"),
-        (1000000.0, "1e+06", "1e+06"),
-        (123456.5, "123456.5", "123456.5"),
-        (0.00001, "1e-05", "1e-05"),
-        (-2500000.0, "-2.5e+06", "-2.5e+06"),
-        ({"b": [1, "x"]}, "map[b:[1 x]]", 'map[string]interface {}{"b":[]interface {}{1, "x"}}'),
-        ('a"\n\x7f\u200b', 'a"\n\x7f\u200b', '"a\\"\\n\\x7f\\u200b"'),
-    ],
-)
-def test_values_as_go_prints_them(value: Any, shown: str, literal: str) -> None:
-    assert values.shown(value) == shown
-    assert values.literal(value) == literal
 
 
 @pytest.mark.parametrize(

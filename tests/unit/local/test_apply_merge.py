@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.local.things import SPEC, Document, view
-from trainwright.controller.local.apiserver.merge.apply import fieldset, naming
-from trainwright.controller.local.apiserver.merge.apply.compare import compare
-from trainwright.controller.local.apiserver.merge.apply.extraction import extract
-from trainwright.controller.local.apiserver.merge.apply.merge import TypedMerge
-from trainwright.controller.local.apiserver.merge.apply.reconcile import reconcile
-from trainwright.controller.local.apiserver.merge.apply.removal import remove
-from trainwright.controller.local.apiserver.merge.apply.schema import SchemaView
+from tests.unit.local.things import Document, view
+from trainwright.controller.local.apiserver.merge import fieldset, typed
+from trainwright.controller.local.apiserver.merge.structured import TypedMerge
+from trainwright.controller.local.apiserver.merge.typed import compare, remove
+from trainwright.controller.local.apiserver.merge.view import SchemaView
 
 
 def merge(view: SchemaView, live: Document, config: Document) -> Any:
@@ -117,7 +114,7 @@ def test_what_a_merge_leaves_is_the_same_object() -> None:
     ],
 )
 def test_what_an_apply_owns(fields: Document, owned: Any) -> None:
-    assert wire(naming.owned(view(), {"spec": fields})) == owned
+    assert wire(typed.named_fields(view(), {"spec": fields})) == owned
 
 
 @pytest.mark.parametrize(
@@ -166,42 +163,3 @@ def test_fields_that_are_removed(fields: Any, left: Document) -> None:
     before = copy.deepcopy(ALL)
     assert remove(view(), {"spec": ALL}, fieldset.read({"f:spec": fields})) == {"spec": left}
     assert before == ALL
-
-
-@pytest.mark.parametrize(
-    ("fields", "kept"),
-    [
-        ({"f:table": {"f:a": {}}}, {"table": {"a": "1"}}),
-        ({"f:unit": {}}, {"unit": {"a": "1"}}),
-        ({"f:tags": {'v:"b"': {}}}, {"tags": ["b"]}),
-        ({"f:items": {'k:{"name":"n"}': {".": {}, "f:x": {}}}}, {"items": [{"x": "1"}]}),
-        ({"f:items": {'k:{"name":"n"}': {}}}, {"items": [{"name": "n", "x": "1"}]}),
-        ({"f:items": {'k:{"name":"other"}': {}}}, {"items": None}),
-    ],
-)
-def test_what_is_extracted(fields: Any, kept: Document) -> None:
-    assert extract(view(), {"spec": ALL}, fieldset.read({"f:spec": fields})) == {"spec": kept}
-
-
-@pytest.mark.parametrize(
-    ("name", "words", "before", "after"),
-    [
-        ("table", {"x-kubernetes-map-type": "atomic"}, {"f:a": {}}, {}),
-        ("items", {"x-kubernetes-list-type": "atomic"}, {'k:{"name":"n"}': {".": {}, "f:x": {}}}, {}),
-        ("tags", {"x-kubernetes-list-type": "atomic"}, {'v:"a"': {}}, {}),
-        ("unit", {"x-kubernetes-map-type": "granular"}, {}, {}),
-        # A map that accepts everything is left as it is.
-        ("free", {"x-kubernetes-map-type": "atomic"}, {"f:a": {}}, {"f:a": {}}),
-    ],
-)
-def test_sets_after_a_change_of_the_schema(name: str, words: Document, before: Any, after: Any) -> None:
-    changed = copy.deepcopy(SPEC)
-    changed["properties"][name].update(words)
-    fields = fieldset.read({"f:spec": {f"f:{name}": before, "f:text": {}}})
-    assert wire(reconcile(view(changed), fields)) == {f"f:{name}": after, "f:text": {}}
-    assert reconcile(view(), fields) is fields
-    # The same text again is the same set, which stays what it was.
-    again = fieldset.read({"f:spec": {f"f:{name}": before, "f:text": {}}})
-    assert again["f:spec"] is fields["f:spec"]
-    assert wire(reconcile(view(changed), again)) == {f"f:{name}": after, "f:text": {}}
-    assert wire(again) == {f"f:{name}": before, "f:text": {}}

@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from tests.unit.local.things import SPEC, TEXT, thing, view
-from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_managers, custom_resource_models
-from trainwright.controller.local.apiserver.merge.apply.errors import SchemaError
-from trainwright.controller.local.apiserver.merge.apply.openapi import DEDUCED, Types
-from trainwright.controller.local.apiserver.merge.apply.published import empty_object
-from trainwright.controller.local.apiserver.merge.apply.validation import UnfitError, check
+from trainwright.controller.local.apiserver.merge.errors import SchemaError
+from trainwright.controller.local.apiserver.merge.fieldmanager import (
+    custom_resource_managers,
+    custom_resource_models,
+    empty_object,
+)
+from trainwright.controller.local.apiserver.merge.typed import UnfitError, check
+from trainwright.controller.local.apiserver.merge.view import DEDUCED, Types
 
 REFERENCE = "#/components/schemas/"
 NO_KEYS = ".tags: element 0: associative list without keys has"
@@ -135,14 +138,14 @@ def test_schemas_that_cannot_be_compiled(schema: dict[str, Any], message: str) -
     ("spec", "message"),
     [
         ({"nothing": 1}, ".nothing: field not declared in schema"),
-        ({"text": 1.5}, ".text: expected string, got &value.valueUnstructured{Value:1.5}"),
-        ({"number": "1"}, ".number: expected numeric (int or float), got string"),
-        ({"number": {}}, ".number: expected numeric (int or float), got map[string]interface {}"),
-        ({"flag": 1}, ".flag: expected boolean, got &{1}"),
-        ({"when": [1]}, ".when: expected any scalar, got &{[1]}"),
-        ({"table": "x"}, ".table: expected map, got &{x}"),
-        ({"tags": {"a": 1}}, ".tags: expected list, got &{map[a:1]}"),
-        ({"plain": ["a", 2]}, ".plain[1]: expected string, got &value.valueUnstructured{Value:2}"),
+        ({"text": 1.5}, ".text: expected string, got 1.5"),
+        ({"number": "1"}, '.number: expected numeric (int or float), got "1"'),
+        ({"number": {}}, ".number: expected numeric (int or float), got {}"),
+        ({"flag": 1}, ".flag: expected boolean, got 1"),
+        ({"when": [1]}, ".when: expected any scalar, got [1]"),
+        ({"table": "x"}, '.table: expected map, got "x"'),
+        ({"tags": {"a": 1}}, '.tags: expected list, got {"a":1}'),
+        ({"plain": ["a", 2]}, ".plain[1]: expected string, got 2"),
         ({"tags": ["a", "b", "a"]}, '.tags: duplicate entries for key [="a"]'),
         ({"tags": [None]}, f"{NO_KEYS} an element that's an explicit null"),
         ({"tags": [{}]}, f"{NO_KEYS} an element that's a map type"),
@@ -169,8 +172,8 @@ def test_several_problems() -> None:
         check(view(), thing({"number": "1", "flag": 2}), duplicates=False)
     assert str(error.value).splitlines() == [
         "errors:",
-        "  .spec.number: expected numeric (int or float), got string",
-        "  .spec.flag: expected boolean, got &{2}",
+        '  .spec.number: expected numeric (int or float), got "1"',
+        "  .spec.flag: expected boolean, got 2",
     ]
 
 

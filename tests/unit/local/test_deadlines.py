@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.local.identity.conftest import Asker, Document
 from trainwright.controller.local.apiserver.request.info import ServerRequest
-from trainwright.controller.local.apiserver.schema.durations import nanoseconds
+from trainwright.controller.local.apiserver.schema.structs import nanoseconds
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import api_server
 

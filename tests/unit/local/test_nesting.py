@@ -12,10 +12,10 @@ import pytest
 from tests.unit.local.identity.conftest import Asker, Document
 from tests.unit.local.test_definitions import settled
 from trainwright.api.manifest import DEEPEST
-from trainwright.controller.local.apiserver.merge.nesting import is_too_deep
 from trainwright.controller.local.apiserver.request.info import ServerRequest
 from trainwright.controller.local.apiserver.store import ObjectName
 from trainwright.controller.local.cluster import api_server
+from trainwright.controller.local.values import is_too_deep
 
 MAPS, FREES = "/api/v1/namespaces/default/configmaps", "/apis/example.com/v1/namespaces/default/frees"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

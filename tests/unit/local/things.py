@@ -8,11 +8,9 @@ from typing import Any
 from trainwright.controller.local.apiserver.kinds.builtin.serving import serve_built_in
 from trainwright.controller.local.apiserver.kinds.custom.definitions import served_versions
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.merge.apply import fieldset
-from trainwright.controller.local.apiserver.merge.apply.crd import custom_resource_models
-from trainwright.controller.local.apiserver.merge.apply.fieldmanager import FieldManager
-from trainwright.controller.local.apiserver.merge.apply.openapi import Types
-from trainwright.controller.local.apiserver.merge.apply.schema import SchemaView
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager, custom_resource_models
+from trainwright.controller.local.apiserver.merge.view import SchemaView, Types
 
 Document = dict[str, Any]
 
@@ -97,8 +95,7 @@ class Things:
         types = Types(models(spec))
         resets = {"": fieldset.of(("f:status",)), "status": fieldset.of(("f:spec",), ("f:metadata",))}
         self._managers = {
-            name: FieldManager(types, VERSION, "Thing", subresource=name, reset={VERSION: reset})
-            for name, reset in resets.items()
+            name: FieldManager(types, VERSION, "Thing", subresource=name, reset=reset) for name, reset in resets.items()
         }
 
     def _manager(self, subresource: str) -> FieldManager:

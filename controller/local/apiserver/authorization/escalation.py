@@ -12,9 +12,9 @@ from trainwright.controller.local.apiserver.authorization.authorizer import EVER
 from trainwright.controller.local.apiserver.authorization.rbac import GROUP, RBACAuthorizer
 from trainwright.controller.local.apiserver.authorization.rules import shown, uncovered
 from trainwright.controller.local.apiserver.errors import StatusError, forbidden, not_found
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery
+from trainwright.controller.local.values import quoted
 
 _ROLES, _BINDINGS = ("roles", "clusterroles"), ("rolebindings", "clusterrolebindings")
 _COLLECTED = ("ownerReferences", "finalizers", "managedFields")

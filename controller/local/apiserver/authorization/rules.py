@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.authorization.attributes import Attributes
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
+from trainwright.controller.local.values import quoted
 
 _SHOWN = (
     ("APIGroups", "apiGroups"),

@@ -21,7 +21,6 @@ from trainwright.controller.local.apiserver.authorization import (
 from trainwright.controller.local.apiserver.http.priority import PriorityAndFairness
 from trainwright.controller.local.apiserver.http.requestlog import Exchange, RequestLog
 from trainwright.controller.local.apiserver.kinds.registry import ResourceRegistry
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import (
     ACCOUNT_PREFIX,
@@ -35,13 +34,14 @@ from trainwright.controller.local.apiserver.request.info import (
     failure,
     resource_route,
 )
-from trainwright.controller.local.apiserver.schema.durations import nanoseconds
+from trainwright.controller.local.apiserver.schema.structs import nanoseconds
 from trainwright.controller.local.apiserver.store import ObjectStore, ObjectTooLarge, StateLostError
 from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.endpoints import Endpoints
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites
+from trainwright.controller.local.values import quoted
 
 _EXTRA = "impersonate-extra-"
 _NODE_PREFIX = "system:node:"

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
-from trainwright.controller.local.apiserver.merge.apply import FieldManager
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
 from trainwright.controller.local.apiserver.schema import unknown_field
 from trainwright.controller.local.apiserver.schema.published import models_by_kind
 from trainwright.controller.local.apiserver.schema.published.kinds import Column, Subresource, published_structs

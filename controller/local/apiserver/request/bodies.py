@@ -11,12 +11,11 @@ from trainwright.api.manifest import ManifestError, check_depth, key, scalar
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.merge.apply.values import literal
-from trainwright.controller.local.apiserver.merge.patch import read_json
 from trainwright.controller.local.apiserver.request import protobuf
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.schema.published import models_by_kind
+from trainwright.controller.local.values import json_text, read_json
 
 _MERGE = "tag:yaml.org,2002:merge"
 _MOST_VALUES = 1_000_000
@@ -89,7 +88,7 @@ class _Reading:
             name = key(key_node)
             value = self.value(value_node)
             if name in made:
-                shown = literal(scalar(key_node))
+                shown = json_text(scalar(key_node))
                 self.duplicates.append(f"line {value_node.start_mark.line + 1}: key {shown} already set in map")
             made[name] = value
         return made

@@ -6,7 +6,7 @@
 Everything is pure: nothing waits, reads files or keeps state but what was compiled. It is held to the real server.
 """
 
-from trainwright.controller.local.apiserver.schema.compiled import Schema, compile_schema, unknown_field
+from trainwright.controller.local.apiserver.schema.crd import Schema, compile_schema, unknown_field
 from trainwright.controller.local.apiserver.schema.errors import (
     DocumentDecodeError,
     SchemaError,

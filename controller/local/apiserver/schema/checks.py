@@ -2,7 +2,6 @@
 """The checks of a value by an OpenAPI schema, compiled once: types, bounds, enums, required fields, alternatives.
 
 A value is looked at by the checks for its type alone, so that what a schema cannot say about a type costs nothing.
-Problems are in the order of the server: type, alternatives, length and pattern, format, bounds, items, enum, fields.
 Values are of a JSON decoder, with integers of 64 bits.
 
 Source: `k8s.io/kube-openapi/pkg/validation/validate`.
@@ -13,19 +12,257 @@ from typing import Any
 
 from trainwright.api.validation.formats import check_of
 from trainwright.api.validation.patterns import PatternError, compiled
-from trainwright.controller.local.apiserver.merge.apply.values import equal, json_text, quoted
-from trainwright.controller.local.apiserver.schema.alternatives import alternative_checks
 from trainwright.controller.local.apiserver.schema.errors import (
     NOT_SUPPORTED,
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
+    TYPES,
     WRONG_TYPE,
+    Check,
+    Checks,
+    SchemaProblem,
+    run,
 )
-from trainwright.controller.local.apiserver.schema.numbers import is_integral, number_checks
-from trainwright.controller.local.apiserver.schema.problems import TYPES, Check, Checks, SchemaProblem, run
+from trainwright.controller.local.values import equal, float_text, json_text, quoted, shown
+
+_LARGEST = {"int32": 2**31, "int64": 2**63}
+_LARGEST_FLOAT32 = 3.4028235677973366e38
+"""From here on a double does not round to a finite float."""
+
+
+def is_integral(value: float) -> bool:
+    """Whether a double counts as an integer: without a fraction, and exact."""
+    return value == value // 1 and -(2**53) <= value <= 2**53 - 1
+
+
+def number_checks(schema: Mapping[str, Any], kind: str) -> list[Check]:
+    """The checks of a number by a schema of one type (`integer`, `number` or something else)."""
+    form = _format(schema, kind)
+    made: list[Check] = []
+    if kind == "integer" or form == "float":
+        made.append(_range_check(kind, form))
+    if (factor := schema.get("multipleOf")) is not None:
+        made.append(_bound_check("MultipleOf", factor, kind, form, _multiple(factor)))
+    for word, upper in (("maximum", True), ("minimum", False)):
+        if (limit := schema.get(word)) is not None:
+            exclusive = bool(schema.get(f"exclusive{word.title()}"))
+            title = f"{word.title()} boundary"
+            made.append(_bound_check(title, limit, kind, form, _limit(limit, upper, exclusive)))
+    return made
+
+
+def _format(schema: Mapping[str, Any], kind: str) -> str:
+    form = schema.get("format") or ""
+    known = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(kind, ())
+    return form if form in known else ""
+
+
+def _fits(value: float, kind: str, form: str) -> bool:
+    if kind == "integer":
+        largest = _LARGEST[form or "int64"]
+        return value == value // 1 and -largest <= value < largest
+    return form != "float" or abs(value) < _LARGEST_FLOAT32
+
+
+def _unfit(title: str, kind: str, form: str) -> SchemaProblem:
+    what = f"with format {form}" if form else "(default format)"
+    return SchemaProblem(lambda name: f"{title} value must be of type {kind} {what} in {name}", nowhere=True)
+
+
+def _range_check(kind: str, form: str) -> Check:
+    def check(value: Any) -> list[SchemaProblem] | None:
+        return None if _fits(value, kind, form) else [_unfit("Checked", kind, form)]
+
+    return check
+
+
+def _bound_check(title: str, bound: float, kind: str, form: str, check: Any) -> Check:
+    """The check of a bound; a bound that does not fit the type itself makes every value wrong."""
+    if _fits(bound, kind, form):
+
+        def fitting(value: Any) -> list[SchemaProblem] | None:
+            found = check(value, type(value) is int)
+            return [found] if found else None
+
+        return fitting
+
+    def unfit(value: Any) -> list[SchemaProblem] | None:
+        found = check(float(value), False)
+        return [_unfit(title, kind, form), *([found] if found else [])]
+
+    return unfit
+
+
+def _limit(limit: float, upper: bool, exclusive: bool) -> Any:
+    words = {(True, False): "less than or equal to", (True, True): "less than"}
+    words |= {(False, False): "greater than or equal to", (False, True): "greater than"}
+
+    def check(value: float, whole: bool) -> SchemaProblem | None:
+        bound: float = int(limit) if whole else float(limit)
+        beyond = value > bound if upper else value < bound
+        if not beyond and not (exclusive and value == bound):
+            return None
+        return SchemaProblem(lambda name: f"{name} in body should be {words[upper, exclusive]} {shown(bound)}", value)
+
+    return check
+
+
+def _multiple(factor: float) -> Any:
+    def check(value: float, whole: bool) -> SchemaProblem | None:
+        by: float = int(factor) if whole else float(factor)
+        if by <= 0:
+            return SchemaProblem(
+                lambda name: f"factor MultipleOf declared for {name} must be positive: {shown(by)}", by
+            )
+        if (value % by == 0) if whole else is_integral(1 / by * value if by < 1 else value / by):
+            return None
+        text = shown(by) if whole else float_text(by)
+        return SchemaProblem(lambda name: f"{name} in body should be a multiple of {text}", value)
+
+    return check
+
 
 Schema = Mapping[str, Any]
+Compile = Callable[[Schema], Checks]
+
+
+def alternative_checks(schema: Schema, compile_inner: Compile, *, strict: bool) -> list[Check]:
+    """The checks, in the server's order."""
+    made: list[Check] = []
+    for word, check in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of)):
+        if schema.get(word):
+            made.append(check([(compile_inner(inner), _Count(inner, strict)) for inner in schema[word]]))
+    if schema.get("not") is not None:
+        made.append(_none_of(compile_inner(schema["not"])))
+    return made
+
+
+class _Count:
+    """How many checks a value passed: the alternative with the most is the one whose problems are told."""
+
+    def __init__(self, schema: Schema, strict: bool) -> None:
+        self._schema = schema
+        self._typed = bool(schema.get("type") or (strict and schema.get("x-kubernetes-int-or-string")))
+        inner = {name: _Count(each, strict) for name, each in schema.get("properties", {}).items()}
+        others, items = schema.get("additionalProperties"), schema.get("items")
+        self._declared = inner
+        self._others = _Count(others, strict) if isinstance(others, Mapping) else None
+        self._items = _Count(items, strict) if isinstance(items, Mapping) else None
+        self._type_checks = run_of_type(schema)
+
+    def of(self, value: Any) -> int:
+        """The number for a value, as the server counts: one for each kind of check that applies to its type."""
+        good_type = self._type_checks(value)
+        if value is None:
+            return int(good_type)
+        # One for itself and one for the alternatives inside, which have one result of their own.
+        count = 3 + self._nested(value)
+        if self._typed or self._schema.get("format"):
+            count += 1 + int(good_type)
+        kind = type(value)
+        if kind is str:
+            count += 1 + int(bool(self._schema.get("format")))
+        elif kind in (int, float):
+            count += 2
+        return count + 1  # of the enum, whether there is one or not
+
+    def _nested(self, value: Any) -> int:
+        if isinstance(value, list):
+            inside = sum(self._items.of(item) for item in value) if self._items else 0
+            return inside + 2
+        if not isinstance(value, dict):
+            return 0
+        inside = 1
+        for name, part in value.items():
+            count = self._declared.get(name, self._others)
+            inside += count.of(part) if count is not None else 0
+        return inside
+
+
+def run_of_type(schema: Schema) -> Callable[[Any], bool]:
+    """Whether a value has the type of a schema, which alternatives of structural schemas do not name."""
+    kind = schema.get("type")
+    names = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,)}
+    wanted = {**names, "object": (dict,)}.get(str(kind))
+    nullable = bool(schema.get("nullable"))
+
+    def check(value: Any) -> bool:
+        if wanted is None:
+            return True
+        if value is None:
+            return nullable
+        return type(value) in wanted
+
+    return check
+
+
+def _fixed(problems: list[SchemaProblem]) -> list[SchemaProblem]:
+    for problem in problems:
+        problem.fixed = len(problem.steps)
+    return problems
+
+
+def _unplaced(text: str) -> SchemaProblem:
+    """A problem that names the field in its text alone."""
+    return SchemaProblem(lambda name: f"{quoted(name)} {text}", nowhere=True)
+
+
+def _nearest(
+    alternatives: list[tuple[Checks, _Count]], results: list[list[SchemaProblem]], value: Any
+) -> list[SchemaProblem]:
+    counts = [count.of(value) for _, count in alternatives]
+    return results[counts.index(max(counts))]
+
+
+def _any_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
+    def check(value: Any) -> list[SchemaProblem] | None:
+        results: list[list[SchemaProblem]] = []
+        for checks, _ in alternatives:
+            problems = run(checks, value)
+            if not problems:
+                return None
+            results.append(problems)
+        failed = _unplaced("must validate at least one schema (anyOf)")
+        return _fixed([failed, *_nearest(alternatives, results, value)])
+
+    return check
+
+
+def _one_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
+    def check(value: Any) -> list[SchemaProblem] | None:
+        results = [run(checks, value) for checks, _ in alternatives]
+        valid = sum(not problems for problems in results)
+        if valid == 1:
+            return None
+        if valid:
+            found = f"Found {valid} valid alternatives"
+            return _fixed([_unplaced(f"must validate one and only one schema (oneOf). {found}")])
+        failed = _unplaced("must validate one and only one schema (oneOf). Found none valid")
+        return _fixed([failed, *_nearest(alternatives, results, value)])
+
+    return check
+
+
+def _all_of(alternatives: list[tuple[Checks, _Count]]) -> Check:
+    def check(value: Any) -> list[SchemaProblem] | None:
+        results = [run(checks, value) for checks, _ in alternatives]
+        failed = [problems for problems in results if problems]
+        if not failed:
+            return None
+        all_failed = ". None validated" if len(failed) == len(results) else ""
+        summary = _unplaced(f"must validate all the schemas (allOf){all_failed}")
+        return _fixed([*(problem for problems in failed for problem in problems), summary])
+
+    return check
+
+
+def _none_of(checks: Checks) -> Check:
+    def check(value: Any) -> list[SchemaProblem] | None:
+        return None if run(checks, value) else [_unplaced("must not validate the schema (not)")]
+
+    return check
+
 
 _NAMES: dict[type, str] = {
     dict: "object",

@@ -4,17 +4,15 @@
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.kinds import metadata
-from trainwright.controller.local.apiserver.merge.apply import ApplyError, BadRequestError, ConflictError
-from trainwright.controller.local.apiserver.merge.copying import copied
+from trainwright.controller.local.apiserver.merge.errors import ApplyError, BadRequestError, ConflictError, PatchError
 from trainwright.controller.local.apiserver.merge.patch import (
-    PatchError,
     json_patch,
     merge_patch,
     operation_count,
     read_merge_patch,
     read_strategic_patch,
-    strategic_merge_patch,
 )
+from trainwright.controller.local.apiserver.merge.strategic import strategic_merge_patch
 from trainwright.controller.local.apiserver.request import bodies
 from trainwright.controller.local.apiserver.request.call import RequestInfo, list_options, negotiate
 from trainwright.controller.local.apiserver.request.info import ServerResponse, WriteQuery, write_options
@@ -27,6 +25,7 @@ from trainwright.controller.local.apiserver.verbs.deletes import Deletes
 from trainwright.controller.local.apiserver.verbs.reads import ResourceReads, shown
 from trainwright.controller.local.apiserver.verbs.watches import Watches
 from trainwright.controller.local.apiserver.verbs.writes import ResourceWrites, Transform, track
+from trainwright.controller.local.values import copied
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -12,19 +12,15 @@ from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission.chain import Admission
 from trainwright.controller.local.apiserver.kinds import metadata
-from trainwright.controller.local.apiserver.merge.apply import (
-    InternalError,
-    check_entries,
-    without_managed_fields,
-    without_new_times,
-)
-from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
-from trainwright.controller.local.apiserver.merge.copying import copied
+from trainwright.controller.local.apiserver.merge.errors import EntryError, InternalError
+from trainwright.controller.local.apiserver.merge.fieldmanager import check_entries, without_managed_fields
+from trainwright.controller.local.apiserver.merge.managedfields import without_new_times
 from trainwright.controller.local.apiserver.request.call import RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, go_integer
 from trainwright.controller.local.apiserver.schema.errors import invalid
 from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
 from trainwright.controller.local.apiserver.store import Changed, ObjectName, ObjectStore, StoredObject
+from trainwright.controller.local.values import copied
 
 NAME_TRIES = 8
 """How many names are generated where the first ones are taken."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.apply.values import json_text, shown
+from trainwright.controller.local.values import json_text, shown
 
 Path = Callable[[Any], list[Any]]
 Step = Callable[[Any], Iterable[Any]]

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.merge.apply.values import SCALARS, shown
 from trainwright.controller.local.apiserver.selectors import SelectorError
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
+from trainwright.controller.local.values import SCALARS, shown
 
 Document = Mapping[str, Any]
 Reader = Callable[[Document], str]

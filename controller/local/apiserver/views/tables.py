@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from trainwright.controller.local.apiserver.kinds.registry import Resource
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.schema.published.kinds import Column
 from trainwright.controller.local.apiserver.views.cells import (
     cell_of,
@@ -19,6 +18,7 @@ from trainwright.controller.local.apiserver.views.cells import (
 )
 from trainwright.controller.local.apiserver.views.jsonpath import JSONPathError, Path, compile_path, result_text
 from trainwright.controller.local.apiserver.views.reading import UNKNOWN, Document, since
+from trainwright.controller.local.values import quoted
 
 
 def _no_conditions(_: Document) -> list[dict[str, str]]:

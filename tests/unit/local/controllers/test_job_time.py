@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.local.controllers.objects import NOW, condition, job, pod
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.merge.patch.merging import merge_patch
+from trainwright.controller.local.apiserver.merge.patch import merge_patch
 from trainwright.controller.local.controllers.job import JobController
 from trainwright.controller.local.controllers.objects import JOB
 from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, EventRecorder, Manager, ProcessSettings

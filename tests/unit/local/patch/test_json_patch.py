@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from trainwright.controller.local.apiserver.merge.errors import MalformedPatchError, UnappliedPatchError
 from trainwright.controller.local.apiserver.merge.patch import (
-    MalformedPatchError,
-    UnappliedPatchError,
     json_patch,
     merge_patch,
     operation_count,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.controller.local.apiserver.merge.patch import read_json
+from trainwright.controller.local.values import read_json
 
 
 @pytest.mark.parametrize(

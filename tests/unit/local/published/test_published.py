@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.apply import Types
+from trainwright.controller.local.apiserver.merge.view import Types
 from trainwright.controller.local.apiserver.schema.published import models_by_kind, published_models
 
 

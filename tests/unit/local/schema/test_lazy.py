@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.schema import checks, compile_schema, pruning
+from trainwright.controller.local.apiserver.schema import checks, compile_schema, crd
 
 STRING = {"type": "string"}
 DEEP = {"type": "object", "properties": {name: {"type": "array", "items": STRING} for name in "abc"}}
@@ -14,7 +14,7 @@ SCHEMA = {"type": "object", "properties": {"used": DEEP, "unused": {"type": "arr
 
 def test_what_no_document_has_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[Any] = []
-    for module, name in ((checks, "compile_checks"), (pruning, "compile_prune")):
+    for module, name in ((checks, "compile_checks"), (crd, "compile_prune")):
         original = getattr(module, name)
 
         def noted(schema: Any, _original: Any = original, **options: Any) -> Any:

@@ -24,8 +24,9 @@ from trainwright.controller.local.apiserver.admission.webhooks.matching import (
     is_exempt,
 )
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.merge.apply import FieldManager, InternalError
-from trainwright.controller.local.apiserver.merge.patch import PatchError, json_patch
+from trainwright.controller.local.apiserver.merge.errors import InternalError, PatchError
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager
+from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery, user_info
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError

@@ -22,11 +22,13 @@ from trainwright.controller.local.apiserver.admission.webhooks.matching import (
     is_exempt,
 )
 from trainwright.controller.local.apiserver.kinds.registry import Resource, ResourceRegistry
-from trainwright.controller.local.apiserver.merge.patch import PatchError, json_patch, read_json
+from trainwright.controller.local.apiserver.merge.errors import PatchError
+from trainwright.controller.local.apiserver.merge.patch import json_patch
 from trainwright.controller.local.apiserver.request.call import Operation, RequestInfo
 from trainwright.controller.local.apiserver.request.info import WriteQuery
 from trainwright.controller.local.apiserver.schema import DocumentDecodeError
 from trainwright.controller.local.apiserver.store import ObjectName, ObjectStore
+from trainwright.controller.local.values import read_json
 
 log = logging.getLogger(__name__)
 

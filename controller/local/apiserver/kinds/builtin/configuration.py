@@ -13,8 +13,8 @@ from trainwright.controller.local.apiserver.kinds.builtin.formats import (
 )
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
-from trainwright.controller.local.apiserver.merge.nesting import TOO_DEEP
 from trainwright.controller.local.apiserver.schema.errors import forbidden, invalid, required, too_long
+from trainwright.controller.local.values import TOO_DEEP
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 LARGEST = 1024 * 1024

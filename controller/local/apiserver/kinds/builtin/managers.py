@@ -8,7 +8,9 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.kinds.builtin.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.kinds.registry import model_of_body
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy
-from trainwright.controller.local.apiserver.merge.apply import FieldManager, Types, empty_object, fieldset
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.fieldmanager import FieldManager, empty_object
+from trainwright.controller.local.apiserver.merge.view import Types
 from trainwright.controller.local.apiserver.schema.published import published_models
 from trainwright.controller.local.apiserver.schema.published.kinds import RecordedKind, Subresource
 from trainwright.controller.local.gowriting import rewrite
@@ -42,13 +44,13 @@ class BuiltInManagers(Mapping[str, FieldManager]):
     def _own(self, subresource: str) -> FieldManager:
         row = self._row
         paths = self._strategy.reset_fields.get(subresource, ())
-        reset = fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths)) if paths else None
+        reset = fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths))
         return FieldManager(
             _types(),
             row.api_version,
             row.kind,
             subresource=subresource,
-            reset={row.api_version: reset} if reset is not None else None,
+            reset=reset,
             empty=_empty(row, self._strategy),
         )
 

@@ -9,9 +9,9 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.api.validation.names import qualified
 from trainwright.controller.local.apiserver.kinds.strategy import Strategy, set_or_drop
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema, unknown_field
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
+from trainwright.controller.local.values import quoted
 
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 

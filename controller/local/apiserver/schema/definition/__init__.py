@@ -8,8 +8,12 @@
 Definitions are JSON documents. Costs of rules are not estimated.
 """
 
-from trainwright.controller.local.apiserver.schema.definition.naming import Accepted, accepted_names
-from trainwright.controller.local.apiserver.schema.definition.spec import set_defaults, unrecognized_formats
-from trainwright.controller.local.apiserver.schema.definition.validation import validate_definition
+from trainwright.controller.local.apiserver.schema.definition.spec import (
+    Accepted,
+    accepted_names,
+    set_defaults,
+    unrecognized_formats,
+    validate_definition,
+)
 
 __all__ = ["Accepted", "accepted_names", "set_defaults", "unrecognized_formats", "validate_definition"]

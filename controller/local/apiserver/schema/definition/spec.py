@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of a definition, and everything of its spec but the schemas: names, versions, columns, subresources.
+"""The errors of a definition at a create and an update, its defaults, and its names beside the others of its group.
 
-Source: `apiextensions-apiserver/pkg/apis/apiextensions/{v1/defaults.go,validation}`.
+The server holds what all versions have alike in one place, and its messages say so: `spec.validation` is the schema of
+each version. Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from trainwright.api.validation import DocumentError, names
 from trainwright.api.validation.formats import check_of
+from trainwright.controller.local.apiserver.schema.definition.schemas import (
+    default_errors,
+    openapi_errors,
+    structural_errors,
+)
 from trainwright.controller.local.apiserver.schema.errors import (
     duplicate,
     forbidden,
@@ -17,9 +27,111 @@ from trainwright.controller.local.apiserver.schema.errors import (
     required,
     too_many,
 )
-from trainwright.controller.local.apiserver.schema.fieldpaths import FieldPathError, resolve
+from trainwright.controller.local.apiserver.schema.metadata import validate_metadata, validate_metadata_update
+from trainwright.controller.local.apiserver.schema.rules import FieldPathError, resolve
+from trainwright.controller.local.values import quoted
 
 Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionCondition:
+    """A condition of a definition, without its time."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What the status of a definition is to say."""
+
+    names: Document
+    """`acceptedNames`."""
+    conditions: tuple[DefinitionCondition, DefinitionCondition]
+    """NamesAccepted and Established."""
+
+
+def accepted_names(definition: Document, others: Iterable[Document]) -> Accepted:
+    """The names of a definition.
+
+    A definition that is established stays so, also when it asks for new names that are taken.
+
+    Args:
+        definition: with what its status says already.
+        others: all other definitions.
+    """
+    wanted: Document = definition["spec"]["names"]
+    status: Document = definition.get("status", {})
+    had: Document = status.get("acceptedNames") or {}
+    resources, kinds = _taken(definition, others)
+    made = dict(had)
+    # The last conflict is told.
+    conflict: tuple[str, str] | None = None
+    for name, reason, used in (("plural", "PluralConflict", resources), ("singular", "SingularConflict", resources)):
+        conflict = _take(made, wanted, had, name, used, reason) or conflict
+    if wanted.get("shortNames") != had.get("shortNames"):
+        short = [name for name in wanted.get("shortNames", ()) if name not in had.get("shortNames", ())]
+        taken = [f"{quoted(name)} is already in use" for name in short if name in resources]
+        if taken:
+            conflict = "ShortNamesConflict", taken[0] if len(taken) == 1 else f"[{', '.join(taken)}]"
+        else:
+            _set(made, "shortNames", wanted)
+    for name, reason, used in (("kind", "KindConflict", kinds), ("listKind", "ListKindConflict", kinds)):
+        conflict = _take(made, wanted, had, name, used, reason) or conflict
+    _set(made, "categories", wanted)
+    return Accepted(made, (_named(conflict), _established(status, conflict is None)))
+
+
+def _taken(definition: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in others:
+        if other["spec"]["group"] != definition["spec"]["group"]:
+            continue
+        names: Document = other.get("status", {}).get("acceptedNames", {})
+        resources |= {names.get("plural", ""), names.get("singular", ""), *names.get("shortNames", ())}
+        kinds |= {names.get("kind", ""), names.get("listKind", "")}
+    return resources, kinds
+
+
+def _take(
+    made: Document, wanted: Document, had: Document, name: str, used: set[str], reason: str
+) -> tuple[str, str] | None:
+    requested = wanted.get(name, "")
+    if requested != had.get(name, "") and requested in used:
+        return reason, f"{quoted(requested)} is already in use"
+    made[name] = requested
+    return None
+
+
+def _set(made: Document, name: str, wanted: Document) -> None:
+    if name in wanted:
+        made[name] = wanted[name]
+    else:
+        made.pop(name, None)
+
+
+def _named(conflict: tuple[str, str] | None) -> DefinitionCondition:
+    if conflict is None:
+        return DefinitionCondition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+    return DefinitionCondition("NamesAccepted", "False", *conflict)
+
+
+def _established(status: Document, accepted: bool) -> DefinitionCondition:
+    established = next((one for one in status.get("conditions") or () if one.get("type") == "Established"), None)
+    is_established = established is not None and established.get("status") == "True"
+    if accepted or is_established:
+        return DefinitionCondition(
+            "Established", "True", "InitialNamesAccepted", "the initial names have been accepted"
+        )
+    if established is not None:
+        return DefinitionCondition("Established", established["status"], established["reason"], established["message"])
+    return DefinitionCondition("Established", "False", "NotAccepted", "not all names are accepted")
+
+
 Schema = Mapping[str, Any]
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -208,3 +320,208 @@ def selectable_errors(fields: Any, schema: Schema, path: str) -> Iterator[Docume
         seen.add(resolved)
     if len(seen) > _MOST_SELECTABLE:
         yield too_many(path, len(seen), _MOST_SELECTABLE)
+
+
+_WITH_STATUS = frozenset(
+    {
+        "description",
+        "type",
+        "format",
+        "title",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "multipleOf",
+        "required",
+        "items",
+        "properties",
+        "externalDocs",
+        "example",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    }
+)
+"""What a schema may say at its root if there is an endpoint for the status."""
+_ALLOWED = (
+    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
+    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
+    "XValidations]"
+)
+_APPROVAL = "api-approved.kubernetes.io"
+_SHARED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+
+
+def validate_definition(new: Document, old: Document | None = None) -> list[DocumentError]:
+    """The errors of a definition with its defaults.
+
+    Args:
+        new: the definition as it would be stored.
+        old: the stored one, at an update.
+    """
+    spec: Document = new.get("spec", {})
+    wanted = f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}"
+
+    def rule(name: str) -> list[str]:
+        wrong = names.dns_subdomain(name)
+        return wrong if name == wanted else [*wrong, 'must be spec.names.plural+"."+spec.group']
+
+    if old is None:
+        found = validate_metadata(new.get("metadata", {}), namespaced=False, name_rule=rule)
+    else:
+        found = validate_metadata_update(new.get("metadata", {}), old.get("metadata", {}))
+    found += _errors_of_spec(msgspec.json.encode(spec))
+    if old is not None:
+        found += _immutable(spec, old)
+    found += name_errors(new.get("status", {}).get("acceptedNames", {}), "status.acceptedNames", needed=False)
+    found += _stored_versions(new)
+    found += _approval(new, old)
+    if spec.get("preserveUnknownFields") and not (old or {}).get("spec", {}).get("preserveUnknownFields"):
+        wrong = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        )
+        found.append(invalid("spec.preserveUnknownFields", True, wrong))
+    return found
+
+
+@lru_cache(maxsize=32)
+def _errors_of_spec(spec: bytes) -> tuple[DocumentError, ...]:
+    """Remembered, because the same definitions are installed in each server of a process."""
+    return tuple(_spec_errors(msgspec.json.decode(spec)))
+
+
+def _spec_errors(spec: Document) -> Iterator[DocumentError]:
+    yield from group_errors(spec)
+    versions: list[Document] = spec.get("versions") or []
+    alike = {word for word in _SHARED if versions and all(one.get(word) == versions[0].get(word) for one in versions)}
+    for index, version in enumerate(versions):
+        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
+            yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    for index, version in enumerate(versions):
+        path = f"spec.versions[{index}]"
+        if wrong := names.dns_label_1035(version.get("name", "")):
+            yield invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
+        yield from deprecation_errors(version, path)
+        parts = {word: version.get(word) for word in _SHARED if word not in alike}
+        yield from _version_parts(parts, path, schema_name="schema", status=_has_status(version))
+    yield from version_errors(spec)
+    yield from name_errors(spec.get("names", {}), "spec.names", needed=True)
+    if versions:
+        parts = {word: versions[0].get(word) for word in alike}
+        status = any(map(_has_status, versions))
+        yield from _version_parts(parts, "spec", schema_name="validation", status=status)
+    yield from conversion_errors(spec.get("conversion"))
+
+
+def _has_status(version: Document) -> bool:
+    return (version.get("subresources") or {}).get("status") is not None
+
+
+def _version_parts(parts: Document, path: str, *, schema_name: str, status: bool) -> Iterator[DocumentError]:
+    schema = (parts.get("schema") or {}).get("openAPIV3Schema")
+    if schema is not None:
+        yield from schema_errors(schema, f"{path}.{schema_name}", status=status)
+    yield from subresource_errors(parts.get("subresources"), f"{path}.subresources")
+    yield from column_errors(parts.get("additionalPrinterColumns") or (), f"{path}.additionalPrinterColumns")
+    yield from selectable_errors(parts.get("selectableFields") or (), schema or {}, f"{path}.selectableFields")
+
+
+def schema_errors(schema: Mapping[str, Any], path: str, *, status: bool) -> list[DocumentError]:
+    """The errors of the schema of a version.
+
+    Args:
+        schema: `openAPIV3Schema`.
+        path: of what it is in.
+        status: there is an endpoint for the status.
+    """
+    at = f"{path}.openAPIV3Schema"
+    found: list[DocumentError] = []
+    if status:
+        found += _root_errors(schema, at)
+    if schema.get("nullable"):
+        found.append(forbidden(f"{at}.nullable", "nullable cannot be true at the root"))
+    # Later steps take for granted what earlier ones have made sure.
+    steps: tuple[Callable[[], list[DocumentError]], ...] = (
+        lambda: structural_errors(schema, at),
+        lambda: default_errors(schema, at),
+    )
+    good = False
+    for step in steps:
+        wrong = step()
+        found += wrong
+        if wrong:
+            break
+    else:
+        good = True
+    return found + openapi_errors(schema, at, rules=good)
+
+
+def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[DocumentError]:
+    if schema.get("type", "object") != "object":
+        wrong = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        yield invalid(f"{path}.type", schema["type"], wrong)
+    elif any(value and word not in _WITH_STATUS for word, value in schema.items()):
+        wrong = f"only {_ALLOWED} fields are allowed at the root of the schema if the status subresource is enabled"
+        yield invalid(path, dict(schema), wrong)
+
+
+def _immutable(spec: Document, old: Document) -> Iterator[DocumentError]:
+    before: Document = old["spec"]
+    conditions = (old.get("status") or {}).get("conditions") or ()
+    if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+        if spec.get("scope") != before["scope"]:
+            yield invalid("spec.scope", spec.get("scope", ""), "field is immutable")
+        if spec["names"].get("kind") != before["names"]["kind"]:
+            yield invalid("spec.names.kind", spec["names"].get("kind", ""), "field is immutable")
+    if spec.get("group") != before["group"]:
+        yield invalid("spec.group", spec.get("group", ""), "field is immutable")
+    if spec["names"].get("plural") != before["names"]["plural"]:
+        yield invalid("spec.names.plural", spec["names"].get("plural", ""), "field is immutable")
+
+
+def _stored_versions(definition: Document) -> Iterator[DocumentError]:
+    path = "status.storedVersions"
+    stored: list[str] = definition.get("status", {}).get("storedVersions") or []
+    if not stored:
+        yield invalid(path, None, "must have at least one stored version")
+        return
+    versions: list[Document] = definition.get("spec", {}).get("versions") or []
+    for version in versions:
+        if version.get("storage") and version["name"] not in stored:
+            yield invalid(path, stored, f"must have the storage version {version['name']}")
+    for index, name in enumerate(stored):
+        if name not in {version.get("name") for version in versions}:
+            wrong = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
+                f"{name} from status.storedVersions"
+            )
+            yield invalid(f"{path}[{index}]", name, wrong)
+
+
+def _approval(new: Document, old: Document | None) -> Iterator[DocumentError]:
+    """Groups of Kubernetes itself need a word of approval, unless nothing changes about that."""
+    group = f".{new.get('spec', {}).get('group', '')}"
+    if not group.endswith((".k8s.io", ".kubernetes.io")):
+        return
+    given, before = _approved(new), None if old is None else _approved(old)
+    if before is not None and bool(before) == bool(given):
+        return
+    path = f"metadata.annotations[{_APPROVAL}]"
+    see = "see https://github.com/kubernetes/enhancements/pull/1111"
+    needed = f'protected groups must have approval annotation "{_APPROVAL}"'
+    if not given:
+        yield required(path, f"{needed}, {see}")
+    elif not given.startswith("unapproved") and "://" not in given:
+        yield invalid(path, given, f'{needed} with either a URL or a reason starting with "unapproved", {see}')
+
+
+def _approved(definition: Document) -> str:
+    annotations: dict[str, str] = definition.get("metadata", {}).get("annotations") or {}
+    return annotations.get(_APPROVAL, "")

@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.kinds.builtin.amounts import read
 from trainwright.controller.local.apiserver.kinds.builtin.parts import entries, part, texts
 from trainwright.controller.local.apiserver.kinds.builtin.pods.defaults import CONTAINER_FIELDS
 from trainwright.controller.local.apiserver.kinds.builtin.pods.placement import PREFERRED, REQUIRED
-from trainwright.controller.local.apiserver.merge.apply.values import quoted
+from trainwright.controller.local.values import quoted
 
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
 _OLD_LABELS = {

@@ -1,12 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document merged onto an object: nothing is removed, what the document says counts, and lists keep an order.
+"""Structured merge: what an apply or an update makes of an object and of who owns its fields.
 
-Objects are not changed; what a merge leaves as it was is the same object in the result.
+Knows nothing of names, times and entries; `fieldmanager.py` puts those around it. Objects are not changed; what a merge
+leaves as it was is the same object in the result.
+
+What it is about: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/555-server-side-apply
 """
 
-from trainwright.controller.local.apiserver.merge.apply.compare import ABSENT
-from trainwright.controller.local.apiserver.merge.apply.schema import ListView, MapView, SchemaView, part
-from trainwright.controller.local.apiserver.merge.apply.values import Value, equal
+from typing import Any, NamedTuple
+
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.fieldset import Tree
+from trainwright.controller.local.apiserver.merge.managedfields import Conflicts, ManagerIdentity, Owners, Ownership
+from trainwright.controller.local.apiserver.merge.typed import (
+    ABSENT,
+    TypedComparison,
+    compare,
+    named_fields,
+    remove,
+    with_declared_parents,
+)
+from trainwright.controller.local.apiserver.merge.view import ListView, MapView, SchemaView, part
+from trainwright.controller.local.values import Value, equal
+
+Document = dict[str, Any]
+
+_KIND = fieldset.of(("f:apiVersion",), ("f:kind",))
+"""Fields that never go, whoever is said to own them."""
+
+
+class Typed(NamedTuple):
+    """A document that fits its view."""
+
+    document: Document
+    view: SchemaView
+
+
+def apply(
+    live: Typed, config: Typed, owners: Owners, manager: ManagerIdentity, version: str, reset: Tree, *, force: bool
+) -> tuple[Document | None, Owners]:
+    """The object after an apply and its owners; None for an object that did not change.
+
+    Args:
+        live: the object.
+        config: what is applied.
+        owners: of the object.
+        manager: who applies.
+        version: the apiVersion of the request.
+        reset: fields that the endpoint does not write, and that are therefore never owned through it.
+        force: take over what others own.
+
+    Raises:
+        Conflicts: it is not forced, and others own what it would change.
+    """
+    merge = TypedMerge()
+    merged = Typed(merge.merge(live.view, live.document, config.document), live.view)
+    last = owners.get(manager)
+    named = fieldset.recursive_difference(named_fields(config.view, config.document), reset)
+    owners = {**owners, manager: Ownership(named, version, applied=True)}
+    if last is not None and last.fields:
+        # A field that is named as empty, and whose content has no owner, may go although nothing else does.
+        before = fieldset.difference(last.fields, _KIND)
+        if before and (merge.spared or fieldset.difference(before, named)):
+            merged = _pruned(merged, before, owners)
+    change = compare(live.view, live.document, merged.document).without(reset)
+    owners = _claimed(change, owners, manager, force=force)
+    return (None if equal(live.document, merged.document) else merged.document), owners
+
+
+def update(live: Typed, new: Typed, owners: Owners, reset: Tree) -> tuple[Owners, Tree]:
+    """Who still owns what after an update, and what it changed, which is now its manager's."""
+    change = compare(live.view, live.document, new.document).without(reset)
+    return _claimed(change, owners, None, force=True), fieldset.union(change.modified, change.added)
+
+
+def _pruned(merged: Typed, before: Tree, owners: Owners) -> Typed:
+    """The merged object without what its manager named before, and no manager owns now.
+
+    All fields named before are removed first. Two kinds are then added back: fields that any manager owns now, and
+    fields that the applying manager never owned but that lie inside of one that it did.
+    """
+    document, view = merged
+    before = with_declared_parents(view, before)
+    everything = with_declared_parents(view, named_fields(view, document))
+    owned: Tree = {}
+    for ownership in owners.values():
+        owned = fieldset.union(owned, ownership.fields)
+    kept = fieldset.union(_named_after(merged, before), with_declared_parents(view, owned))
+    gone = fieldset.difference(everything, kept)
+    foreign = fieldset.difference(everything, _named_after(merged, gone))
+    return _without(merged, fieldset.intersection(foreign, before))
+
+
+def _named_after(one: Typed, removed: Tree) -> Tree:
+    """What a document names once fields are removed."""
+    left = _without(one, removed)
+    return with_declared_parents(left.view, named_fields(left.view, left.document))
+
+
+def _without(one: Typed, fields: Tree) -> Typed:
+    return Typed(remove(one.view, one.document, fields), one.view) if fields else one
+
+
+def _claimed(change: TypedComparison, owners: Owners, manager: ManagerIdentity | None, *, force: bool) -> Owners:
+    """Take what changes away from all but the manager.
+
+    Owners may have named their fields in other versions. Versions differ in little; the fields are compared as they
+    are.
+    """
+    conflicts: dict[ManagerIdentity, Tree] = {}
+    left: Owners = {}
+    changed = fieldset.union(change.modified, change.added)
+    for other, owned in owners.items():
+        fields = owned.fields
+        if other != manager:
+            taken = fieldset.intersection(fields, changed)
+            if taken:
+                conflicts[other] = taken
+            fields = fieldset.difference(fieldset.difference(fields, taken), change.removed)
+        if fields:
+            left[other] = owned if fields is owned.fields else owned.with_fields(fields)
+    if conflicts and not force:
+        raise Conflicts(conflicts)
+    return left
 
 
 class TypedMerge:

@@ -2,28 +2,194 @@
 """Strategic merge patch, Kubernetes' own: lists are merged by the keys of their items, and directives say more.
 
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md
+The order of merged lists: https://git.k8s.io/design-proposals-archive/cli/preserve-order-in-strategic-merge-patch.md
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trainwright.controller.local.apiserver.merge.apply.values import shown
-from trainwright.controller.local.apiserver.merge.copying import copied
-from trainwright.controller.local.apiserver.merge.patch.errors import (
+from trainwright.controller.local.apiserver.merge.errors import (
     BrokenPatchError,
-    Document,
     MalformedPatchError,
     UnappliedPatchError,
 )
-from trainwright.controller.local.apiserver.merge.patch.order import (
-    Items,
-    identity,
-    item_identity,
-    missing_key,
-    ordered,
-    wrong_type,
-)
-from trainwright.controller.local.apiserver.merge.patch.shapes import MergeShape, Schema, shape_of
+from trainwright.controller.local.apiserver.merge.patch import Document
+from trainwright.controller.local.values import copied, json_text, quoted
+
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeShape:
+    """The schema of a value, with what its field says of merging.
+
+    Attributes:
+        models: schemas by name, which references lead to.
+        name: of the model; empty for a schema that is not one.
+        schema: the schema, no reference.
+        strategy: `merge`, `replace` or nothing; `retainKeys` is told by the patch.
+        merge_key: the field that tells items apart; empty where there is none.
+    """
+
+    models: Mapping[str, Schema]
+    name: str
+    schema: Schema
+    strategy: str = ""
+    merge_key: str = ""
+
+    def field(self, key: str) -> "MergeShape":
+        """The shape of a field that holds an object.
+
+        Raises:
+            BrokenPatchError: the model has no such field.
+        """
+        properties: Mapping[str, Schema] = self.schema.get("properties") or {}
+        if key in properties:
+            return _shape(self.models, properties[key])
+        if self.schema.get("additionalProperties"):
+            raise BrokenPatchError("merging an object in json but data type is not struct, instead is: map")
+        name = self.name.rpartition(".")[2]
+        raise BrokenPatchError(f"unable to find api field in struct {name} for the json field {quoted(key)}")
+
+    def items(self, key: str) -> "MergeShape":
+        """The shape of the items of a field that holds a list, with the strategy and merge key of the list.
+
+        Raises:
+            BrokenPatchError: the model has no such list.
+        """
+        found = self.field(key)
+        items = found.schema.get("items")
+        if items is None:
+            raise BrokenPatchError("expected slice or array type, but got: struct")
+        item = _shape(self.models, items)
+        return MergeShape(self.models, item.name, item.schema, found.strategy, found.merge_key)
+
+
+def shape_of(models: Mapping[str, Schema], name: str) -> MergeShape:
+    """The shape of a model. Raises KeyError if there is none of that name."""
+    return MergeShape(models, name, models[name])
+
+
+def _shape(models: Mapping[str, Schema], schema: Schema) -> MergeShape:
+    strategies = str(schema.get("x-kubernetes-patch-strategy") or "").split(",")
+    strategy = next((one for one in strategies if one not in ("", "retainKeys")), "")
+    merge_key = str(schema.get("x-kubernetes-patch-merge-key") or "")
+    alternatives: Sequence[Schema] = schema.get("allOf") or ({},)
+    name = str(schema.get("$ref") or alternatives[0].get("$ref") or "").rpartition("/")[2]
+    return MergeShape(models, name, models[name] if name else schema, strategy, merge_key)
+
+
+_SORTED_BY_INSERTION = 20
+"""Go's sort moves blocks of this size by insertion; the order of longer lists with unknown items is not defined."""
+
+Items = list[Any]
+Identity = tuple[type, Any]
+
+
+def missing_key(item: dict[str, Any], merge_key: str) -> BrokenPatchError:
+    """The error of an item without its merge key."""
+    return BrokenPatchError(f"map: {json_text(item)} does not contain declared merge key: {merge_key}")
+
+
+def wrong_type(expected: str, found: Any) -> BrokenPatchError:
+    """The error of a value of another type."""
+    return BrokenPatchError(f"expected {expected}, but received {json_text(found)}")
+
+
+def identity(value: Any) -> Identity:
+    """What tells a scalar from others: 1, 1.0 and true are three values.
+
+    Raises:
+        BrokenPatchError: it is an object or a list, on which the API server itself gives up.
+    """
+    if type(value) in (dict, list):
+        raise BrokenPatchError(f"cannot compare {json_text(value)}")
+    return type(value), value
+
+
+def item_identity(item: Any, merge_key: str) -> Identity:
+    """What tells an item from others: its merge key, or the scalar itself where there is none.
+
+    Raises:
+        BrokenPatchError: it has no merge key, or one that cannot be compared.
+    """
+    if not merge_key:
+        return identity(item)
+    if type(item) is not dict:
+        raise wrong_type("an object", item)
+    if merge_key not in item:
+        raise missing_key(item, merge_key)
+    return identity(item[merge_key])
+
+
+def ordered(merged: Items, named: Items, live: Items, merge_key: str) -> Items:
+    """The merged items in their order.
+
+    Args:
+        merged: what the list shall hold.
+        named: the order of items that the patch gives.
+        live: the order that they had.
+        merge_key: of the items; empty for scalars.
+
+    Raises:
+        BrokenPatchError: an item has no merge key.
+    """
+    named_places, live_places = _places(named, merge_key), _places(live, merge_key)
+    of_patch: Items = []
+    others: Items = []
+    for item in merged:
+        (of_patch if item_identity(item, merge_key) in named_places else others).append(item)
+    of_patch = _sorted(of_patch, named_places, merge_key)
+    others = _sorted(others, live_places, merge_key)
+    return _interleaved(others, of_patch, live_places, merge_key)
+
+
+def _places(items: Items, merge_key: str) -> dict[Identity, int]:
+    places: dict[Identity, int] = {}
+    for index, item in enumerate(items):
+        places.setdefault(item_identity(item, merge_key), index)
+    return places
+
+
+def _sorted(items: Items, places: dict[Identity, int], merge_key: str) -> Items:
+    indexes = [places.get(item_identity(item, merge_key)) for item in items]
+    if None not in indexes:
+        return [item for _, item in sorted(zip(indexes, items, strict=True), key=lambda pair: pair[0] or 0)]
+    if len(items) > _SORTED_BY_INSERTION:
+        return [
+            item
+            for _, item in sorted(zip(indexes, items, strict=True), key=lambda pair: -1 if pair[0] is None else pair[0])
+        ]
+    # An item that is not in the order counts as smaller than any other: Go's insertion sort moves it to the front.
+    pairs: list[tuple[int | None, Any]] = []
+    for pair in zip(indexes, items, strict=True):
+        place = len(pairs)
+        while place and _before(pair[0], pairs[place - 1][0]):
+            place -= 1
+        pairs.insert(place, pair)
+    return [item for _, item in pairs]
+
+
+def _before(left: int | None, right: int | None) -> bool:
+    return left is None or right is None or left < right
+
+
+def _interleaved(left: Items, right: Items, places: dict[Identity, int], merge_key: str) -> Items:
+    """Both lists in one, each in its order; an item of the left stands before the right ones that followed it."""
+    made: Items = []
+    start = 0
+    for item in right:
+        place = places.get(item_identity(item, merge_key))
+        while place is not None and start < len(left):
+            other = places.get(item_identity(left[start], merge_key))
+            if other is None or other >= place:
+                break
+            made.append(left[start])
+            start += 1
+        made.append(item)
+    return made + left[start:]
+
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
@@ -95,7 +261,7 @@ def _replaced_or_deleted(patch: Document) -> Document:
 
 
 def _unknown_directive(patch: Document) -> BrokenPatchError:
-    return BrokenPatchError(f"unknown patch type: {shown(patch[_DIRECTIVE])} in map: {shown(patch)}")
+    return BrokenPatchError(f"unknown patch type: {json_text(patch[_DIRECTIVE])} in map: {json_text(patch)}")
 
 
 def _directed_field(key: str, directive: str) -> str:
@@ -147,7 +313,7 @@ def _merge_in_order(into: Document, patch: Document, directive: str, shape: Merg
 
 def _list(value: Any) -> Items:
     if type(value) is not list:
-        raise wrong_type("[]interface {}", value)
+        raise wrong_type("a list", value)
     return value
 
 
@@ -158,14 +324,14 @@ def _check_order(change: Items, order: Items, merge_key: str) -> None:
     if merge_key:
         for item in change:
             if type(item) is not dict:
-                raise wrong_type("map[string]interface {}", item)
+                raise wrong_type("an object", item)
     rest = iter(order)
     for item in change:
         if merge_key and _DIRECTIVE in item:
             continue
         if not any(item_identity(item, merge_key) == item_identity(other, merge_key) for other in rest):
             raise BrokenPatchError(
-                f"The order in patch list:\n{shown(change)}\n doesn't match {_ORDER} list:\n{shown(order)}\n"
+                f"the order in the patch {json_text(change)} does not match {_ORDER} {json_text(order)}"
             )
 
 
@@ -196,7 +362,7 @@ def _check_same_type(*lists: Items) -> type:
             if found is list:
                 raise UnappliedPatchError("lists of lists are not supported")
         elif type(item) is not found:
-            said = " ".join(map(shown, lists))
+            said = ", ".join(map(json_text, lists))
             raise BrokenPatchError(f"list element types are not identical: [{said}]")
     if found is None:
         raise BrokenPatchError("no elements in any of the given slices")

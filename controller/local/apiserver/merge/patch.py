@@ -1,21 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON patch (RFC 6902, https://www.rfc-editor.org/rfc/rfc6902) as the API server's library applies it.
-
-Where it leaves the RFC: `replace` of an absent key adds it; an index may be negative and counts from the end; `copy` of
-an absent key makes a null; a `test` of a scalar compares the bytes of its JSON, so 1 is not 1.0, and a string that
-holds `<` differs from the stored one, in which that is escaped.
-"""
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386), as the API server applies them."""
 
 import re
 from typing import Any
 
 import msgspec
 
-from trainwright.controller.local.apiserver.merge.apply.values import json_text
-from trainwright.controller.local.apiserver.merge.copying import copied
-from trainwright.controller.local.apiserver.merge.nesting import TOO_DEEP, is_too_deep
-from trainwright.controller.local.apiserver.merge.patch.errors import MalformedPatchError, UnappliedPatchError
-from trainwright.controller.local.apiserver.merge.patch.reading import read_json
+from trainwright.controller.local.apiserver.merge.errors import MalformedPatchError, UnappliedPatchError
+from trainwright.controller.local.values import TOO_DEEP, copied, is_too_deep, json_text, read_json
+
+Document = dict[str, Any]
+
+
+def merge_patch(document: Document, patch: Any) -> Document:
+    """The document after a merge patch; neither is changed.
+
+    Unlike the RFC, and like the API server's library: nulls of objects inside a new list are dropped.
+
+    Raises:
+        MalformedPatchError: the patch is not an object.
+    """
+    if patch is None:
+        raise MalformedPatchError("Invalid JSON Patch")
+    if type(patch) is not dict:
+        raise MalformedPatchError("error decoding patch: expected an object")
+    merged: Document = copied(document)
+    _merge(merged, patch)
+    return merged
+
+
+def _merge(into: Document, patch: Document) -> None:
+    for key, value in patch.items():
+        if value is None:
+            into.pop(key, None)
+            continue
+        present = into.get(key)
+        if type(present) is not dict:
+            into[key] = _without_nulls(value)
+        elif type(value) is dict:
+            _merge(present, value)
+        else:
+            into[key] = copied(value)
+
+
+def _without_nulls(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if type(value) is list:
+        # Nulls that are items stay.
+        return [_without_nulls(inner) for inner in value]
+    return value
+
+
+def read_merge_patch(body: bytes) -> Document | None:
+    """Decode a JSON merge patch; None for null, which `merge_patch` refuses.
+
+    Raises:
+        MalformedPatchError: it is not a JSON object.
+    """
+    try:
+        return _object(body)
+    except ValueError as error:
+        raise MalformedPatchError(f"error decoding patch: {error}") from error
+
+
+def read_strategic_patch(body: bytes) -> Document:
+    """Decode a strategic merge patch; null is an empty patch.
+
+    Raises:
+        MalformedPatchError: it is not a JSON object.
+    """
+    try:
+        return _object(body) or {}
+    except ValueError as error:
+        raise MalformedPatchError(str(error)) from error
+
+
+def _object(body: bytes) -> Document | None:
+    value = read_json(body)
+    if value is not None and type(value) is not dict:
+        raise ValueError("expected an object")
+    return value
+
 
 COPY_LIMIT = 3 * 1024 * 1024
 """Bytes that the `copy` operations of a patch may add up to, as on a default API server."""

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who owns which fields: the entries of `metadata.managedFields`, read and written."""
+"""Who owns which fields: the entries of `metadata.managedFields`, read and written, and conflicts over them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from trainwright.api import times
-from trainwright.controller.local.apiserver.merge.apply import fieldset
-from trainwright.controller.local.apiserver.merge.apply.errors import EntryError
-from trainwright.controller.local.apiserver.merge.apply.fieldset import Tree
-from trainwright.controller.local.apiserver.merge.apply.values import json_text, quoted
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.errors import ConflictError, EntryError, FieldCause
+from trainwright.controller.local.apiserver.merge.fieldset import Path, Tree
+from trainwright.controller.local.values import equal, json_text, quoted
 
 APPLY = "Apply"
 UPDATE = "Update"
@@ -98,7 +98,7 @@ def is_reset(entries: list[dict[str, Any]] | None) -> bool:
     )
 
 
-def read(entries: Iterable[dict[str, Any]] | None) -> Managed:
+def read_entries(entries: Iterable[dict[str, Any]] | None) -> Managed:
     """The owners that entries tell of.
 
     Raises:
@@ -131,7 +131,7 @@ def read(entries: Iterable[dict[str, Any]] | None) -> Managed:
     return managed
 
 
-def write(managed: Managed) -> list[dict[str, Any]]:
+def write_entries(managed: Managed) -> list[dict[str, Any]]:
     """The entries, in the order in which Kubernetes writes them: by operation, time in seconds and name."""
     return [_write(manager, managed) for manager in sorted(managed.owners, key=lambda one: _order(one, managed))]
 
@@ -161,3 +161,71 @@ def _write(manager: ManagerIdentity, managed: Managed) -> dict[str, Any]:
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry
+
+
+@dataclass(frozen=True, slots=True)
+class FieldConflict:
+    """One field and who owns it."""
+
+    manager: ManagerIdentity
+    path: Path
+
+
+class Conflicts(Exception):  # noqa: N818 - it carries what may yet be allowed, and becomes a ConflictError
+    """The conflicts of an apply that is not forced, by manager and field."""
+
+    def __init__(self, found: dict[ManagerIdentity, Tree]) -> None:
+        super().__init__(f"{len(found)} managers own what would change")
+        managers = sorted(found, key=lambda manager: manager.identifier)
+        self.conflicts = tuple(
+            FieldConflict(manager, path) for manager in managers for path in fieldset.paths(found[manager])
+        )
+
+    def without(self, excused: Tree) -> tuple[FieldConflict, ...]:
+        """The conflicts over other fields."""
+        return tuple(conflict for conflict in self.conflicts if not fieldset.has(excused, conflict.path))
+
+
+def conflict_error(conflicts: tuple[FieldConflict, ...], *, stored: bool) -> ConflictError:
+    """The error for the client.
+
+    Args:
+        conflicts: at least one, those of each manager together.
+        stored: the owners were read from managedFields, where numbers in keys are float64.
+    """
+    texts = [fieldset.text(conflict.path, stored=stored) for conflict in conflicts]
+    causes = tuple(
+        FieldCause(f"conflict with {conflict.manager}", text) for conflict, text in zip(conflicts, texts, strict=True)
+    )
+    if len(causes) == 1:
+        return ConflictError(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
+    lines: list[str] = []
+    previous: ManagerIdentity | None = None
+    for conflict, text in zip(conflicts, texts, strict=True):
+        if conflict.manager != previous:
+            lines.append(f"conflicts with {conflict.manager}:")
+            previous = conflict.manager
+        lines.append(f"- {text}")
+    return ConflictError(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes)
+
+
+def without_new_times(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The new object, with the old times if nothing else changed; then there is nothing to write.
+
+    Such objects come from an apply that only differs by what defaults set again.
+
+    Args:
+        old: the stored object.
+        new: what is to be stored, complete, with the old one's resourceVersion.
+    """
+    before, after = entries_of(old), entries_of(new)
+    if not before or not after or before == after or len(before) != len(after):
+        return new
+    if not all(equal(_timeless(left), _timeless(right)) for left, right in zip(before, after, strict=True)):
+        return new
+    restored = {**new, "metadata": {**new["metadata"], "managedFields": before}}
+    return restored if equal(old, restored) else new
+
+
+def _timeless(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "time"}

@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server-side apply and the tracking of updates, as an endpoint of the API server does them.
+
+Adds to structured merge: the identity of managers, the times of their changes, fields that are never owned, objects
+without managed fields, and the way from kubectl's client-side apply. Pure: the time is an argument, nothing is stored.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from trainwright.api import times
+from trainwright.controller.local.apiserver.merge import fieldset
+from trainwright.controller.local.apiserver.merge.errors import BadRequestError, EntryError, InternalError
+from trainwright.controller.local.apiserver.merge.fieldset import Tree, difference
+from trainwright.controller.local.apiserver.merge.managedfields import (
+    APPLY,
+    UPDATE,
+    Conflicts,
+    Managed,
+    ManagerIdentity,
+    Owners,
+    Ownership,
+    conflict_error,
+    entries_of,
+    is_reset,
+    read_entries,
+    write_entries,
+)
+from trainwright.controller.local.apiserver.merge.structured import Document, Typed, TypedMerge, apply, atomic, update
+from trainwright.controller.local.apiserver.merge.typed import UnfitError, check, compare, named_fields, unlike
+from trainwright.controller.local.apiserver.merge.view import Schema, SchemaView, Types
+from trainwright.controller.local.values import is_too_deep, json_text
+
+
+def empty_object(models: Mapping[str, Schema], name: str, version: str, kind: str) -> Document:
+    """The zero value of a built-in kind, as Go encodes it.
+
+    Args:
+        models: as `/openapi/v3` publishes them, with defaults: what is always encoded is required or has a default that
+            is a zero value.
+        name: of the kind's model.
+        version: apiVersion of the object.
+        kind: of the object.
+    """
+    return {"apiVersion": version, "kind": kind, **_zero(models, models[name])}
+
+
+def _zero(models: Mapping[str, Schema], schema: Schema) -> Document:
+    made: Document = {}
+    required = schema.get("required") or ()
+    properties: Mapping[str, Schema] = schema.get("properties") or {}
+    for field, inner in properties.items():
+        default: Any = inner.get("default")
+        if default == {}:
+            made[field] = _zero(models, models[_reference(inner)])
+        elif default in ("", 0, False) and default is not None:
+            made[field] = default
+        elif field in required and default is None:
+            # A list, a map or a pointer.
+            made[field] = None
+    return made
+
+
+def _reference(schema: Schema) -> str:
+    reference: str = schema.get("$ref") or schema["allOf"][0]["$ref"]
+    return reference.rpartition("/")[2]
+
+
+KUBECTL = "kubectl"
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+_LARGEST_ANNOTATIONS = 256 * 1024
+"""Bytes of all keys and values together."""
+
+
+def excused_fields(view: SchemaView, live: Document, version: str) -> Tree | None:
+    """Fields that are as the annotation says, over which there is no conflict.
+
+    Args:
+        view: of the kind.
+        live: the object in the version of the request.
+        version: of the request.
+
+    Returns:
+        None where the annotation is absent or of no use.
+    """
+    annotation = _annotation(live)
+    if not annotation:
+        return None
+    try:
+        document: Any = msgspec.json.decode(annotation)
+        if type(document) is not dict or is_too_deep(document) or text_of(document, "apiVersion") != version:
+            return None
+        check(view, live, duplicates=False)
+        check(view, document, duplicates=False)
+    except (msgspec.DecodeError, RecursionError, UnfitError):
+        return None
+    change = compare(view, document, live)
+    fields = named_fields(view, document)
+    for changed in (change.modified, change.added, change.removed):
+        fields = difference(fields, changed)
+    return fields
+
+
+def with_last_applied(made: Document, applied: Document) -> Document:
+    """The object with the annotation brought up to what was applied, if it has one.
+
+    An annotation that would make all of them too large is dropped.
+    """
+    if not _annotation(made):
+        return made
+    annotations = {**made["metadata"]["annotations"], ANNOTATION: _configuration(applied)}
+    size = sum(len(key.encode()) + len((value or "").encode()) for key, value in annotations.items())
+    if size > _LARGEST_ANNOTATIONS:
+        del annotations[ANNOTATION]
+    return {**made, "metadata": {**made["metadata"], "annotations": annotations}}
+
+
+def _configuration(applied: Document) -> str:
+    metadata = dict(applied.get("metadata") or {})
+    annotations = metadata.pop("annotations", None)
+    if type(annotations) is dict:
+        metadata["annotations"] = {key: value for key, value in annotations.items() if key != ANNOTATION}
+    return json_text({**applied, "metadata": metadata}) + "\n"
+
+
+def _annotation(document: Document) -> str:
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if type(metadata) is dict else None
+    annotation = annotations.get(ANNOTATION) if type(annotations) is dict else None
+    return annotation if type(annotation) is str else ""
+
+
+_IDENTITY = fieldset.of(
+    ("f:apiVersion",),
+    ("f:kind",),
+    ("f:metadata",),
+    *(
+        ("f:metadata", f"f:{name}")
+        for name in (
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "clusterName",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        )
+    ),
+)
+"""Fields that identify an object. They are never owned."""
+_BEFORE_FIRST_APPLY = "before-first-apply"
+
+
+class FieldManager:
+    """Applies to and updates objects of one kind through one endpoint.
+
+    Guarantees: documents are not changed; results share branches with those given, and with nothing else. Equal input
+    gives equal output.
+
+    Assumptions: live objects are of the kind and version of the request. Defaults, pruning and validation are the
+    caller's, after an apply and before an update.
+
+    Args:
+        types: the schemas of the kind's versions.
+        version: apiVersion of the requests.
+        kind: of the objects.
+        subresource: of the endpoint; empty for the main one.
+        reset: fields that the endpoint does not write (`fieldset.of`), such as the status of a kind with a status
+            subresource. They are never owned through it.
+        empty: what the server creates objects from; apiVersion and kind alone, as for custom resources, if not given.
+    """
+
+    def __init__(
+        self,
+        types: Types,
+        version: str,
+        kind: str,
+        *,
+        subresource: str = "",
+        reset: Tree = fieldset.NOTHING,
+        empty: Document | None = None,
+    ) -> None:
+        self._types = types
+        self._version = version
+        self.kind = kind
+        self._subresource = subresource
+        self._reset = reset
+        # Encoded, so that no request can change it for the next one.
+        self._empty = msgspec.json.encode(empty or {"apiVersion": version, "kind": kind})
+
+    @cached_property
+    def _view(self) -> SchemaView:
+        view = self._types.of_kind(self._version, self.kind)
+        assert view is not None, f"{self._version} {self.kind} has a schema"
+        return view
+
+    def apply(self, live: Document | None, document: Document, manager: str, *, force: bool, now: datetime) -> Document:
+        """What a server-side apply makes of an object.
+
+        Args:
+            live: the stored object; None if there is none.
+            document: what is applied.
+            manager: who applies it.
+            force: take over what others own.
+            now: the time of the request.
+
+        Raises:
+            BadRequestError: the document is of another kind or version, or has managedFields.
+            ConflictError: others own what it would change.
+            InternalError: the document or the stored object does not fit the schema.
+        """
+        live = self._in_version(live)
+        managed = read_entries(entries_of(live))
+        applied_as = (text_of(document, "apiVersion"), text_of(document, "kind"))
+        if applied_as != (self._version, self.kind):
+            raise BadRequestError(f"invalid object type: {kind_text(*applied_as)}")
+        if entries_of(document) is not None:
+            raise BadRequestError("metadata.managedFields must be nil")
+        moment = times.format_time(now)
+        tracked = bool(managed.owners)
+        live = _without_entries(live)
+        if not tracked:
+            # Credit what an untracked object holds, so that the first apply conflicts with it.
+            managed = self._update(self._nothing(), live, managed, _BEFORE_FIRST_APPLY, moment)
+        try:
+            made, managed = self._apply(live, document, managed, manager, moment, force=force)
+        except Conflicts as found:
+            excused = excused_fields(self._view, live, self._version) if manager == KUBECTL else None
+            kept = found.without(excused) if excused is not None else found.conflicts
+            if kept:
+                raise conflict_error(kept, stored=tracked) from found
+            made, managed = self._apply(live, document, managed, manager, moment, force=True)
+        if manager == KUBECTL:
+            made = with_last_applied(made, document)
+        return _with_entries(made, managed)
+
+    def update(self, live: Document | None, new: Document, manager: str, *, now: datetime) -> Document:
+        """What an update makes of the managed fields of an object; everything else is as in `new`.
+
+        For everything that writes and is no apply: creations, replacements, patches, and what a mutating webhook
+        changed.
+
+        Args:
+            live: the stored object; None for a creation.
+            new: what is to be stored.
+            manager: who updates it.
+            now: the time of the request.
+
+        Raises:
+            InternalError: an object does not fit the schema. The API server then stores the new one with no managed
+                fields (`without_managed_fields`).
+        """
+        live = self._in_version(live)
+        managed = self._managed_before(live, new)
+        new = _without_entries(new)
+        if not managed.owners and _uid(live):
+            # Untracked objects stay so until the first apply.
+            return new
+        managed = self._update(_without_entries(live), new, managed, manager, times.format_time(now))
+        return _with_entries(new, managed)
+
+    def merged(self, live: Document, document: Document) -> Document:
+        """An object with a document merged onto it, whoever owns its fields, as admission policies do.
+
+        Raises:
+            InternalError: the document does not fit the schema, or would replace something atomic.
+        """
+        config = self._typed(document, duplicates=False)
+        typed = self._typed(live, fitting=config)
+        if place := atomic(config.view, config.document):
+            raise InternalError(f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {place}")
+        made = TypedMerge().merge(typed.view, typed.document, config.document)
+        assert isinstance(made, dict)
+        return made
+
+    def _nothing(self) -> Document:
+        """What an object is created from."""
+        made: Document = msgspec.json.decode(self._empty)
+        return made
+
+    def _in_version(self, live: Document | None) -> Document:
+        """The object to start from, which may be stored in another version of the same schema."""
+        if live is None:
+            return self._nothing()
+        return live if live.get("apiVersion") == self._version else {**live, "apiVersion": self._version}
+
+    def _managed_before(self, live: Document, new: Document) -> Managed:
+        """The owners that an update starts from: those in the new object, if it says any that can be read."""
+        if not self._subresource:
+            entries = entries_of(new)
+            if is_reset(entries):
+                return Managed()
+            managed = _read_or_none(entries)
+            if managed is not None and managed.owners:
+                return managed
+        return _read_or_none(entries_of(live)) or Managed()
+
+    def _apply(
+        self, live: Document, document: Document, managed: Managed, name: str, moment: str, *, force: bool
+    ) -> tuple[Document, Managed]:
+        config = self._typed(document, duplicates=False)
+        typed = self._typed(live, fitting=config)
+        manager = ManagerIdentity(name or "unknown", APPLY, "", self._subresource)
+        made, after = apply(typed, config, managed.owners, manager, self._version, self._reset, force=force)
+        _strip(after, manager)
+        stamps = dict(managed.times)
+        if made is None:
+            # Nothing changed, so a manager that is new here gets no time at all.
+            return live, Managed(after, stamps, managed.as_read)
+        return made, Managed(after, {**stamps, manager: moment}, managed.as_read)
+
+    def _update(self, live: Document, new: Document, managed: Managed, name: str, moment: str) -> Managed:
+        after_typed = self._typed(new)
+        before_typed = self._typed(live, fitting=after_typed)
+        after, changed = update(before_typed, after_typed, managed.owners, self._reset)
+        result = Managed(after, dict(managed.times), managed.as_read)
+        if changed := fieldset.difference(changed, _IDENTITY):
+            manager = ManagerIdentity(name or "unknown", UPDATE, self._version, self._subresource)
+            if (before := after.get(manager)) is not None:
+                changed = fieldset.union(changed, before.fields)
+            after[manager] = Ownership(changed, self._version, applied=False)
+            result.times[manager] = moment
+        return result
+
+    def _typed(self, document: Document, *, duplicates: bool = True, fitting: Typed | None = None) -> Typed:
+        """A document with its view.
+
+        Args:
+            document: to be checked.
+            duplicates: lists may hold several items of the same keys, as stored objects may.
+            fitting: a document that was checked no less strictly; what is equal in both is not looked through again.
+
+        Raises:
+            InternalError: it does not fit.
+        """
+        try:
+            known = fitting.document if fitting is not None else {}
+            check(self._view, unlike(document, known), duplicates=duplicates)
+        except UnfitError as error:
+            raise InternalError(f"the object ({_told(document)}) does not fit its schema: {error}") from error
+        return Typed(document, self._view)
+
+
+def without_managed_fields(document: Document) -> Document:
+    """An object with no managed fields, as it is stored when they cannot be told."""
+    return _without_entries(document)
+
+
+def check_entries(document: Document) -> None:
+    """Check the managed fields of an object, as after mutating admission.
+
+    Raises:
+        EntryError: an entry is not valid.
+    """
+    read_entries(entries_of(document))
+
+
+def _strip(after: Owners, manager: ManagerIdentity) -> None:
+    owned = after.get(manager)
+    if owned is None:
+        return
+    fields = fieldset.difference(owned.fields, _IDENTITY)
+    if fields:
+        after[manager] = owned.with_fields(fields)
+    else:
+        del after[manager]
+
+
+def _read_or_none(entries: list[dict[str, object]] | None) -> Managed | None:
+    try:
+        return read_entries(entries)
+    except EntryError:
+        return None
+
+
+def _without_entries(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if type(metadata) is not dict or "managedFields" not in metadata:
+        return document
+    return {**document, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def _with_entries(document: Document, managed: Managed) -> Document:
+    document = _without_entries(document)
+    if not managed.owners:
+        return document
+    metadata = {**(document.get("metadata") or {}), "managedFields": write_entries(managed)}
+    return {**document, "metadata": metadata}
+
+
+def _uid(document: Document) -> str:
+    metadata = document.get("metadata")
+    return text_of(metadata, "uid") if type(metadata) is dict else ""
+
+
+def _told(document: Document) -> str:
+    metadata = document.get("metadata")
+    metadata = metadata if type(metadata) is dict else {}
+    kind = kind_text(text_of(document, "apiVersion"), text_of(document, "kind"))
+    return f"{text_of(metadata, 'namespace')}/{text_of(metadata, 'name')}; {kind}"
+
+
+def text_of(document: Document, key: str) -> str:
+    """A field that ought to be a string; empty if it is none."""
+    value = document.get(key)
+    return value if type(value) is str else ""
+
+
+def kind_text(version: str, kind: str) -> str:
+    """A kind as Kubernetes prints it, such as `batch/v1, Kind=Job`."""
+    if version.count("/") > 1:
+        return "/, Kind="
+    group, _, number = version.rpartition("/")
+    return f"{group}/{number}, Kind={kind}"
+
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_TEXT: Schema = {"type": "string"}
+_INTEGER: Schema = {"type": "integer", "format": "int64"}
+_FLAG: Schema = {"type": "boolean"}
+_REQUIRED_TEXT: Schema = {"type": "string", "default": ""}
+_TEXTS: Schema = {"type": "object", "additionalProperties": _REQUIRED_TEXT}
+_METADATA: Schema = {"allOf": [{"$ref": f"#/components/schemas/{_META}ObjectMeta"}], "default": {}}
+_TIME: Schema = {"allOf": [{"$ref": f"#/components/schemas/{_META}Time"}]}
+_STATUS = fieldset.of(("f:status",))
+_ALL_BUT_STATUS = fieldset.of(("f:metadata",), ("f:spec",))
+
+OBJECT_META: Mapping[str, Schema] = {
+    f"{_META}ObjectMeta": {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("generateName", "name", "namespace", "resourceVersion", "selfLink", "uid"), _TEXT),
+            **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), _INTEGER),
+            **dict.fromkeys(("annotations", "labels"), _TEXTS),
+            **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
+            "finalizers": {
+                "type": "array",
+                "items": _REQUIRED_TEXT,
+                "x-kubernetes-list-type": "set",
+                "x-kubernetes-patch-strategy": "merge",
+            },
+            "managedFields": {
+                "type": "array",
+                "items": {"allOf": [{"$ref": f"#/components/schemas/{_META}ManagedFieldsEntry"}], "default": {}},
+                "x-kubernetes-list-type": "atomic",
+            },
+            "ownerReferences": {
+                "type": "array",
+                "items": {"allOf": [{"$ref": f"#/components/schemas/{_META}OwnerReference"}], "default": {}},
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["uid"],
+                "x-kubernetes-patch-merge-key": "uid",
+                "x-kubernetes-patch-strategy": "merge",
+            },
+        },
+    },
+    f"{_META}ManagedFieldsEntry": {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("apiVersion", "fieldsType", "manager", "operation", "subresource"), _TEXT),
+            "fieldsV1": {"allOf": [{"$ref": f"#/components/schemas/{_META}FieldsV1"}]},
+            "time": _TIME,
+        },
+    },
+    f"{_META}OwnerReference": {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _REQUIRED_TEXT),
+            **dict.fromkeys(("blockOwnerDeletion", "controller"), _FLAG),
+        },
+        "required": ["apiVersion", "kind", "name", "uid"],
+        "x-kubernetes-map-type": "atomic",
+    },
+    f"{_META}FieldsV1": {"type": "object"},
+    f"{_META}Time": {"type": "string", "format": "date-time"},
+}
+"""The metadata of objects, as Kubernetes 1.36 publishes it, without prose."""
+
+
+def custom_resource_managers(spec: Mapping[str, Any]) -> dict[tuple[str, str], FieldManager]:
+    """The field managers of a custom resource, by apiVersion and subresource: `` and `status`.
+
+    Args:
+        spec: of the CustomResourceDefinition, accepted: the schemas are structural.
+
+    Raises:
+        SchemaError: a schema cannot be compiled.
+    """
+    types = Types(custom_resource_models(spec), preserve=spec.get("preserveUnknownFields") is True)
+    kind = spec["names"]["kind"]
+    managers: dict[tuple[str, str], FieldManager] = {}
+    for version in spec["versions"]:
+        name = f"{spec['group']}/{version['name']}"
+        types.of_kind(name, kind)
+        with_status = "status" in (version.get("subresources") or {})
+        managers[name, ""] = FieldManager(types, name, kind, reset=_STATUS if with_status else fieldset.NOTHING)
+        if with_status:
+            managers[name, "status"] = FieldManager(types, name, kind, subresource="status", reset=_ALL_BUT_STATUS)
+    return managers
+
+
+def custom_resource_models(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of a custom resource in all its versions, as OpenAPI models by name."""
+    kind = spec["names"]["kind"]
+    models: dict[str, Any] = dict(OBJECT_META)
+    for version in spec["versions"]:
+        prefix = ".".join(reversed(spec["group"].split(".")))
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        model = {"type": "object"} if schema is None else _as_object(_with_embedded(schema))
+        gvk = {"group": spec["group"], "version": version["name"], "kind": kind}
+        models[f"{prefix}.{version['name']}.{kind}"] = {**model, "x-kubernetes-group-version-kind": [gvk]}
+    return models
+
+
+def _as_object(schema: Schema) -> Schema:
+    properties = {**(schema.get("properties") or {}), "apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
+    return {**schema, "properties": properties}
+
+
+def _with_embedded(schema: Schema) -> Schema:
+    """The schema with every embedded resource in it completed."""
+    made = dict(schema)
+    if properties := schema.get("properties"):
+        made["properties"] = {name: _with_embedded(inner) for name, inner in properties.items()}
+    for word in ("items", "additionalProperties"):
+        if isinstance(inner := schema.get(word), Mapping):
+            made[word] = _with_embedded(inner)
+    return _as_object(made) if schema.get("x-kubernetes-embedded-resource") is True else made

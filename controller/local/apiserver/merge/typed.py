@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents by their schema: the fields that they name, what changed between two, fields taken out of one.
+
+Documents are not changed. Branches that are equal are not looked into, so a comparison costs little more than a change.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from trainwright.controller.local.apiserver.merge.fieldset import (
+    MEMBER,
+    NOTHING,
+    SELF,
+    Tree,
+    described,
+    recursive_difference,
+    union,
+)
+from trainwright.controller.local.apiserver.merge.view import (
+    FITTING,
+    ElementError,
+    ListView,
+    MapView,
+    Scalar,
+    SchemaView,
+    part,
+)
+from trainwright.controller.local.values import SCALARS, Value, equal, json_text
+
+
+def named_fields(view: SchemaView, document: Value) -> Tree:
+    """What a manager owns that applies the document.
+
+    Leaves are members, and units, items of lists, and keys that the schema does not declare. Declared parents are none;
+    an empty list with items of their own is nothing.
+    """
+    return {element: below for element, below in _named(view, document).items() if element != SELF}
+
+
+def _named(view: SchemaView, value: Value) -> Tree:
+    if type(value) is dict and view.fields is not None:
+        return MEMBER if view.fields.atomic else _named_members(view.fields, value)
+    if type(value) is list and view.items is not None:
+        return MEMBER if view.items.atomic else _named_items(view.items, value)
+    form = part(view, value)
+    return {} if (type(form) is MapView or type(form) is ListView) and not form.atomic else MEMBER
+
+
+def _named_members(view: MapView, value: dict[str, Value]) -> Tree:
+    tree: Tree = {}
+    declared, others = view.declared, view.others
+    for name, inner in value.items():
+        child = declared.get(name)
+        if type(inner) in SCALARS and (child is None or child.scalar is not None):
+            tree["f:" + name] = MEMBER
+            continue
+        is_member = child is None or inner is None or (not inner and type(inner) is dict)
+        if child is None:
+            assert others is not None, f"{name} is checked to be allowed"
+            child = others
+        below = _named(child, inner)
+        if is_member and SELF not in below:
+            below[SELF] = NOTHING
+        if below:
+            tree["f:" + name] = below
+    return tree
+
+
+def _named_items(view: ListView, value: list[Value]) -> Tree:
+    tree: Tree = {}
+    elements = view.elements(value)
+    repeated = _repeated(elements)
+    for element, inner in zip(elements, value, strict=True):
+        if element in repeated:
+            tree[element] = MEMBER
+            continue
+        below = _named(view.item, inner)
+        if SELF not in below:
+            below[SELF] = NOTHING
+        tree[element] = below
+    return tree
+
+
+def every(view: SchemaView, value: Value) -> Tree:
+    """The node of a value and all nodes below it, each a member; items that occur several times count as units."""
+    form = part(view, value)
+    if type(form) is MapView:
+        if form.atomic or not value or type(value) is not dict:
+            return MEMBER
+        tree = {
+            "f:" + name: MEMBER if child.scalar is not None and type(inner) in SCALARS else every(child, inner)
+            for name, inner in value.items()
+            if (child := form.at(name))
+        }
+    elif type(form) is ListView:
+        if form.atomic or not value or type(value) is not list:
+            return MEMBER
+        elements = form.elements(value)
+        repeated = _repeated(elements)
+        tree = {
+            element: MEMBER if element in repeated else every(form.item, inner)
+            for element, inner in zip(elements, value, strict=True)
+        }
+    else:
+        return MEMBER
+    tree[SELF] = NOTHING
+    return tree
+
+
+def _repeated(elements: list[str]) -> set[str]:
+    if len(set(elements)) == len(elements):
+        return set()
+    return {element for element, count in Counter(elements).items() if count > 1}
+
+
+def with_declared_parents(view: SchemaView | None, tree: Tree) -> Tree:
+    """A set, and the declared fields that have members below them.
+
+    What an apply names without owning it, such as `spec`, counts where sets are compared to find what to remove.
+    """
+    made: Tree = {}
+    fields = view.fields if view is not None else None
+    items = view.items if view is not None else None
+    for element, below in tree.items():
+        if element == SELF or (len(below) == 1 and SELF in below):
+            made[element] = below
+            continue
+        child: SchemaView | None = None
+        kind = element[:2]
+        if kind == "f:" and fields is not None:
+            child = fields.at(element[2:])
+        elif kind == "k:" and items is not None:
+            child = items.item
+        filled = with_declared_parents(child, below)
+        if kind == "f:" and fields is not None and SELF not in filled and element[2:] in fields.declared:
+            filled[SELF] = NOTHING
+        made[element] = filled
+    return made
+
+
+ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class TypedComparison:
+    """No field is in more than one of the sets, except where a value changed its type."""
+
+    removed: Tree
+    modified: Tree
+    added: Tree
+
+    def without(self, fields: Tree | None) -> "TypedComparison":
+        """Leave out fields and what is below them."""
+        if not fields:
+            return self
+        return TypedComparison(
+            recursive_difference(self.removed, fields),
+            recursive_difference(self.modified, fields),
+            recursive_difference(self.added, fields),
+        )
+
+
+_Change = tuple[Tree, Tree, Tree]
+_MODIFIED: _Change = ({}, MEMBER, {})
+
+
+def compare(view: SchemaView, old: Value, new: Value) -> TypedComparison:
+    """What was removed, modified and added from `old` to `new`, both of which fit the view."""
+    change = _compare(view, old, new)
+    return TypedComparison({}, {}, {}) if change is None else TypedComparison(*map(_without_root, change))
+
+
+def _without_root(tree: Tree) -> Tree:
+    return {element: below for element, below in tree.items() if element != SELF}
+
+
+def _compare(view: SchemaView, old: Value, new: Value) -> _Change | None:
+    if equal(old, new):
+        return None
+    before, after = part(view, old), part(view, new)
+    change = _compare_as(after, old, new)
+    if before is after:
+        return change
+    # A value that changed its type is both compared as what it was and as what it is.
+    return _both(_compare_as(before, old, new), change)
+
+
+def _compare_as(form: object, old: Value, new: Value) -> _Change | None:
+    if type(form) is MapView:
+        left, right = _non_empty(old, dict), _non_empty(new, dict)
+        if not form.atomic and (left or right):
+            return _compare_maps(form, left, right)
+    elif type(form) is ListView:
+        left, right = _non_empty(old, list), _non_empty(new, list)
+        if not form.atomic and (left or right):
+            return _compare_lists(form, left, right)
+    return None if equal(old, new) else _MODIFIED
+
+
+def _non_empty(value: Value, kind: type) -> Value:
+    return value if value and type(value) is kind else kind()
+
+
+def _compare_maps(view: MapView, old: dict[str, Value], new: dict[str, Value]) -> _Change | None:
+    found: _Change = ({}, {}, {})
+    for name, left in old.items():
+        right = new.get(name, ABSENT)
+        if left is right:
+            continue
+        child = view.at(name)
+        assert child is not None, f"{name} is checked to be allowed"
+        _enter(found, "f:" + name, child, left, right)
+    for name, right in new.items():
+        if name not in old:
+            child = view.at(name)
+            assert child is not None, f"{name} is checked to be allowed"
+            found[2]["f:" + name] = every(child, right)
+    return found if any(found) else None
+
+
+def _compare_lists(view: ListView, old: list[Value], new: list[Value]) -> _Change | None:
+    found: _Change = ({}, {}, {})
+    before, after = _by_element(view, old), _by_element(view, new)
+    for element in before | after:
+        left, right = before.get(element, []), after.get(element, [])
+        if len(left) <= 1 and len(right) <= 1:
+            _enter(found, element, view.item, left[0] if left else ABSENT, right[0] if right else ABSENT)
+        else:
+            _enter_repeated(found, element, view.item, left, right)
+    return found if any(found) else None
+
+
+def _by_element(view: ListView, values: list[Value]) -> dict[str, list[Value]]:
+    found: dict[str, list[Value]] = {}
+    for element, value in zip(view.elements(values), values, strict=True):
+        found.setdefault(element, []).append(value)
+    return found
+
+
+def _enter(found: _Change, element: str, view: SchemaView, old: Value, new: Value) -> None:
+    removed, modified, added = found
+    if new is ABSENT:
+        removed[element] = every(view, old)
+    elif old is ABSENT:
+        added[element] = every(view, new)
+    elif change := _compare(view, old, new):
+        for tree, below in zip((removed, modified, added), change, strict=True):
+            if below:
+                tree[element] = below
+
+
+def _enter_repeated(found: _Change, element: str, view: SchemaView, old: list[Value], new: list[Value]) -> None:
+    """Items of the same keys are one unit as long as there are several."""
+    removed, modified, added = found
+    if len(old) > 1 and len(new) > 1:
+        if not equal(old, new):
+            modified[element] = MEMBER
+    elif len(old) > 1:
+        removed[element] = MEMBER
+        if new:
+            added[element] = every(view, new[0])
+    else:
+        added[element] = MEMBER
+        if old:
+            removed[element] = every(view, old[0])
+
+
+def _both(one: _Change | None, other: _Change | None) -> _Change | None:
+    if one is None or other is None:
+        return one or other
+    removed, modified, added = (union(left, right) for left, right in zip(one, other, strict=True))
+    return removed, modified, added
+
+
+def remove(view: SchemaView, value: Value, fields: Tree) -> Value:
+    """The value without the members of a set, which is not empty."""
+    form = part(view, value)
+    if type(form) is MapView:
+        if form.atomic or not value or type(value) is not dict:
+            return None
+        return _remove_fields(form, value, fields)
+    if type(form) is ListView:
+        if form.atomic or not value or type(value) is not list:
+            return None
+        return _remove_items(form, value, fields)
+    return value
+
+
+def _remove_fields(view: MapView, value: dict[str, Value], fields: Tree) -> dict[str, Value] | None:
+    left: dict[str, Value] | None = None
+    for element, below in fields.items():
+        name = element[2:]
+        if element[:2] != "f:" or name not in value:
+            continue
+        if left is None:
+            left = dict(value)
+        if SELF in below:
+            del left[name]
+        elif (child := view.at(name)) is not None:
+            left[name] = remove(child, value[name], below)
+    return value if left is None else left or None
+
+
+def _remove_items(view: ListView, value: list[Value], fields: Tree) -> list[Value] | None:
+    left: list[Value] = []
+    for element, item in zip(view.elements(value), value, strict=True):
+        below = fields.get(element)
+        if below is None:
+            left.append(item)
+        elif SELF not in below:
+            left.append(remove(view.item, item, below))
+    return left or None
+
+
+@dataclass(slots=True)
+class TypedProblem:
+    """One thing that does not fit."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+Problems = list[TypedProblem]
+
+
+class UnfitError(Exception):
+    """A document does not fit its schema; the text names every problem."""
+
+    def __init__(self, problems: Problems) -> None:
+        lines = list(map(str, problems))
+        super().__init__(lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)]))
+
+
+def check(view: SchemaView, document: Value, *, duplicates: bool) -> None:
+    """Check a document.
+
+    Args:
+        view: of its kind.
+        document: the document.
+        duplicates: lists may hold several items of the same keys, as stored objects may.
+
+    Raises:
+        UnfitError: it does not fit.
+    """
+    if problems := _check(view, document, duplicates):
+        raise UnfitError(problems)
+
+
+def unlike(document: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
+    """What there is to check of a document if another one fits: its maps without the fields that are equal in both."""
+    left: dict[str, Value] = {}
+    for name, value in document.items():
+        known = other.get(name)
+        if value is None or not equal(value, known):
+            left[name] = unlike(value, known) if type(value) is dict and type(known) is dict else value
+    return left
+
+
+def _check(view: SchemaView, value: Value, duplicates: bool) -> Problems | None:
+    # What fits comes first.
+    if type(value) is dict and view.fields is not None:
+        return _check_map(view.fields, value, duplicates)
+    if type(value) is list and view.items is not None:
+        return _check_list(view.items, value, duplicates)
+    if value is None:
+        return None
+    form = part(view, value)
+    if type(form) is MapView or type(form) is ListView:
+        what = "map" if type(form) is MapView else "list"
+        return [TypedProblem("", f"expected {what}, got {json_text(value)}")]
+    return _check_scalar(form, value)  # type: ignore[arg-type]
+
+
+def _check_map(view: MapView, value: dict[str, Value], duplicates: bool) -> Problems | None:
+    found: Problems | None = None
+    declared, others = view.declared, view.others
+    for name, inner in value.items():
+        child = declared.get(name, others)
+        if child is None:
+            # Kubernetes looks no further, in an order of its own.
+            return [*(found or ()), TypedProblem("." + name, "field not declared in schema")]
+        if type(inner) in FITTING[child.scalar]:
+            continue
+        if problems := _check(child, inner, duplicates):
+            found = [*(found or ()), *_below("." + name, problems)]
+    return found
+
+
+def _check_list(view: ListView, value: list[Value], duplicates: bool) -> Problems | None:
+    found: Problems = []
+    seen: set[str] = set()
+    texts = None if view.atomic else view.texts(value)
+    apart = view.atomic or (texts is not None and (duplicates or len(set(texts)) == len(texts)))
+    for index, inner in enumerate(value):
+        if not apart:
+            try:
+                identity = view.element(inner)
+            except ElementError as error:
+                return [*found, TypedProblem("", f"element {index}: {error}")]
+            if identity in seen and not duplicates:
+                found.append(TypedProblem("", f"duplicate entries for key {described(identity, stored=False)}"))
+            seen.add(identity)
+        if problems := _check(view.item, inner, duplicates):
+            element = f"i:{index}" if view.atomic else view.element(inner)
+            found += _below(described(element, stored=False), problems)
+    return found or None
+
+
+def _below(prefix: str, problems: Problems) -> Problems:
+    for problem in problems:
+        problem.path = prefix + problem.path
+    return problems
+
+
+def _check_scalar(form: Scalar | None, value: Value) -> Problems | None:
+    if type(value) in FITTING[form]:
+        return None
+    wanted = "numeric (int or float)" if form == "numeric" else "any scalar" if form in ("untyped", None) else form
+    return [TypedProblem("", f"expected {wanted}, got {json_text(value)}")]
