@@ -36,6 +36,7 @@ from trainwright.controller.trainer.build.objects import BuildMemory, EndUnknown
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, Ruling, decide
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import is_ours
@@ -107,17 +108,16 @@ class TrainJobController:
         snapshots: Snapshots,
         events: JobEvents,
         records: JobRecords,
+        findings: JobFindings,
         *,
         recoveries: Recoveries | None = None,
         workers: int = WORKERS,
         created_condition: bool = False,
-        obsolete: frozenset[str] = frozenset(),
         now: Now = wall_clock,
     ) -> None:
         """Declare everything; `manager.run` starts it.
 
-        Without `recoveries` no job recovers. `obsolete`: types of conditions to remove, since the part that writes them
-        is off. `now` is for deadlines and transition times.
+        Without `recoveries` no job recovers. `now` is for deadlines and transition times.
         """
         self._recoveries = recoveries
         self._client = manager.client
@@ -125,7 +125,7 @@ class TrainJobController:
         self._pipeline = pipeline
         self._facts = facts
         self._runtimes = snapshots.runtimes
-        self._created_condition, self._obsolete, self._now = created_condition, obsolete, now
+        self._created_condition, self._findings, self._now = created_condition, findings, now
         self._events = events
         self._objects = JobObjects(manager.client, manager.applier, pipeline, facts, snapshots, kept=events.kept)
         self._records, self._time = records, asyncio.get_running_loop().time
@@ -136,6 +136,7 @@ class TrainJobController:
         if recoveries is not None:
             facts.provide(STANDING, recoveries.standing)
             builder.source(recoveries.changed)
+        builder.source(findings.changed)
         limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
         builder.reconcile(self.reconcile, workers=workers, limiter=limiter)
         # After `reconcile`, which declares the kinds: an index is added to a declared kind.
@@ -216,7 +217,7 @@ class TrainJobController:
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
             created=self._created_condition and not unsettled and not end_unknown and _is_built(job),
-            obsolete=self._obsolete,
+            findings=self._findings.of(job),
             end_unknown=end_unknown,
             ruling=ruling,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,

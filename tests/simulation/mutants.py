@@ -105,9 +105,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "what a manager with the gate Explain wrote stays when one without the gate follows",
         [
             Edit(
-                _TRAINER + "job/status.py",
-                "    conditions = [condition for condition in conditions if condition.type not in obsolete]\n",
-                "",
+                _TRAINER + "job/findings.py",
+                "return (*known, Finding(self._absent, None)) if self._absent else known",
+                "return known",
             )
         ],
     ),

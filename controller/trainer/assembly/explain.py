@@ -20,4 +20,4 @@ def declare(assembly: Assembly) -> None:
         declare_pods(assembly.manager.cache)
         FailureRecorder(assembly.manager, assembly.events, assembly.records)
     explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]
-    WaitingConditions(assembly.manager, assembly.jobsets, explaining, assembly.records)
+    WaitingConditions(assembly.manager, assembly.jobsets, explaining, assembly.records, assembly.findings)

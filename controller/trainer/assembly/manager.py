@@ -27,6 +27,7 @@ from trainwright.controller.trainer.assembly.settings import ManagerSettings
 from trainwright.controller.trainer.build.kinds import CachedFacts, WatchedKinds, absent_kinds
 from trainwright.controller.trainer.build.runtimes import Snapshots
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.obstacles import Defects
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.pipeline import Pipeline
@@ -109,6 +110,7 @@ async def make_manager(
                 snapshots=Snapshots(manager.client, manager.cache),
                 events=JobEvents(manager, Defects(manager.metrics.registry), leads),
                 records=records,
+                findings=JobFindings(records),
                 serving=serving,
                 leads=leads,
                 webhook_url=webhook_url,

@@ -17,6 +17,7 @@ def declare(assembly: Assembly) -> None:
         assembly.snapshots.existing,
         settings.stall_after,
         assembly.records,
+        assembly.findings,
         pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
         attempt_of=lambda job: life_of_ranks(cache, job),
         is_alone=settings.election is None,

@@ -2,10 +2,9 @@
 """The part that reconciles TrainJobs, with the objects of the enabled plugins."""
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION
 from trainwright.controller.trainer.assembly.parts import Assembly, Grants
 from trainwright.controller.trainer.controller import WORKERS, TrainJobController
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING
 
 
 def rights(grants: Grants) -> None:
@@ -13,11 +12,7 @@ def rights(grants: Grants) -> None:
 
 
 def declare(assembly: Assembly) -> None:
-    settings, obsolete = assembly.settings, set[str]()
-    if EXPLAIN not in settings.features:
-        obsolete.update(EXPLAINING)
-    if not settings.takes_progress:
-        obsolete.add(CONDITION_STALLED)
+    settings = assembly.settings
     TrainJobController(
         assembly.manager,
         assembly.pipeline,
@@ -25,8 +20,8 @@ def declare(assembly: Assembly) -> None:
         assembly.snapshots,
         assembly.events,
         assembly.records,
+        assembly.findings,
         recoveries=assembly.recoveries,
         workers=settings.workers_of(TrainJob, WORKERS),
         created_condition=CREATED_CONDITION in settings.features,
-        obsolete=frozenset(obsolete),
     )

@@ -23,6 +23,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.api.trainer.v1alpha1.standing import is_over
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
+from trainwright.controller.trainer.job.findings import Finding
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.status import (
     END_REASONS,
@@ -73,8 +74,8 @@ class Attempt:
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
     ruling: Ruling = field(default_factory=Ruling)
-    obsolete: frozenset[str] = frozenset()
-    """Types of conditions that no part of this manager writes, and that an earlier one may have left."""
+    findings: tuple[Finding, ...] = ()
+    """What parts of the manager have found out about the job."""
     snapshot_in: float = 0.0
     """Seconds until the deleted snapshot of its runtime is taken again; 0: it is there."""
     foreign_in: float = 0.0
@@ -107,7 +108,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         attempt.obstacle,
         settled=not attempt.failed,
         created=attempt.created,
-        obsolete=attempt.obsolete,
+        findings=attempt.findings,
         now=lambda: now,
     )
     if attempt.end_unknown and not is_over(wanted):

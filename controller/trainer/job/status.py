@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status of a TrainJob: computed from what is observed, written as a patch of what changed.
 
-The framework sets the conditions `Suspended`, `Blocked` and `Created`; the status plugin sets the others and the
-counters. A job ends once: the end that is written stays, whatever is observed afterwards. `trainerStatus` belongs to
-the status server and is never part of a patch. A change of a condition is written at once, together with every other
-change, and so are counters that another controller waits for. A change of other counters alone waits for a moment,
-because a JobSet changes them several times in a row. Nothing is kept meanwhile: what waits is the difference between
-the job and what is observed.
+The framework sets the conditions `Suspended`, `Blocked` and `Created`, and those that other parts of the manager have
+found; the status plugin sets the others and the counters. A job ends once: the end that is written stays, whatever is
+observed afterwards. `trainerStatus` belongs to the status server and is never part of a patch. A change of a condition
+is written at once, together with every other change, and so are counters that another controller waits for. A change of
+other counters alone waits for a moment, because a JobSet changes them several times in a row. Nothing is kept
+meanwhile: what waits is the difference between the job and what is observed.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from typing import Any
@@ -32,7 +32,8 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.api.trainer.v1alpha1.queues import has_place, is_queued
 from trainwright.api.trainer.v1alpha1.standing import is_end, is_finished
-from trainwright.controller.runtime import Client, set_condition
+from trainwright.controller.runtime import set_condition
+from trainwright.controller.trainer.job.findings import Finding, with_finding
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.stall import COMPLETE
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
@@ -67,7 +68,7 @@ def wanted_status(
     *,
     settled: bool,
     created: bool = False,
-    obsolete: Collection[str] = (),
+    findings: Sequence[Finding] = (),
     now: Now = wall_clock,
 ) -> TrainJobStatus:
     """The status that the job should have.
@@ -78,7 +79,7 @@ def wanted_status(
         blocked: the obstacle to show as `Blocked`.
         settled: whether there is no obstacle at all, so that `Blocked` is removed.
         created: whether to write `Created`.
-        obsolete: types of conditions to remove, because the part of the manager that writes them is off.
+        findings: what parts of the manager have found out about the job.
         now: the wall clock, for transition times.
     """
     status = copy(observed or job.status or TrainJobStatus())  # only its conditions change, as a whole
@@ -102,9 +103,10 @@ def wanted_status(
         conditions = set_condition(conditions, condition, now=now)
     elif settled:
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
+    for finding in findings:
+        conditions = with_finding(conditions, finding, now)
     if any(map(is_end, conditions)):
         conditions = _without_obstacles(conditions)
-    conditions = [condition for condition in conditions if condition.type not in obsolete]
     status.conditions = in_order(conditions) or None
     return status
 
@@ -237,27 +239,6 @@ def in_order(conditions: Sequence[Condition]) -> list[Condition]:
 def new_condition(kind: str, status: str, reason: str, message: str) -> Condition:
     """A condition without its transition time, which `set_condition` fills in."""
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
-
-
-def conditions_of(job: TrainJob) -> Sequence[Condition]:
-    return job.status_or_empty.conditions or ()
-
-
-async def write_conditions(client: Client, job: TrainJob, wanted: Sequence[Condition]) -> bool:
-    """Replace the conditions of a job. Returns whether anything was written; equal ones are not.
-
-    With the version, so that a condition that another client adds meanwhile is not lost. Raises KubernetesError,
-    Conflict for a job that has changed.
-    """
-    wanted = in_order(wanted)
-    if wanted == list(conditions_of(job)):
-        return False
-    patch = {
-        "metadata": {"resourceVersion": resource_version_of(job)},
-        "status": {"conditions": msgspec.to_builtins(wanted)},
-    }
-    await client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
-    return True
 
 
 # ---------------------------------------------------------------------- progress, for views and metrics

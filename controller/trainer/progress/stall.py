@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from trainwright.api.conditions import find, remove_condition, set_condition
+from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, name_of, uid_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -19,6 +20,7 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, NotSynced, Result, RetryAfter
 from trainwright.controller.trainer.build.runtimes import SnapshotInvalid
 from trainwright.controller.trainer.job.events import EVENT_LOSS_NOT_FINITE, EVENT_STALLED, JobEvents
+from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import (
@@ -35,7 +37,7 @@ from trainwright.controller.trainer.job.stall import (
     standing,
 )
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
-from trainwright.controller.trainer.job.status import conditions_of, new_condition, write_conditions
+from trainwright.controller.trainer.job.status import new_condition
 from trainwright.controller.trainer.progress.report import JobReports, infinite_loss
 
 RUNTIME_SECONDS = 60.0
@@ -47,6 +49,7 @@ class _Memory:
     clock: StallClock
     diverged: bool = False
     """Whether it was told that a loss is not finite."""
+    is_stalled: bool = False
     seen: bool = False
     percent: int | None = None
     silent: tuple[str, float, str] = ("", 0.0, "")
@@ -63,6 +66,7 @@ class StallController:
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
         records: JobRecords,
+        findings: JobFindings,
         *,
         pods_of: Callable[[TrainJob], Sequence[Document]] | None = None,
         attempt_of: Callable[[TrainJob], Hashable] = lambda _: None,
@@ -80,18 +84,19 @@ class StallController:
         all reports come to this process, so that it can tell which rank is silent. `monotonic` replaces the clock of
         the event loop.
         """
-        self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
+        self._cache, self._told, self._default = manager.cache, told, default
+        self._found = findings.source({CONDITION_STALLED})
         self._runtime_of, self._pods_of, self._is_alone = runtime_of, pods_of, is_alone
         self._attempt_of = attempt_of
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
         self._records = records
-        builder = manager.controller("standstill_controller").for_(TrainJob)
+        builder = manager.controller("stall_controller").for_(TrainJob)
         if pods_of is not None:
             builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
-        """Look at one job: tell what is new, write or remove the condition."""
+        """Look at one job: tell what is new, and whether it stands still."""
         try:
             return await self._look(key)
         except NotSynced:
@@ -110,7 +115,7 @@ class StallController:
         if not running:
             self._records.drop(key, StalledAttempt)
             # Without asking for the runtime first, which may have to be read: that it does not stand still is known.
-            await self._write(job, None)
+            self._found.say(job, None)
             return Done()
         reports = self._records.find(key, uid_of(job), JobReports)
         if reports is not None:
@@ -119,7 +124,7 @@ class StallController:
         after = stall_after(job, runtime or {}, self._default)
         if after is None:
             self._records.drop(key, StalledAttempt)
-            await self._write(job, None)
+            self._found.say(job, None)
             return RetryAfter(RUNTIME_SECONDS, reason="stall") if runtime is None else Done()
         of_ranks, left = self._of_ranks(job, memory, after, reports)
         pods = self._reporters(job, reports)
@@ -132,8 +137,11 @@ class StallController:
             self._records.drop(key, StalledAttempt)
         else:
             self._records.of(key, uid_of(job)).keep(StalledAttempt(memory.clock.attempt, stall))
-        if await self._write(job, stall) and stall is not None:
+        self._found.say(job, _condition(stall))
+        is_shown = find(job.status_or_empty.conditions, CONDITION_STALLED) is not None
+        if stall is not None and not memory.is_stalled and not is_shown:
             self._told.warn(job, EVENT_STALLED, stall.message)
+        memory.is_stalled = stall is not None
         return RetryAfter(max(left, 1.0), reason="stall")
 
     def _of_ranks(
@@ -202,15 +210,9 @@ class StallController:
             self._told.warn(job, EVENT_LOSS_NOT_FINITE, note)
         memory.diverged = memory.diverged or loss is not None
 
-    async def _write(self, job: TrainJob, stall: Stall | None) -> bool:
-        """Write the condition, or remove it; returns whether a new stall was written."""
-        had = conditions_of(job)
-        if stall is None:
-            wanted = remove_condition(had, CONDITION_STALLED)
-        else:
-            condition = new_condition(CONDITION_STALLED, "True", stall.reason, stall.message)
-            wanted = set_condition(had, condition, now=self._now)
-        return await write_conditions(self._client, job, wanted) and find(had, CONDITION_STALLED) is None
+
+def _condition(stall: Stall | None) -> Condition | None:
+    return new_condition(CONDITION_STALLED, "True", stall.reason, stall.message) if stall is not None else None
 
 
 def _with_ranks(of_job: Stall | None, of_ranks: Stall) -> Stall:

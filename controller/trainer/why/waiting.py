@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.api.conditions import is_true, set_condition
+from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.coordination.v1 import Lease
@@ -28,7 +28,6 @@ from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import (
-    Conflict,
     Done,
     Group,
     KubernetesError,
@@ -41,10 +40,11 @@ from trainwright.controller.runtime import (
     Trigger,
     current_reconcile,
 )
+from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import POD, calm_in, keys_of_jobset, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
-from trainwright.controller.trainer.job.status import conditions_of, new_condition, write_conditions
+from trainwright.controller.trainer.job.status import new_condition
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
 from trainwright.controller.trainer.why.reader import Reader
@@ -142,10 +142,18 @@ class WaitingConditions:
     """The rights that it needs beside those of the other parts."""
 
     def __init__(
-        self, manager: Manager, jobsets: Any, plugins: Sequence[Explains], records: JobRecords, *, now: Now = wall_clock
+        self,
+        manager: Manager,
+        jobsets: Any,
+        plugins: Sequence[Explains],
+        records: JobRecords,
+        findings: JobFindings,
+        *,
+        now: Now = wall_clock,
     ) -> None:
         """Declare everything; `manager.run` starts it. Pods must be declared in the cache."""
-        self._client, self._cache, self._jobsets, self._now = manager.client, manager.cache, jobsets, now
+        self._cache, self._jobsets, self._now = manager.cache, jobsets, now
+        self._found = findings.source(EXPLAINING)
         self._time = asyncio.get_running_loop().time
         self._reader = Reader(manager.client, plugins, now=now)
         self._bucket = TokenBucket(RATE, 1, time=self._time)
@@ -226,14 +234,14 @@ class WaitingConditions:
             return Done()
         if self._is_fine(job):
             self._forget(key)
-            await self._write(job, None)
+            self._found.say(job, None)
             return Done()
         watched = self._records.of(key, uid_of(job)).part(_Watched, lambda: _Watched(uid_of(job), self._time()))
         call = current_reconcile.get()
         if call is None or any(reason != EXPLAINED for reason in call.reasons):
             watched.has_changed = True
         if watched.explanation is not None:
-            return await self._show(job, watched)
+            return self._show(job, watched)
         if watched.is_asked:
             return Done()
         early = max(watched.since + PATIENCE_SECONDS, watched.written + WRITE_SECONDS) - self._time()
@@ -244,16 +252,11 @@ class WaitingConditions:
         self._wake.set()
         return Done()
 
-    async def _show(self, job: TrainJob, watched: _Watched) -> Result:
+    def _show(self, job: TrainJob, watched: _Watched) -> Result:
         explanation, watched.explanation = watched.explanation, None
         assert explanation is not None
-        try:
-            if await self._write(job, told(job, explanation)):
-                watched.written = self._time()
-        except Conflict:
-            # The cache is a moment behind. After any other error the job is read again, since that may take long.
-            watched.explanation = explanation
-            raise
+        if self._found.say(job, condition_of(told(job, explanation))):
+            watched.written = self._time()
         return RetryAfter(WRITE_SECONDS if watched.has_changed else AGAIN_SECONDS, reason="look again")
 
     def _forget(self, key: Key) -> None:
@@ -280,20 +283,13 @@ class WaitingConditions:
             return False
         return calm_in(pods_of(self._cache, job), self._now()) is None
 
-    async def _write(self, job: TrainJob, cause: Cause | None) -> bool:
-        """Write the condition, or remove it without a cause. Returns whether something was written."""
-        return await write_conditions(self._client, job, with_cause(conditions_of(job), cause, self._now))
 
-
-def with_cause(conditions: Sequence[Condition], cause: Cause | None, now: Now) -> list[Condition]:
-    """The conditions with the one for the cause, whose type is the word for the job; without a cause, with none."""
+def condition_of(cause: Cause | None) -> Condition | None:
+    """The condition for the cause, whose type is the word for the job."""
     kind = word_of(cause) if cause is not None else None
     if cause is None or kind is None:
-        return [one for one in conditions if one.type not in EXPLAINING]
-    # Another cause holds since another time.
-    kept = [one for one in conditions if one.type not in EXPLAINING or (one.type, one.reason) == (kind, cause.reason)]
-    wanted = new_condition(kind, "True", cause.reason, cause.message)
-    return set_condition(kept, wanted, now=now)
+        return None
+    return new_condition(kind, "True", cause.reason, cause.message)
 
 
 def told(job: TrainJob, explanation: Explanation) -> Cause | None:

@@ -94,7 +94,7 @@ async def test_a_manager_that_starts_beside_jobs_that_reported_writes_nothing(tm
             manager = await make_manager(world.api.config, settings, user_agent="next", transport=world.api.transport())
             task = tasks.start("next manager", manager.run())
             await manager.wait_ready()
-            for controller in ("trainjob_controller", "standstill_controller"):
+            for controller in ("trainjob_controller", "stall_controller"):
                 await eventually(partial(reconciles, manager, controller), lambda found: found >= len(JOBS))
             manager.stop()
             await task

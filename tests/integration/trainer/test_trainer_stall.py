@@ -5,6 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+from tests.findings import declare_writer
 from tests.integration.trainer.reporting import definitions
 from trainwright.api.conditions import find
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -14,6 +15,7 @@ from trainwright.controller.runtime.manager.manager import ServerSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.stall import StallController
 
@@ -51,7 +53,11 @@ async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
         await install(client, definitions(), owner="test")
         servers = ServerSettings(metrics=None, probes=None)
         manager = Manager(api.config, field_manager="test", servers=servers, transport=api.transport())
-        StallController(manager, cast("JobEvents", told), no_runtime, STALL_SECONDS, JobRecords())
+        records = JobRecords()
+        records.watch(manager.cache)
+        findings = JobFindings(records)
+        StallController(manager, cast("JobEvents", told), no_runtime, STALL_SECONDS, records, findings)
+        declare_writer(manager, findings)
         running = tasks.start("manager", manager.run())
         await manager.wait_ready()
 

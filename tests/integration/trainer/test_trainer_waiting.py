@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.findings import declare_writer
 from tests.integration.trainer.reporting import definitions
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
@@ -17,6 +18,7 @@ from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.manager.manager import ServerSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually
+from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.why import waiting
@@ -42,7 +44,9 @@ async def test_a_pod_that_is_ready_between_two_crashes_does_not_hide_the_loop(
         declare_pods(manager.cache)
         records = JobRecords()
         records.watch(manager.cache)
-        waiting.WaitingConditions(manager, JobSet, (), records)
+        findings = JobFindings(records)
+        waiting.WaitingConditions(manager, JobSet, (), records, findings)
+        declare_writer(manager, findings)
         running = tasks.start("manager", manager.run())
         await manager.wait_ready()
 

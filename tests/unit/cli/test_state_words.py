@@ -18,9 +18,10 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local import managing
 from trainwright.controller.dashboard.details import row_of
 from trainwright.controller.local.apiserver.views.jsonpath import compile_path
-from trainwright.controller.trainer.job.state import Word, shown
+from trainwright.controller.trainer.job.findings import Finding, with_finding
+from trainwright.controller.trainer.job.state import EXPLAINING, Word, shown
 from trainwright.controller.trainer.job.status import in_order
-from trainwright.controller.trainer.why.waiting import told, with_cause
+from trainwright.controller.trainer.why.waiting import condition_of, told
 from trainwright.controller.views import text
 from trainwright.controller.views.explanation import as_json as explained_json
 from trainwright.controller.views.job import History, as_json, sorted_views, view_of
@@ -188,7 +189,8 @@ def managed(world: World) -> TrainJob:
     """The job as the manager leaves it, and the world with it."""
     job, explanation = msgspec.convert(world.job, TrainJob), world.explained()
     had = (job.status.conditions if job.status is not None else None) or []
-    conditions = in_order(with_cause(had, told(job, explanation), lambda: NOW))
+    found = Finding(frozenset(EXPLAINING), condition_of(told(job, explanation)))
+    conditions = in_order(with_finding(had, found, lambda: NOW))
     world.job.setdefault("status", {})["conditions"] = msgspec.to_builtins(conditions)
     return msgspec.convert(world.job, TrainJob)
 

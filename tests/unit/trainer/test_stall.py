@@ -16,6 +16,7 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainingRuntime, Tra
 from trainwright.controller.runtime import Done, Manager, NotSynced, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.findings import JobFindings, with_finding
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.stall import StalledAttempt
 from trainwright.controller.trainer.progress.report import Allowance, JobReports, checked
@@ -62,6 +63,7 @@ class World:
         self.not_synced = False
         self._runtime = runtime
         self.records = JobRecords()
+        self.findings = JobFindings(self.records)
         manager = cast("Manager", self)
         self.stall = StallController(
             manager,
@@ -69,6 +71,7 @@ class World:
             self._runtime_of,
             default,
             self.records,
+            self.findings,
             pods_of=lambda _: self.pods,
             attempt_of=self._attempt_of,
             is_alone=is_alone,
@@ -76,11 +79,7 @@ class World:
             monotonic=lambda: self.now,
         )
 
-    # What StalledAttempt uses of a manager, its client, its cache and the builder of its controller.
-
-    @property
-    def client(self) -> "World":
-        return self
+    # What StallController uses of a manager, its cache and the builder of its controller.
 
     @property
     def cache(self) -> "World":
@@ -101,13 +100,6 @@ class World:
     def get(self, _: type, name: str, namespace: str) -> TrainJob | None:
         assert (name, namespace) == ("j", "n")
         return self.job
-
-    async def patch(self, _: type, __: str, ___: str, patch: dict[str, Any], **____: Any) -> None:
-        assert self.job is not None
-        assert patch["metadata"] == {"resourceVersion": "1"}
-        whole = msgspec.to_builtins(self.job)
-        whole["status"] = {**whole["status"], **patch["status"]}
-        self.job = msgspec.convert(whole, TrainJob)
 
     def warn(self, job: TrainJob, event: str, note: str) -> None:
         assert job.name == "j"
@@ -158,10 +150,15 @@ class World:
         self.job = msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, TrainJob)
 
     async def look(self, now: float) -> str:
-        """Reconcile at a time; the reason of the condition, or nothing."""
+        """Reconcile at a time, and write what is found; the reason of the condition, or nothing."""
         self.now = now
         result = await self.stall.reconcile(Key("n", "j"))
         assert isinstance(result, Done | RetryAfter)
+        for finding in self.findings.of(self.job) if self.job is not None else ():
+            assert self.job is not None
+            assert self.job.status is not None
+            time = DAY + timedelta(seconds=now)
+            self.job.status.conditions = with_finding(self.job.status.conditions or (), finding, lambda: time)  # noqa: B023
         conditions = self.job.status.conditions if self.job is not None and self.job.status is not None else None
         found = find(conditions, "Stalled")
         assert found is None or found.status == "True"

@@ -10,6 +10,7 @@ import pytest
 from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.trainer.v1alpha1 import RuntimePatch, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.standing import is_finished
+from trainwright.controller.trainer.job.findings import Finding
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 from trainwright.controller.trainer.job.status import status_patch, wanted_status, with_kept_success
 
@@ -53,7 +54,8 @@ def test_finished_means_complete_or_failed(status: dict[str, Any], finished: boo
 
 def test_conditions_whose_writer_is_off_are_removed() -> None:
     status: dict[str, Any] = {"conditions": [condition("Waiting"), condition("Stalled"), condition("Quota")]}
-    found = wanted_status(job(**status), None, None, settled=True, obsolete={"Waiting", "Stuck"}, now=now)
+    off = [Finding(frozenset({"Waiting", "Stuck"}), None)]
+    found = wanted_status(job(**status), None, None, settled=True, findings=off, now=now)
     assert [one[0] for one in conditions(found)] == ["Quota", "Stalled"]
 
 

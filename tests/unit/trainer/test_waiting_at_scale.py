@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.findings import declare_writer
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Pod
@@ -22,6 +23,7 @@ from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping, s
 from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
 from trainwright.controller.runtime.testing.scripted import status_body as failure
+from trainwright.controller.trainer.job.findings import JobFindings
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import Word
@@ -117,10 +119,10 @@ class World(ScriptedTransport):
         if patch["metadata"]["resourceVersion"] != job["metadata"]["resourceVersion"]:
             self.conflicts += 1
             return Response(409, {}, msgspec.json.encode(failure(409, "Conflict", "no")))
-        if self.waits(name) and not patch["status"]["conditions"]:
+        if self.waits(name) and not (patch["status"] or {}).get("conditions"):
             self.removed[name] = asyncio.get_running_loop().time()
         metadata = {**job["metadata"], "resourceVersion": self.next_version()}
-        self.jobs[name] = job = {**job, "metadata": metadata, "status": patch["status"]}
+        self.jobs[name] = job = {**job, "metadata": metadata, "status": patch["status"] or {}}
         self.show(TrainJob.RESOURCE, "MODIFIED", job)
         return Response(200, {}, msgspec.json.encode(job))
 
@@ -152,7 +154,13 @@ async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     declare_pods(manager.cache)
     records = JobRecords()
     records.watch(manager.cache)
-    waiting.WaitingConditions(manager, JobSet, (), records, now=lambda: START + dt.timedelta(seconds=loop.time()))
+    findings = JobFindings(records)
+
+    def now() -> dt.datetime:
+        return START + dt.timedelta(seconds=loop.time())
+
+    waiting.WaitingConditions(manager, JobSet, (), records, findings, now=now)
+    declare_writer(manager, findings, now)
     task = asyncio.ensure_future(manager.run())
     await settle()
     try:

@@ -2,17 +2,20 @@
 """Which cause becomes the condition `Waiting`, and how it is written."""
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.times import Now
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.job.state import Word
+from trainwright.controller.trainer.job.findings import Finding, with_finding
+from trainwright.controller.trainer.job.state import EXPLAINING, Word
 from trainwright.controller.trainer.job.status import wanted_status
 from trainwright.controller.trainer.why import Explanation
-from trainwright.controller.trainer.why.waiting import told, with_cause
+from trainwright.controller.trainer.why.waiting import condition_of, told
 from trainwright.plugins.contract import Cause, Severity
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -21,6 +24,10 @@ LATER = NOW + dt.timedelta(minutes=1)
 
 def cause(reason: str = "NoFreeNode", message: str = "m", severity: Severity = Severity.TEMPORARY) -> Cause:
     return Cause(reason=reason, message=message, severity=severity)
+
+
+def with_cause(conditions: Sequence[Condition], cause: Cause | None, now: Now) -> list[Condition]:
+    return with_finding(conditions, Finding(frozenset(EXPLAINING), condition_of(cause)), now)
 
 
 def job(*conditions: dict[str, Any]) -> TrainJob:
